@@ -1,0 +1,151 @@
+/* One vehicle's loop: observe, improve, command.
+ *
+ *     telemetry -> hb_controller_observe -> window -> coefficients --snapshot--> hb_controller_command -> action
+ *
+ * observe runs on one thread (the server's), command on another (the planner's): coefficients pass by an immutable
+ * snapshot, never under a lock. Times are microseconds of the vehicle's clock where they come from the vehicle, and
+ * seconds of the caller's monotonic clock where they say "now". */
+#ifndef HB_CONTROLLER_H
+#define HB_CONTROLLER_H
+
+#include "estimator.h"
+#include "planner.h"
+
+/* The ladder: every reply carries one, from best to worst, and each is counted. */
+#define HB_STATUSES(X)                                                                                                 \
+    X(CONVERGED, "converged", "the plan could not be improved further")                                                \
+    X(TRUNCATED, "truncated", "the deadline came first: the best plan so far")                                         \
+    X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \
+    X(OUT_OF_SPAN, "out-of-span", "the vehicle behaves as no trained dynamics do")                                     \
+    X(STALE, "stale", "telemetry is old")                                                                              \
+    X(FALLBACK, "fallback", "no plan was made: the last plan shifted, then the safe action")                           \
+    X(REFUSED, "refused", "the request could not be answered: see the reason")
+
+typedef enum {
+#define X(id, name, help) HB_STATUS_##id,
+    HB_STATUSES(X)
+#undef X
+        HB_NSTATUSES
+} hb_status;
+
+extern const char *const hb_status_name[], *const hb_status_help[];
+
+/* Why a request was refused or a sample set aside; each is counted. */
+#define HB_REASONS(X)                                                                                                  \
+    X(NONE, "none", "")                                                                                                \
+    X(DIMENSION, "dimension", "the number of states or controls is not the model's")                                   \
+    X(NOT_FINITE, "not-finite", "a number is NaN or infinite")                                                         \
+    X(FIRST, "first", "the first sample: there is nothing to join it with")                                            \
+    X(GAP, "gap", "too long after the sample before it")                                                               \
+    X(OUT_OF_ORDER, "out-of-order", "not later than the sample before it")                                             \
+    X(RESET, "reset", "the vehicle was reset")                                                                         \
+    X(BAD_PERIOD, "bad-period", "too soon after the sample before it")                                                 \
+    X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
+    X(LATE, "late", "the request had waited longer than its budget")                                                   \
+    X(MALFORMED, "malformed", "the message could not be understood")                                                   \
+    X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")
+
+typedef enum {
+#define X(id, name, help) HB_REASON_##id,
+    HB_REASONS(X)
+#undef X
+        HB_NREASONS
+} hb_reason;
+
+extern const char *const hb_reason_name[], *const hb_reason_help[];
+
+typedef struct hb_controller_settings {
+    hb_estimator_settings estimator;
+    hb_planner_settings planner;
+    hb_cost cost;
+    int ntarget;               /* 0 or nx */
+    double target[64];         /* used when a request has none; physical */
+    double safe_action[HB_MAX_CONTROLS]; /* nsafe_action = nu, or 0: the model's trim */
+    int nsafe_action;
+    double budget;             /* seconds from receipt to reply, at most */
+    double stale_after;        /* seconds without telemetry until replies say so: 0.1 */
+    double fallback_after;     /* seconds without telemetry until the plan is no longer trusted: 0.2 */
+    double safe_after;         /* seconds that the shifted last plan is flown before the safe action: 0.4 */
+    double min_period, max_period; /* dt of a transition, relative to the model's: 0.1, 3 */
+    double delay;              /* seconds from a request's state to the moment its action applies */
+    bool adapt;                /* false: the average model for ever, for comparison */
+} hb_controller_settings;
+
+extern const hb_controller_settings hb_controller_defaults;
+
+/* A telemetry sample: state x at `time`, and the control in force from then on. */
+typedef struct hb_observation {
+    int64_t time_us; /* vehicle's clock */
+    const double *x; /* nx */
+    int nx;
+    const double *u; /* nu */
+    int nu;
+    uint32_t reset_counter; /* a change starts afresh */
+} hb_observation;
+
+typedef struct hb_request {
+    int64_t time_us;         /* vehicle's clock, of the state */
+    const double *x;         /* nx */
+    int nx;
+    const double *applied;   /* nu: really applied since the last request; NULL: what was answered then */
+    int napplied;
+    const double *target;    /* ntargets x nx; NULL: the configured one */
+    int ntargets;            /* 0, 1 (a point) or horizon + 1 (a reference) */
+    double budget;           /* seconds; 0: the configured one. The smaller holds */
+    double received;         /* caller's clock when the request came in */
+    uint64_t tick;           /* keys the random draws; the caller counts requests */
+} hb_request;
+
+typedef struct hb_command {
+    const double *action; /* nu, physical: always finite and within bounds */
+    hb_status status;
+    hb_reason reason;
+    double cost;
+    int iterations;
+    double planning;           /* seconds */
+    uint64_t version;          /* of the coefficients */
+    double age;                /* seconds since the newest sample behind the coefficients */
+    hb_health health;
+    const double *plan;        /* horizon x nu */
+    const double *states;      /* (horizon + 1) x nx */
+    int horizon;
+} hb_command;
+
+typedef struct hb_counters {
+    uint64_t observations;               /* samples taken in */
+    uint64_t transitions;                /* of these, joined into transitions */
+    uint64_t commands;
+    uint64_t status[HB_NSTATUSES];       /* of commands */
+    uint64_t set_aside[HB_NREASONS];     /* samples, by reason */
+    uint64_t refused[HB_NREASONS];       /* requests, by reason */
+    uint64_t dropped_candidates;
+} hb_counters;
+
+typedef struct hb_controller hb_controller;
+
+/* `memory` is hb_estimator_new's. */
+int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
+                      void *memory, hb_error *resumed, hb_error *err);
+void hb_controller_free(hb_controller *c);
+
+/* Thread of telemetry. Returns HB_REASON_NONE when the sample completed a transition, else why not. `now` is the
+ * caller's clock. */
+hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now);
+void hb_controller_forget(hb_controller *c); /* reset the window */
+const hb_health *hb_controller_health(const hb_controller *c);
+const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
+void hb_controller_seed(hb_controller *c, const hb_real *coefficient);
+
+/* Thread of planning. The command stays valid until the next call on that thread. */
+const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock);
+/* An answer without planning, at once: the last plan shifted to the request's time, then the safe action. */
+const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);
+/* Trajectories of given control sequences with the current coefficients: states (steps + 1) x nx, x[0] the start. */
+int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,
+                          double *states, hb_error *err);
+int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err);
+
+/* Sum of both threads' counters, each read once; safe from any thread. */
+void hb_controller_counters(const hb_controller *c, hb_counters *ret);
+
+#endif

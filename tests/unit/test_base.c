@@ -1,0 +1,66 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base.h"
+
+static void test_fail_fills_text_and_returns_code(void **state)
+{
+    (void)state;
+    hb_error err = {0};
+
+    assert_int_equal(hb_fail(&err, EINVAL, "%s: %d states, expected %d", "f", 3, 4), -EINVAL);
+    assert_int_equal(err.code, EINVAL);
+    assert_string_equal(err.text, "f: 3 states, expected 4");
+    assert_int_equal(hb_fail(NULL, ENOENT, "nobody listens"), -ENOENT);
+}
+
+static void test_arena_hands_out_disjoint_aligned_zeroed_pieces(void **state)
+{
+    (void)state;
+    hb_arena arena = {0};
+
+    for (int round = 0; round < 2; round++) {
+        char *a = hb_arena_take(&arena, 3, 5);
+        double *b = hb_arena_take(&arena, 7, sizeof *b);
+        if (round == 0) {
+            assert_null(a);
+            assert_null(b);
+            assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
+        } else {
+            assert_int_equal((uintptr_t)a % HB_ALIGNMENT, 0);
+            assert_int_equal((uintptr_t)b % HB_ALIGNMENT, 0);
+            assert_true((char *)b >= a + 15);
+            assert_true((char *)(b + 7) <= arena.base + arena.size);
+            for (int i = 0; i < 7; i++)
+                assert_true(b[i] == 0);
+        }
+    }
+    free(arena.base);
+}
+
+static void test_arena_refuses_impossible_sizes(void **state)
+{
+    (void)state;
+    hb_arena arena = {0};
+    hb_error err = {0};
+
+    hb_arena_take(&arena, SIZE_MAX / 2, 8);
+    hb_arena_take(&arena, 1, 8);
+    assert_int_equal(hb_arena_allocate(&arena, &err), -ENOMEM);
+    assert_non_null(strstr(err.text, "out of memory"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fail_fills_text_and_returns_code),
+        cmocka_unit_test(test_arena_hands_out_disjoint_aligned_zeroed_pieces),
+        cmocka_unit_test(test_arena_refuses_impossible_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

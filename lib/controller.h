@@ -43,7 +43,12 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
     X(LATE, "late", "the request had waited longer than its budget")                                                   \
     X(MALFORMED, "malformed", "the message could not be understood")                                                   \
-    X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")
+    X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")                                         \
+    X(BAD_TIME, "bad-time", "the time is negative or impossibly large")                                                \
+    X(SUPERSEDED, "superseded", "a newer request of the same client replaced it")                                      \
+    X(BUSY, "busy", "more clients wait than the daemon serves at once")                                                \
+    X(STALLED, "stalled", "the planner did not come back in time: the safe action")                                    \
+    X(STOPPING, "stopping", "the daemon is shutting down")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,
@@ -80,6 +85,7 @@ typedef struct hb_observation {
     int nx;
     const double *u; /* nu */
     int nu;
+    const double *u_before; /* nu: really in force until now, instead of what the sample before said; NULL: that */
     uint32_t reset_counter; /* a change starts afresh */
 } hb_observation;
 

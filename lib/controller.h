@@ -4,7 +4,10 @@
  *
  * observe runs on one thread (the server's), command on another (the planner's): coefficients pass by an immutable
  * snapshot, never under a lock. Times are microseconds of the vehicle's clock where they come from the vehicle, and
- * seconds of the caller's monotonic clock where they say "now". */
+ * seconds of the caller's monotonic clock where they say "now".
+ *
+ * A reply's status is the worst rung of the ladder that applies. Age of telemetry is measured on the caller's clock,
+ * from the newest sample taken in; before the first one there is no age, and nothing is stale. */
 #ifndef HB_CONTROLLER_H
 #define HB_CONTROLLER_H
 
@@ -42,6 +45,7 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(BAD_PERIOD, "bad-period", "too soon after the sample before it")                                                 \
     X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
     X(LATE, "late", "the request had waited longer than its budget")                                                   \
+    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")                                            \
     X(MALFORMED, "malformed", "the message could not be understood")                                                   \
     X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")                                         \
     X(BAD_TIME, "bad-time", "the time is negative or impossibly large")                                                \
@@ -59,12 +63,14 @@ typedef enum {
 
 extern const char *const hb_reason_name[], *const hb_reason_help[];
 
+enum { HB_MAX_TARGET = 64 };
+
 typedef struct hb_controller_settings {
     hb_estimator_settings estimator;
     hb_planner_settings planner;
     hb_cost cost;
     int ntarget;               /* 0 or nx */
-    double target[64];         /* used when a request has none; physical */
+    double target[HB_MAX_TARGET]; /* used when a request has none; physical */
     double safe_action[HB_MAX_CONTROLS]; /* nsafe_action = nu, or 0: the model's trim */
     int nsafe_action;
     double budget;             /* seconds from receipt to reply, at most */
@@ -97,6 +103,7 @@ typedef struct hb_request {
     int napplied;
     const double *target;    /* ntargets x nx; NULL: the configured one */
     int ntargets;            /* 0, 1 (a point) or horizon + 1 (a reference) */
+    uint32_t reset_counter;  /* a change starts afresh: pairing of requests, warm start, commands under way */
     double budget;           /* seconds; 0: the configured one. The smaller holds */
     double received;         /* caller's clock when the request came in */
     uint64_t tick;           /* keys the random draws; the caller counts requests */
@@ -110,7 +117,7 @@ typedef struct hb_command {
     int iterations;
     double planning;           /* seconds */
     uint64_t version;          /* of the coefficients */
-    double age;                /* seconds since the newest sample behind the coefficients */
+    double age;                /* seconds since the newest sample behind the coefficients; -1: there was none yet */
     hb_health health;
     const double *plan;        /* horizon x nu */
     const double *states;      /* (horizon + 1) x nx */
@@ -123,7 +130,7 @@ typedef struct hb_counters {
     uint64_t commands;
     uint64_t status[HB_NSTATUSES];       /* of commands */
     uint64_t set_aside[HB_NREASONS];     /* samples, by reason */
-    uint64_t refused[HB_NREASONS];       /* requests, by reason */
+    uint64_t refused[HB_NREASONS];       /* requests answered without a plan (fallback, refused), by reason */
     uint64_t dropped_candidates;
 } hb_counters;
 
@@ -137,18 +144,28 @@ void hb_controller_free(hb_controller *c);
 /* Thread of telemetry. Returns HB_REASON_NONE when the sample completed a transition, else why not. `now` is the
  * caller's clock. */
 hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now);
+/* Thread of telemetry, for every request before it is handed to the thread of planning: a bridge that sends no
+ * telemetry adapts through its requests. The state of the request before, `applied` and this state make a transition.
+ * Telemetry, as long as it is not stale, goes first: then, and without `applied`, the request is set aside uncounted
+ * (HB_REASON_FIRST). */
+hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now);
 void hb_controller_forget(hb_controller *c); /* reset the window */
 const hb_health *hb_controller_health(const hb_controller *c);
 const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
 void hb_controller_seed(hb_controller *c, const hb_real *coefficient);
 
-/* Thread of planning. The command stays valid until the next call on that thread. */
+/* Thread of planning. The command stays valid until the next call of command or fallback. */
 const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock);
-/* An answer without planning, at once: the last plan shifted to the request's time, then the safe action. */
+/* Thread of planning. An answer without planning, at once: the last plan shifted to the request's time, then the safe
+ * action. */
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);
-/* Trajectories of given control sequences with the current coefficients: states (steps + 1) x nx, x[0] the start. */
+/* Thread of planning. Trajectory of a given control sequence (steps x nu) with the newest coefficients: states
+ * (steps + 1) x nx, the first one x. */
 int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,
                           double *states, hb_error *err);
+/* Thread of planning. Changes everything but the estimator's settings and the limits of a transition's period, which
+ * belong to the other thread: a different value there is -EINVAL, as is what hb_planner_retune refuses; then nothing
+ * changes. */
 int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err);
 
 /* Sum of both threads' counters, each read once; safe from any thread. */

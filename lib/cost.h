@@ -63,4 +63,9 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
                             const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
                             hb_real *du_before);
 
+/* The Gauss-Newton curvature of the same for one sample, positive semidefinite: adds to q (nx x nx), and to r
+ * (nu x nu) and slew (nu, the curvature of u - u_before), both NULL at the last stage. */
+void hb_cost_stage_curvature(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
+                             double *q, double *r, double *slew);
+
 #endif

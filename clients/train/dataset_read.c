@@ -606,14 +606,11 @@ static int fill(reading *r, storage *to)
     for (int k = 0; k < r->nepisodes; k++) {
         const raw_episode *raw = &r->episode[k];
         bool first = k == 0 || raw->function != r->episode[k - 1].function;
-        if (first)
-            d->function[d->nfunctions++] = (hb_function){
-                .id = raw->function,
-                .episode = k,
-                .hidden = to->hidden + (size_t)d->nfunctions * (size_t)r->nhidden,
-            };
+        d->nfunctions += first;
         hb_function *f = &d->function[d->nfunctions - 1];
         double *hidden = to->hidden + (size_t)(d->nfunctions - 1) * (size_t)r->nhidden;
+        if (first)
+            *f = (hb_function){.id = raw->function, .episode = k, .hidden = hidden};
         size_t rows = (size_t)raw->nsteps + 1;
 
         hid_t group = H5Gopen2(r->file, raw->path, H5P_DEFAULT);

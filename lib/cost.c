@@ -58,8 +58,9 @@ static int check_term(const hb_cost_term *t, int number, int nx, int nu, hb_erro
         return hb_fail(err, EINVAL, "cost term %d (%s): %d indices, expected 1 to %d", number, name, t->nindices,
                        HB_COST_INDICES);
     if (t->kind == HB_COST_TILT && t->nindices != 4)
-        return hb_fail(err, EINVAL, "cost term %d (tilt): %d indices, expected 4: where x, y, z, w of the quaternion are",
-                       number, t->nindices);
+        return hb_fail(err, EINVAL,
+                       "cost term %d (tilt): %d indices, expected 4: where x, y, z, w of the quaternion are", number,
+                       t->nindices);
     if (t->kind == HB_COST_IMBALANCE && t->nindices % 2)
         return hb_fail(err, EINVAL, "cost term %d (imbalance): %d indices, expected pairs", number, t->nindices);
     for (int i = 0; i < t->nindices; i++)
@@ -368,7 +369,8 @@ static void add_outer(int n, const int *index, double scale, const double *a, in
 }
 
 /* |r|: curved by 1 / |r| across the line to the target. Along it a distance has none, which would send a Newton
- * step to infinity, so the bowl is taken as round as the quadratic r^2 / (2 |r|) + |r| / 2 that touches it from above */
+ * step to infinity, so the bowl is taken as round as the quadratic r^2 / (2 |r|) + |r| / 2 that touches it from above
+ */
 static void distance_curvature(const hb_cost_term *t, const double *target, double weight, int nx, const double *x,
                                double *q)
 {

@@ -48,7 +48,8 @@ static double tilt_reference(const double *x, const int *index)
 
 static double term_reference(const hb_cost_term *t, const setting *s, const trajectory *of, int k)
 {
-    const double *x = of->x[k], *u = k < NH ? of->u[k] : NULL, *target = s->target + (s->goal.ntargets > 1 ? k * NX : 0);
+    const double *x = of->x[k], *u = k < NH ? of->u[k] : NULL,
+                 *target = s->target + (s->goal.ntargets > 1 ? k * NX : 0);
     double sum = 0;
 
     if (t->kind == HB_COST_TILT)
@@ -161,8 +162,8 @@ static void evaluate(lanes *l, const setting *s)
     for (int k = 0; k <= NH; k++) {
         const hb_real *u = k < NH ? l->u[k] : NULL, *before = u && k ? l->u[k - 1] : NULL;
         hb_cost_stage(&s->cost, &s->goal, NX, NU, NH, k, N, l->x[k], u, before, l->cost);
-        hb_cost_stage_gradient(&s->cost, &s->goal, NX, NU, NH, k, N, l->x[k], u, before, l->dx[k],
-                               u ? l->du[k] : NULL, before ? l->du[k - 1] : NULL);
+        hb_cost_stage_gradient(&s->cost, &s->goal, NX, NU, NH, k, N, l->x[k], u, before, l->dx[k], u ? l->du[k] : NULL,
+                               before ? l->du[k - 1] : NULL);
     }
 }
 
@@ -318,7 +319,8 @@ static void test_curvature_of_quadratic_terms_is_their_hessian(void **state)
     }
 }
 
-/* what a step of the planner counts on: the model of a distance lies above it, and that of a tilt is exact when level */
+/* what a step of the planner counts on: the model of a distance lies above it, and that of a tilt is exact when level
+ */
 static void test_curvature_of_distance_bounds_it_from_above(void **state)
 {
     (void)state;

@@ -1,0 +1,303 @@
+/* The client is two sockets, two fixed buffers and a counter of requests.
+ *
+ * Actions go over a DEALER rather than a REQ socket: after a time-out the next question can be asked at once, and an
+ * answer to an old question is told by its id and dropped. ZMQ_IMMEDIATE keeps questions from piling up for a daemon
+ * that is not there. */
+#include "hilbert_client.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <zmq.h>
+
+#include "bump.h"
+#include "hilbert.pb-c.h"
+#include "json.h"
+#include "keys.h"
+
+enum {
+    DEFAULT_MAX_MESSAGE = 262144,
+    UNPACKED = 4, /* an unpacked message takes at most so many times its packed size, and */
+    UNPACKED_FIXED = 4096,
+};
+
+_Static_assert((int)HILBERT_REFUSED == (int)HILBERT__V1__ACTION_STATUS__ACTION_STATUS_REFUSED, "hilbert.proto");
+
+struct hilbert_client {
+    void *context, *telemetry, *actions;
+    uint64_t sequence, id; /* of the newest sample and question */
+    size_t max_message;
+    uint8_t *out, *in; /* max_message each */
+    void *unpacked;
+    hb_bump bump;
+    char reason[32], estimate[32]; /* of the newest reply */
+    char error[256];
+};
+
+static int fail(hilbert_client *h, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int fail(hilbert_client *h, int code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(h->error, sizeof h->error, format, args);
+    va_end(args);
+    return -code;
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- connecting ---- */
+
+static int set_keys(hilbert_client *h, const hilbert_options *o, void *socket)
+{
+    char server[HB_KEY_SIZE], secret[HB_KEY_SIZE], public[HB_KEY_SIZE];
+
+    if (!o->server_key && !o->client_key)
+        return 0;
+    if (!o->server_key || !o->client_key)
+        return fail(h, EINVAL, "CURVE needs both server_key and client_key");
+    int r = hb_key_read(o->server_key, false, server, h->error, sizeof h->error);
+    if (r == 0)
+        r = hb_key_read(o->client_key, true, secret, h->error, sizeof h->error);
+    if (r)
+        return r;
+    if (zmq_curve_public(public, secret) || zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, sizeof server) ||
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, sizeof secret) ||
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, sizeof public))
+        r = fail(h, errno, "CURVE: %s", zmq_strerror(errno));
+    explicit_bzero(secret, sizeof secret);
+    return r;
+}
+
+static int open_socket(hilbert_client *h, const hilbert_options *o, int type, const char *endpoint, void **ret)
+{
+    int64_t max = (int64_t)h->max_message;
+    const struct {
+        int option, value;
+    } settings[] = {
+        {ZMQ_LINGER, 0},           {ZMQ_IMMEDIATE, 1},           {ZMQ_SNDHWM, 100},
+        {ZMQ_RECONNECT_IVL, 20},   {ZMQ_RECONNECT_IVL_MAX, 500}, {ZMQ_HEARTBEAT_IVL, 1000},
+        {ZMQ_HEARTBEAT_TIMEOUT, 3000},
+    };
+
+    void *socket = *ret = zmq_socket(h->context, type);
+    if (!socket)
+        return fail(h, errno, "%s: %s", endpoint, zmq_strerror(errno));
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        zmq_setsockopt(socket, settings[i].option, &settings[i].value, sizeof(int));
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max, sizeof max);
+    int r = set_keys(h, o, socket);
+    if (r)
+        return r;
+    if (zmq_connect(socket, endpoint))
+        return fail(h, errno, "%s: %s", endpoint, zmq_strerror(errno));
+    return 0;
+}
+
+int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size)
+{
+    hilbert_options o = options ? *options : (hilbert_options){0};
+    size_t max = o.max_message > 0 ? (size_t)o.max_message : DEFAULT_MAX_MESSAGE;
+    hilbert_client *h = calloc(1, sizeof *h);
+    int r = -ENOMEM;
+
+    if (!h)
+        return r;
+    h->max_message = max;
+    h->out = malloc(max);
+    h->in = malloc(max);
+    h->unpacked = malloc(max * UNPACKED + UNPACKED_FIXED);
+    h->context = zmq_ctx_new();
+    if (h->out && h->in && h->unpacked && h->context) {
+        hb_bump_start(&h->bump, h->unpacked, max * UNPACKED + UNPACKED_FIXED);
+        r = open_socket(h, &o, ZMQ_PUB, o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry", &h->telemetry);
+        if (r == 0)
+            r = open_socket(h, &o, ZMQ_DEALER, o.actions ? o.actions : "ipc:///run/hilbertd/actions", &h->actions);
+    }
+    if (r) {
+        if (error_text && error_size > 0)
+            snprintf(error_text, (size_t)error_size, "%s", *h->error ? h->error : strerror(-r));
+        hilbert_close(h);
+        return r;
+    }
+    *ret = h;
+    return 0;
+}
+
+void hilbert_close(hilbert_client *h)
+{
+    if (!h)
+        return;
+    if (h->telemetry)
+        zmq_close(h->telemetry);
+    if (h->actions)
+        zmq_close(h->actions);
+    if (h->context)
+        zmq_ctx_term(h->context);
+    free(h->unpacked);
+    free(h->in);
+    free(h->out);
+    free(h);
+}
+
+/* ---- sending ---- */
+
+/* A vector of ours as protobuf-c wants it: it never writes to what it packs. */
+static double *vector(const double *v, int n, size_t *ret_n)
+{
+    *ret_n = v && n > 0 ? (size_t)n : 0;
+    return (double *)(uintptr_t)v;
+}
+
+static int send_message(hilbert_client *h, void *socket, const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+
+    if (size > h->max_message)
+        return fail(h, EMSGSIZE, "the message has %zu bytes, at most %zu are allowed (max_message)", size,
+                    h->max_message);
+    protobuf_c_message_pack(message, h->out);
+    if (zmq_send(socket, h->out, size, ZMQ_DONTWAIT) < 0)
+        return fail(h, errno, "cannot send: %s", zmq_strerror(errno));
+    return 0;
+}
+
+int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t)
+{
+    Hilbert__V1__Telemetry m = HILBERT__V1__TELEMETRY__INIT;
+
+    m.time_us = t->time_us;
+    m.state = vector(t->state, t->nstate, &m.n_state);
+    m.control = vector(t->control, t->ncontrol, &m.n_control);
+    m.sequence = ++h->sequence;
+    m.reset_counter = t->reset_counter;
+    return send_message(h, h->telemetry, &m.base);
+}
+
+/* Waits for an event until the monotonic time `until`; false when it does not come. */
+static bool wait_for(void *socket, short events, double until)
+{
+    for (;;) {
+        zmq_pollitem_t item = {.socket = socket, .events = events};
+        double left = until - now();
+        int n = zmq_poll(&item, 1, left > 0 ? (long)ceil(fmin(left, 1e6) * 1e3) : 0);
+        if (n > 0)
+            return true;
+        if (left <= 0 || (n < 0 && errno != EINTR))
+            return false;
+    }
+}
+
+int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeout)
+{
+    double until = now() + timeout;
+    Hilbert__V1__ActionRequest m = HILBERT__V1__ACTION_REQUEST__INIT;
+
+    m.id = ++h->id;
+    m.time_us = r->time_us;
+    m.state = vector(r->state, r->nstate, &m.n_state);
+    m.target = vector(r->target, r->ntarget, &m.n_target);
+    m.applied = vector(r->applied, r->napplied, &m.n_applied);
+    m.budget_us = r->budget > 0 ? (uint32_t)fmin(ceil(r->budget * 1e6), UINT32_MAX) : 0;
+    m.want_plan = r->want_plan;
+    m.reset_counter = r->reset_counter;
+    int result = send_message(h, h->actions, &m.base);
+    if (result == -EAGAIN && wait_for(h->actions, ZMQ_POLLOUT, until))
+        result = send_message(h, h->actions, &m.base);
+    if (result == -EAGAIN)
+        return fail(h, ENOTCONN, "no daemon to ask: is hilbertd running, and is this its actions socket?");
+    return result;
+}
+
+/* ---- receiving ---- */
+
+/* Unpacks `size` bytes of h->in. */
+static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret, uint64_t *ret_id)
+{
+    hb_bump_clear(&h->bump);
+    Hilbert__V1__ActionReply *m = hilbert__v1__action_reply__unpack(&h->bump.allocator, size, h->in);
+    if (!m)
+        return fail(h, EPROTO, "the answer (%zu bytes) is not an ActionReply", size);
+    *ret_id = m->id;
+    hb_json_word(&hilbert__v1__reason__descriptor, (int)m->reason, h->reason, sizeof h->reason);
+    *ret = (hilbert_action_reply){
+        .status = (hilbert_status)m->status,
+        .reason = h->reason,
+        .detail = m->detail,
+        .action = m->action,
+        .naction = (int)m->n_action,
+        .cost = m->cost,
+        .iterations = (int)m->iterations,
+        .queue = 1e-6 * m->queue_us,
+        .planning = 1e-6 * m->planning_us,
+        .total = 1e-6 * m->total_us,
+        .coefficient_version = m->coefficient_version,
+        .coefficient_age = m->coefficient_age,
+        .estimate = h->estimate,
+        .plan = m->plan,
+        .nplan = (int)m->n_plan,
+        .predicted = m->predicted,
+        .npredicted = (int)m->n_predicted,
+    };
+    *h->estimate = 0;
+    if (m->health) {
+        hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, h->estimate,
+                     sizeof h->estimate);
+        ret->one_step_error = m->health->one_step_error;
+        ret->out_of_span = m->health->out_of_span;
+    }
+    return 0;
+}
+
+int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret)
+{
+    double until = now() + timeout;
+
+    while (wait_for(h->actions, ZMQ_POLLIN, until)) {
+        int n = zmq_recv(h->actions, h->in, h->max_message, ZMQ_DONTWAIT);
+        if (n < 0)
+            continue;
+        /* a reply without id answers a request that could not be read: it is ours all the same */
+        uint64_t id = 0;
+        int r = (size_t)n <= h->max_message ? read_reply(h, (size_t)n, ret, &id)
+                                            : fail(h, EPROTO, "the answer has %d bytes, at most %zu are expected", n,
+                                                   h->max_message);
+        if (r || id == h->id || id == 0)
+            return r;
+    }
+    return fail(h, ETIMEDOUT, "no answer within %g s", timeout);
+}
+
+int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double timeout, hilbert_action_reply *ret)
+{
+    double until = now() + timeout;
+    int result = hilbert_ask(h, r, timeout);
+
+    return result ? result : hilbert_answer(h, fmax(0, until - now()), ret);
+}
+
+const char *hilbert_error(const hilbert_client *h)
+{
+    return h->error;
+}
+
+const char *hilbert_status_name(hilbert_status status)
+{
+    static const char *const name[] = {"unspecified", "converged", "truncated", "warming-up",
+                                       "out-of-span", "stale",     "fallback",  "refused"};
+
+    return (unsigned)status < sizeof name / sizeof *name ? name[status] : "unknown";
+}

@@ -1,0 +1,120 @@
+/* libhilbert-client: give hilbertd telemetry, ask it for actions.
+ *
+ *     hilbert_client *h;
+ *     hilbert_connect(&h, NULL, NULL, 0);                         the daemon's default sockets
+ *     for (;;) {
+ *         hilbert_publish(h, &telemetry);                         as often as the vehicle samples
+ *         if (hilbert_request(h, &request, 0.01, &reply) == 0)    as often as it wants an action
+ *             apply(reply.action);
+ *     }
+ *     hilbert_close(h);
+ *
+ * Every call returns 0 or a negative errno value; hilbert_error says the rest in words. No call blocks longer than its
+ * time-out or allocates memory of ours. The connection comes back by itself when the daemon does: after an error, call
+ * again. A client belongs to one thread at a time. Vectors are in physical units and the model's order; their memory
+ * is the caller's on the way in, and the client's, until the next call, on the way out. */
+#ifndef HILBERT_CLIENT_H
+#define HILBERT_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct hilbert_client hilbert_client;
+
+/* How good an action is, from best to worst. */
+typedef enum {
+    HILBERT_CONVERGED = 1, /* the plan could not be improved further */
+    HILBERT_TRUNCATED,     /* the deadline came first: the best plan so far */
+    HILBERT_WARMING_UP,    /* too few samples: the average model was used */
+    HILBERT_OUT_OF_SPAN,   /* the vehicle behaves as no trained dynamics do */
+    HILBERT_STALE,         /* telemetry is old */
+    HILBERT_FALLBACK,      /* no plan was made: the last plan shifted, then the safe action */
+    HILBERT_REFUSED,       /* the request could not be answered: see the reason */
+} hilbert_status;
+
+/* All may be left zero. */
+typedef struct hilbert_options {
+    const char *telemetry;  /* endpoints; NULL: ipc:///run/hilbertd/telemetry */
+    const char *actions;    /* NULL: ipc:///run/hilbertd/actions */
+    const char *server_key; /* file with the daemon's public key, and */
+    const char *client_key; /* file with our secret key, for CURVE; both NULL: none */
+    int max_message;        /* bytes of the largest message; 0: 262144 */
+} hilbert_options;
+
+/* The state at a moment, and the control in force from that moment on. */
+typedef struct hilbert_telemetry {
+    int64_t time_us; /* vehicle's clock */
+    const double *state;
+    int nstate;
+    const double *control;
+    int ncontrol;
+    uint32_t reset_counter; /* change it when the state jumped */
+} hilbert_telemetry;
+
+typedef struct hilbert_action_request {
+    int64_t time_us; /* of the state, vehicle's clock */
+    const double *state;
+    int nstate;
+    const double *target; /* a state, or one for each step of the horizon and the end; NULL: the configured one */
+    int ntarget;
+    const double *applied; /* the control really applied since the last request; NULL: what was answered then */
+    int napplied;
+    double budget; /* seconds; 0: the configured one. The smaller holds */
+    bool want_plan;
+    uint32_t reset_counter; /* as in telemetry */
+} hilbert_action_request;
+
+typedef struct hilbert_action_reply {
+    hilbert_status status;
+    const char *reason;   /* of refused and fallback: "late", "not-finite", ...; else "none" */
+    const char *detail;   /* a refusal in words, or empty */
+    const double *action; /* within bounds; naction is 0 when the request never reached the planner */
+    int naction;
+    double cost;
+    int iterations;
+    double queue, planning, total; /* seconds in the daemon: waiting, planning, receipt to reply */
+    uint64_t coefficient_version;
+    double coefficient_age;        /* seconds since the newest sample behind the coefficients; may be infinite */
+    const char *estimate;          /* "warming-up", "singular", "ok" or "out-of-span" */
+    double one_step_error;         /* of the adapted model, normalised RMS */
+    double out_of_span;            /* 0..1 */
+    const double *plan;            /* with want_plan: steps x controls */
+    int nplan;
+    const double *predicted;       /* with want_plan: (steps + 1) x states */
+    int npredicted;
+} hilbert_action_reply;
+
+/* options may be NULL. Returns at once: the connection is made in the background. -EINVAL for an endpoint or a key
+ * that cannot be used; the text goes to error_text (error_size bytes) unless it is NULL. */
+int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size);
+void hilbert_close(hilbert_client *h); /* NULL is fine */
+
+/* Never waits: while the daemon is away samples are lost, as they would be on a wire. Sequence numbers are added. */
+int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t);
+
+/* Asks, and waits at most `timeout` seconds for the answer.
+ *     -ETIMEDOUT     no answer came (it is ignored should it still come)
+ *     -ENOTCONN      there was no daemon to ask within the time-out
+ *     -EMSGSIZE      the request is larger than max_message
+ *     -EPROTO        the answer could not be understood
+ * 0 means that there is a reply; look at its status. */
+int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double timeout, hilbert_action_reply *ret);
+
+/* The same in two halves, for a caller with something to do in between. Asking again gives the earlier question up. */
+int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeout);
+int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret); /* timeout 0: look and return */
+
+/* Of the last call on this client that failed. */
+const char *hilbert_error(const hilbert_client *h);
+const char *hilbert_status_name(hilbert_status status);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,290 @@
+/* libhilbert-client against a ROUTER and a SUB socket that stand in for the daemon. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zmq.h>
+
+#include "hilbert.pb-c.h"
+#include "hilbert_client.h"
+#include "keys.h"
+
+typedef struct fixture {
+    char folder[64], telemetry[128], actions[128];
+    void *context, *sub, *router;
+    hilbert_client *h;
+} fixture;
+
+static void *bind_socket(void *context, int type, const char *endpoint)
+{
+    int zero = 0, wait = 5000;
+    void *s = zmq_socket(context, type);
+
+    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(s, ZMQ_RCVTIMEO, &wait, sizeof wait);
+    if (type == ZMQ_SUB)
+        zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0);
+    assert_int_equal(zmq_bind(s, endpoint), 0);
+    return s;
+}
+
+static int set_up(void **state)
+{
+    fixture *f = *state = calloc(1, sizeof *f);
+
+    strcpy(f->folder, "/tmp/hilbert-client-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    snprintf(f->telemetry, sizeof f->telemetry, "ipc://%s/telemetry", f->folder);
+    snprintf(f->actions, sizeof f->actions, "ipc://%s/actions", f->folder);
+    f->context = zmq_ctx_new();
+    f->sub = bind_socket(f->context, ZMQ_SUB, f->telemetry);
+    f->router = bind_socket(f->context, ZMQ_ROUTER, f->actions);
+    hilbert_options options = {.telemetry = f->telemetry, .actions = f->actions};
+    assert_int_equal(hilbert_connect(&f->h, &options, NULL, 0), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+    char path[256];
+
+    hilbert_close(f->h);
+    zmq_close(f->sub);
+    if (f->router)
+        zmq_close(f->router);
+    zmq_ctx_term(f->context);
+    const char *const left[] = {"telemetry", "actions", "open.key", "secret.key", "public.pub"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        snprintf(path, sizeof path, "%s/%s", f->folder, left[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(f->folder), 0);
+    free(f);
+    return 0;
+}
+
+/* Receives a request; the sender's routing id goes to `who` (at least 5 bytes), its length is returned. */
+static int receive_request(void *router, uint8_t *who, Hilbert__V1__ActionRequest **ret)
+{
+    uint8_t frame[4096];
+    int nwho = zmq_recv(router, who, 32, 0);
+
+    assert_true(nwho > 0);
+    int n = zmq_recv(router, frame, sizeof frame, 0);
+    assert_true(n > 0);
+    *ret = hilbert__v1__action_request__unpack(NULL, (size_t)n, frame);
+    assert_non_null(*ret);
+    return nwho;
+}
+
+static void send_reply(void *router, const uint8_t *who, int nwho, uint64_t id, double action)
+{
+    Hilbert__V1__ActionReply m = HILBERT__V1__ACTION_REPLY__INIT;
+    Hilbert__V1__Health health = HILBERT__V1__HEALTH__INIT;
+    uint8_t frame[4096];
+
+    m.id = id;
+    m.status = HILBERT__V1__ACTION_STATUS__ACTION_STATUS_FALLBACK;
+    m.reason = HILBERT__V1__REASON__REASON_NOT_FINITE;
+    m.n_action = 1;
+    m.action = &action;
+    m.total_us = 1500;
+    m.coefficient_age = INFINITY;
+    m.health = &health;
+    health.status = HILBERT__V1__ESTIMATE_STATUS__ESTIMATE_STATUS_WARMING_UP;
+    size_t n = hilbert__v1__action_reply__pack(&m, frame);
+    zmq_send(router, who, (size_t)nwho, ZMQ_SNDMORE);
+    zmq_send(router, frame, n, 0);
+}
+
+static const double state4[] = {1, -2, 3e-300, 4e300};
+
+static void test_a_request_arrives_whole_and_its_reply_comes_back(void **state)
+{
+    fixture *f = *state;
+    const double target[] = {5, 6}, applied[] = {7};
+    hilbert_action_request r = {.time_us = 123456789012345, .state = state4, .nstate = 4, .target = target, .ntarget = 2,
+                                .applied = applied, .napplied = 1, .budget = 0.005, .want_plan = true,
+                                .reset_counter = 3};
+    Hilbert__V1__ActionRequest *m;
+    hilbert_action_reply reply;
+    uint8_t who[32];
+
+    assert_int_equal(hilbert_ask(f->h, &r, 5), 0);
+    int nwho = receive_request(f->router, who, &m);
+    assert_int_equal(m->time_us, 123456789012345);
+    assert_int_equal(m->n_state, 4);
+    assert_memory_equal(m->state, state4, sizeof state4);
+    assert_int_equal(m->n_target, 2);
+    assert_memory_equal(m->target, target, sizeof target);
+    assert_int_equal(m->n_applied, 1);
+    assert_memory_equal(m->applied, applied, sizeof applied);
+    assert_int_equal(m->budget_us, 5000);
+    assert_true(m->want_plan);
+    assert_int_equal(m->reset_counter, 3);
+    send_reply(f->router, who, nwho, m->id, 0.25);
+    hilbert__v1__action_request__free_unpacked(m, NULL);
+
+    assert_int_equal(hilbert_answer(f->h, 5, &reply), 0);
+    assert_int_equal(reply.status, HILBERT_FALLBACK);
+    assert_string_equal(hilbert_status_name(reply.status), "fallback");
+    assert_string_equal(reply.reason, "not-finite");
+    assert_string_equal(reply.estimate, "warming-up");
+    assert_int_equal(reply.naction, 1);
+    assert_true(reply.action[0] == 0.25);
+    assert_true(fabs(reply.total - 0.0015) < 1e-12);
+    assert_true(isinf(reply.coefficient_age));
+}
+
+static void test_an_old_answer_is_not_taken_for_a_new_one(void **state)
+{
+    fixture *f = *state;
+    hilbert_action_request r = {.state = state4, .nstate = 4};
+    Hilbert__V1__ActionRequest *first, *second;
+    hilbert_action_reply reply;
+    uint8_t who[32];
+
+    assert_int_equal(hilbert_ask(f->h, &r, 5), 0);
+    assert_int_equal(hilbert_answer(f->h, 0.02, &reply), -ETIMEDOUT);
+    assert_non_null(strstr(hilbert_error(f->h), "no answer"));
+    assert_int_equal(hilbert_ask(f->h, &r, 5), 0);
+    int nwho = receive_request(f->router, who, &first);
+    receive_request(f->router, who, &second);
+    send_reply(f->router, who, nwho, first->id, 1);
+    send_reply(f->router, who, nwho, second->id, 2);
+    assert_int_equal(hilbert_answer(f->h, 5, &reply), 0);
+    assert_true(reply.action[0] == 2);
+    hilbert__v1__action_request__free_unpacked(first, NULL);
+    hilbert__v1__action_request__free_unpacked(second, NULL);
+}
+
+static void test_without_a_daemon_it_says_so_and_comes_back_with_it(void **state)
+{
+    fixture *f = *state;
+    hilbert_action_request r = {.state = state4, .nstate = 4};
+    Hilbert__V1__ActionRequest *m;
+    hilbert_action_reply reply;
+    uint8_t who[32];
+
+    zmq_close(f->router);
+    f->router = NULL;
+    /* the disconnection is noticed in the background */
+    int result = 0;
+    for (int i = 0; i < 200 && result != -ENOTCONN; i++)
+        result = hilbert_request(f->h, &r, 0.01, &reply);
+    assert_int_equal(result, -ENOTCONN);
+    f->router = bind_socket(f->context, ZMQ_ROUTER, f->actions);
+    assert_int_equal(hilbert_ask(f->h, &r, 5), 0);
+    int nwho = receive_request(f->router, who, &m);
+    send_reply(f->router, who, nwho, m->id, 3);
+    assert_int_equal(hilbert_answer(f->h, 5, &reply), 0);
+    assert_true(reply.action[0] == 3);
+    hilbert__v1__action_request__free_unpacked(m, NULL);
+}
+
+static void test_an_answer_that_is_none_is_an_error(void **state)
+{
+    fixture *f = *state;
+    hilbert_action_request r = {.state = state4, .nstate = 4};
+    Hilbert__V1__ActionRequest *m;
+    hilbert_action_reply reply;
+    uint8_t who[32];
+
+    assert_int_equal(hilbert_ask(f->h, &r, 5), 0);
+    int nwho = receive_request(f->router, who, &m);
+    hilbert__v1__action_request__free_unpacked(m, NULL);
+    zmq_send(f->router, who, (size_t)nwho, ZMQ_SNDMORE);
+    zmq_send(f->router, "\xff\xff\xff", 3, 0);
+    assert_int_equal(hilbert_answer(f->h, 5, &reply), -EPROTO);
+}
+
+static void test_telemetry_arrives_counted(void **state)
+{
+    fixture *f = *state;
+    const double control[] = {9};
+    hilbert_telemetry t = {.time_us = 77, .state = state4, .nstate = 4, .control = control, .ncontrol = 1,
+                           .reset_counter = 2};
+    uint8_t frame[4096];
+    int n = -1, few = 20;
+
+    /* samples are lost until the subscription has come through */
+    zmq_setsockopt(f->sub, ZMQ_RCVTIMEO, &few, sizeof few);
+    for (int i = 0; i < 250 && n < 0; i++) {
+        assert_int_equal(hilbert_publish(f->h, &t), 0);
+        n = zmq_recv(f->sub, frame, sizeof frame, 0);
+    }
+    assert_true(n > 0);
+    Hilbert__V1__Telemetry *m = hilbert__v1__telemetry__unpack(NULL, (size_t)n, frame);
+    assert_non_null(m);
+    assert_int_equal(m->time_us, 77);
+    assert_int_equal(m->n_state, 4);
+    assert_memory_equal(m->state, state4, sizeof state4);
+    assert_int_equal(m->n_control, 1);
+    assert_true(m->control[0] == 9);
+    assert_int_equal(m->reset_counter, 2);
+    assert_true(m->sequence > 0);
+    hilbert__v1__telemetry__free_unpacked(m, NULL);
+}
+
+static void test_what_is_too_large_is_not_sent(void **state)
+{
+    fixture *f = *state;
+    static const double much[40000];
+    hilbert_telemetry t = {.state = much, .nstate = 40000};
+
+    assert_int_equal(hilbert_publish(f->h, &t), -EMSGSIZE);
+    assert_non_null(strstr(hilbert_error(f->h), "262144"));
+}
+
+static void test_options_that_cannot_work_are_refused_in_words(void **state)
+{
+    fixture *f = *state;
+    hilbert_client *h = NULL;
+    char why[256] = "", key[HB_KEY_SIZE], secret[HB_KEY_SIZE], path[128], public_path[128];
+
+    assert_int_equal(hilbert_connect(&h, &(hilbert_options){.actions = "nonsense"}, why, sizeof why), -EINVAL);
+    assert_non_null(strstr(why, "nonsense"));
+    assert_int_equal(hilbert_connect(&h, &(hilbert_options){.server_key = "a"}, why, sizeof why), -EINVAL);
+    assert_non_null(strstr(why, "both"));
+
+    /* a secret key that others can read */
+    assert_int_equal(zmq_curve_keypair(key, secret), 0);
+    snprintf(path, sizeof path, "%s/open.key", f->folder);
+    snprintf(public_path, sizeof public_path, "%s/public.pub", f->folder);
+    assert_int_equal(hb_key_write(path, true, secret, why, sizeof why), 0);
+    assert_int_equal(hb_key_write(public_path, false, key, why, sizeof why), 0);
+    assert_int_equal(hb_key_write(path, true, secret, why, sizeof why), -EEXIST);
+    hilbert_options o = {.actions = f->actions, .telemetry = f->telemetry, .server_key = public_path, .client_key = path};
+    assert_int_equal(hilbert_connect(&h, &o, why, sizeof why), 0);
+    hilbert_close(h);
+    chmod(path, 0640);
+    assert_int_equal(hilbert_connect(&h, &o, why, sizeof why), -EPERM);
+    assert_non_null(strstr(why, "chmod 600"));
+    /* a file that is no key */
+    chmod(path, 0600);
+    assert_int_equal(truncate(path, 20), 0);
+    assert_int_equal(hilbert_connect(&h, &o, why, sizeof why), -EINVAL);
+    assert_non_null(strstr(why, "keygen"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_request_arrives_whole_and_its_reply_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_old_answer_is_not_taken_for_a_new_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_a_daemon_it_says_so_and_comes_back_with_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_answer_that_is_none_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_telemetry_arrives_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_too_large_is_not_sent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_options_that_cannot_work_are_refused_in_words, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

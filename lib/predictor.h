@@ -21,7 +21,7 @@ const hb_model *hb_predictor_model(const hb_predictor *p);
 
 /* Bytes that one step leaves behind for hb_predictor_adjoint, for any n up to HB_STRIDE; a multiple of 64. The tape
  * of samples that start at a lane offset (threads sharing a block) needs a region of its own. */
-size_t hb_predictor_tape_size(const hb_predictor *p);
+size_t hb_predictor_tape_size(const hb_model *m);
 
 /* tape may be NULL. z_next may be in->z. */
 void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape);

@@ -19,6 +19,7 @@
 #include "nominal.h"
 
 enum { HB_MAX_LAYERS = 16, HB_NAME_SIZE = 32 };
+enum { HB_MAX_STATES = 4096, HB_MAX_BASIS = 65536, HB_MAX_WIDTH = 65536, HB_MAX_SUBSTEPS = 1000 };
 
 typedef enum { HB_SHARED, HB_INDEPENDENT } hb_architecture;
 typedef enum { HB_RELU, HB_TANH, HB_SILU } hb_activation;
@@ -77,11 +78,19 @@ typedef struct hb_model {
     uint64_t hash;      /* of parameters and metadata but the notes: names the model in state files and replies */
 } hb_model;
 
+/* Checks the fields up to and including nominal_parameter, and works out those that follow from others: widths of
+ * inputs and outputs and the numbers of parameters. hb_model_new does it by itself. A network without outputs (nb = 0
+ * and no average in it) gets nlayers = 0. */
+int hb_model_size(hb_model *shape_of, hb_error *err);
+/* Checks everything, so that what passes can be saved and will load. */
+int hb_model_check(const hb_model *m, hb_error *err);
+
 /* A model to fill in: `shape_of` gives every field up to and including nominal_parameter (input may be NULL for all
- * states), the rest is zero, names are x0.., u0.., std and bounds are 1, parameters are zero. nparameters, mlp sizes
- * of inputs and outputs are worked out and checked here: of basis and average_network only nlayers and the hidden
- * widths (width[1..nlayers-1]) are read. notes is a copy (NULL: empty). */
+ * states). The rest is set so that it says nothing: names x0.., u0.., no units, mean 0, std 1, bounds -1..1, trim 0,
+ * parameters 0. Of basis and average_network only nlayers and the hidden widths (width[1..nlayers-1]) are read. notes
+ * is copied (NULL: empty). The model is one block of memory. */
 int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb_error *err);
+/* Reads a basis file (model_file.c says what is in it) or refuses it with the reason. */
 int hb_model_load(hb_model **ret, const char *path, hb_error *err);
 /* Writes to a temporary file beside `path`, syncs, and renames: a reader never sees half a model. */
 int hb_model_save(const hb_model *m, const char *path, hb_error *err);

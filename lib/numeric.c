@@ -126,8 +126,8 @@ static block philox(hb_random_key key, uint64_t index)
 
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53 * x.word[0], p1 = (uint64_t)0xCD9E8D57 * x.word[2];
-        x = (block){{(uint32_t)(p1 >> 32) ^ x.word[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ x.word[3] ^ k1,
-                     (uint32_t)p0}};
+        x = (block){
+            {(uint32_t)(p1 >> 32) ^ x.word[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ x.word[3] ^ k1, (uint32_t)p0}};
         k0 += 0x9E3779B9;
         k1 += 0xBB67AE85;
     }

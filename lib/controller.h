@@ -45,14 +45,14 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(BAD_PERIOD, "bad-period", "too soon after the sample before it")                                                 \
     X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
     X(LATE, "late", "the request had waited longer than its budget")                                                   \
-    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")                                            \
     X(MALFORMED, "malformed", "the message could not be understood")                                                   \
     X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")                                         \
     X(BAD_TIME, "bad-time", "the time is negative or impossibly large")                                                \
     X(SUPERSEDED, "superseded", "a newer request of the same client replaced it")                                      \
     X(BUSY, "busy", "more clients wait than the daemon serves at once")                                                \
     X(STALLED, "stalled", "the planner did not come back in time: the safe action")                                    \
-    X(STOPPING, "stopping", "the daemon is shutting down")
+    X(STOPPING, "stopping", "the daemon is shutting down")                                                             \
+    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,
@@ -117,7 +117,7 @@ typedef struct hb_command {
     int iterations;
     double planning;           /* seconds */
     uint64_t version;          /* of the coefficients */
-    double age;                /* seconds since the newest sample behind the coefficients; -1: there was none yet */
+    double age;                /* seconds since the newest sample behind the coefficients; infinite before the first */
     hb_health health;
     const double *plan;        /* horizon x nu */
     const double *states;      /* (horizon + 1) x nx */

@@ -82,7 +82,8 @@ typedef struct hb_controller_settings {
     bool adapt;                /* false: the average model for ever, for comparison */
 } hb_controller_settings;
 
-extern const hb_controller_settings hb_controller_defaults;
+/* Those of estimator and planner included; the cost is empty. */
+hb_controller_settings hb_controller_defaults(void);
 
 /* A telemetry sample: state x at `time`, and the control in force from then on. */
 typedef struct hb_observation {

@@ -1,0 +1,405 @@
+/* The kernels, written once in GCC vector extensions; included by one file an instruction set, which defines
+ *
+ *     HB_KERNELS_SYMBOL  the constant to define, and HB_KERNELS_NAME, its name
+ *     VECTOR_BYTES       width of a register
+ *     VECTOR_REGISTERS   how many there are
+ *
+ * y = A x: a tile of `height` rows of A times `width` vectors of x is held in registers. Each step over nin loads
+ * `width` vectors and broadcasts `height` numbers for width * height multiply-adds:
+ *
+ *                     x: width vectors            32 registers: 3 x 7, 6 x 4, 8 x 3, 12 x 2, 8 x 1
+ *     A: height       +-----------------+         16 registers: 6 x 2, 8 x 1
+ *     broadcasts      | sums, registers |
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels.h"
+
+typedef hb_real vector __attribute__((vector_size(VECTOR_BYTES)));
+#ifdef HB_DOUBLE
+typedef int64_t lane_int;
+#else
+typedef int32_t lane_int;
+#endif
+typedef lane_int int_vector __attribute__((vector_size(VECTOR_BYTES)));
+
+enum { WIDTH = VECTOR_BYTES / (int)sizeof(hb_real), PER_GROUP = HB_LANES / WIDTH };
+
+/* loops of known length, to be written out so that arrays of vectors become registers */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 12")
+#endif
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE vector load(const hb_real *p)
+{
+    return *(const vector *)p;
+}
+
+ALWAYS_INLINE void store(hb_real *p, vector v)
+{
+    *(vector *)p = v;
+}
+
+ALWAYS_INLINE vector splat(hb_real x)
+{
+    return x - (vector){0};
+}
+
+/* --- affine --- */
+
+ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,
+                        const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride)
+{
+    vector sum[12][7];
+
+    UNROLL
+    for (int r = 0; r < height; r++)
+    UNROLL
+        for (int v = 0; v < width; v++)
+            sum[r][v] = splat(bias ? bias[r] : 0);
+
+#pragma GCC unroll 2
+    for (int k = 0; k < nin; k++) {
+        vector in[7];
+    UNROLL
+        for (int v = 0; v < width; v++)
+            in[v] = load(x + k * x_stride + v * WIDTH);
+    UNROLL
+        for (int r = 0; r < height; r++) {
+            const vector weight = splat(a[r * row + k * column]);
+    UNROLL
+            for (int v = 0; v < width; v++)
+                sum[r][v] += weight * in[v];
+        }
+    }
+
+    UNROLL
+    for (int r = 0; r < height; r++)
+    UNROLL
+        for (int v = 0; v < width; v++)
+            store(y + r * y_stride + v * WIDTH, sum[r][v]);
+}
+
+/* all rows of `width` vectors: tiles of full height, then one of what is left */
+#define DEFINE_PANEL(width, height)                                                                                    \
+    static void panel_##width(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,                    \
+                              const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y,                   \
+                              ptrdiff_t y_stride)                                                                      \
+    {                                                                                                                  \
+        int r = 0;                                                                                                     \
+        for (; r + height <= nout; r += height)                                                                        \
+            tile(height, width, nin, a + r * row, row, column, bias ? bias + r : NULL, x, x_stride, y + r * y_stride,  \
+                 y_stride);                                                                                            \
+        a += r * row;                                                                                                  \
+        bias = bias ? bias + r : NULL;                                                                                 \
+        y += r * y_stride;                                                                                             \
+        switch (nout - r) {                                                                                            \
+            REST(11, width, height)                                                                                    \
+            REST(10, width, height)                                                                                    \
+            REST(9, width, height)                                                                                     \
+            REST(8, width, height)                                                                                     \
+            REST(7, width, height)                                                                                     \
+            REST(6, width, height)                                                                                     \
+            REST(5, width, height)                                                                                     \
+            REST(4, width, height)                                                                                     \
+            REST(3, width, height)                                                                                     \
+            REST(2, width, height)                                                                                     \
+            REST(1, width, height)                                                                                     \
+        }                                                                                                              \
+    }
+#define REST(rest, width, height)                                                                                      \
+    case rest:                                                                                                         \
+        if (rest < height)                                                                                             \
+            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride);                \
+        break;
+
+#if VECTOR_REGISTERS >= 32
+DEFINE_PANEL(7, 3)
+DEFINE_PANEL(4, 6)
+DEFINE_PANEL(3, 8)
+DEFINE_PANEL(2, 12)
+DEFINE_PANEL(1, 8)
+#else
+DEFINE_PANEL(2, 6)
+DEFINE_PANEL(1, 8)
+#endif
+
+static void affine(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
+                   const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n)
+{
+    int left = n / WIDTH;
+
+#define PANEL(width)                                                                                                   \
+    {                                                                                                                  \
+        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride);                                      \
+        x += width * WIDTH;                                                                                            \
+        y += width * WIDTH;                                                                                            \
+        left -= width;                                                                                                 \
+    }
+
+#if VECTOR_REGISTERS >= 32
+    while (left > 0) {
+        if (left == 7)
+            PANEL(7)
+        else if (left == 4 || left > 6)
+            PANEL(4)
+        else if (left == 3 || left > 4)
+            PANEL(3)
+        else if (left == 2)
+            PANEL(2)
+        else
+            PANEL(1)
+    }
+#else
+    while (left > 0) {
+        if (left >= 2)
+            PANEL(2)
+        else
+            PANEL(1)
+    }
+#endif
+#undef PANEL
+}
+
+/* --- affine_single: rows of A lie along the lanes --- */
+
+typedef hb_real unaligned_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(hb_real))));
+
+ALWAYS_INLINE hb_real sum_of(vector v)
+{
+    hb_real lane[WIDTH];
+    __builtin_memcpy(lane, &v, sizeof v);
+    for (int half = WIDTH / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+ALWAYS_INLINE void dot_products(const int rows, int nin, const hb_real *a, const hb_real *x, hb_real *y)
+{
+    vector sum[4] = {0};
+    int k = 0;
+
+    for (; k + WIDTH <= nin; k += WIDTH) {
+        const vector in = *(const unaligned_vector *)(x + k);
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r] += *(const unaligned_vector *)(a + r * nin + k) * in;
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        hb_real total = sum_of(sum[r]);
+        for (int j = k; j < nin; j++)
+            total += a[r * nin + j] * x[j];
+        y[r] += total;
+    }
+}
+
+static void affine_single(int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x, hb_real *y)
+{
+    int r = 0;
+
+    memcpy(y, bias, (size_t)nout * sizeof *y);
+    for (; r + 4 <= nout; r += 4)
+        dot_products(4, nin, a + r * nin, x, y + r);
+    for (; r < nout; r++)
+        dot_products(1, nin, a + r * nin, x, y + r);
+}
+
+/* --- activations: accuracy is tested in tests/unit/test_kernels.c --- */
+
+#ifdef HB_DOUBLE
+
+/* doubles serve to check derivatives, not to fly: the C library's functions, lane by lane */
+ALWAYS_INLINE vector map(vector x, double (*f)(double))
+{
+    for (int i = 0; i < WIDTH; i++)
+        x[i] = f(x[i]);
+    return x;
+}
+
+ALWAYS_INLINE vector exp_minus_one(vector x)
+{
+    return map(x, expm1);
+}
+
+ALWAYS_INLINE vector exponential(vector x)
+{
+    return map(x, exp);
+}
+
+#else
+
+/* e^x - 1 = 2^n (p(r) + 1) - 1 with x = n ln 2 + r, |r| <= ln 2 / 2, and p(r) = e^r - 1 a polynomial of degree 7 */
+ALWAYS_INLINE vector reduce(vector x, vector *scale)
+{
+    const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    const vector shifted = x * 1.44269504f + rounder;
+    const vector n = shifted - rounder;
+    const vector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+
+    *scale = (vector)(((int_vector)shifted << 23) + 0x3f800000);
+    vector p = splat(1.9841270e-4f);
+    p = p * r + 1.3888889e-3f;
+    p = p * r + 8.3333333e-3f;
+    p = p * r + 4.1666667e-2f;
+    p = p * r + 1.6666667e-1f;
+    p = p * r + 0.5f;
+    return p * r * r + r;
+}
+
+/* the range in which 2^n is a normal number; beyond it the activations are flat to the last bit */
+ALWAYS_INLINE vector clamp(vector x)
+{
+    x = (vector)((int_vector)x & (x > -87.0f)) + (vector)((int_vector)splat(-87.0f) & (x <= -87.0f)) +
+        (vector)((int_vector)x & (x != x));
+    return (vector)((int_vector)x & ~(x > 87.0f)) + (vector)((int_vector)splat(87.0f) & (x > 87.0f));
+}
+
+ALWAYS_INLINE vector exp_minus_one(vector x)
+{
+    vector scale;
+    const vector p = reduce(clamp(x), &scale);
+    return scale * p + (scale - 1.0f);
+}
+
+ALWAYS_INLINE vector exponential(vector x)
+{
+    vector scale;
+    const vector p = reduce(clamp(x), &scale);
+    return scale * p + scale;
+}
+
+#endif
+
+/* tanh x = -e / (e + 2) for e = exp(-2 |x|) - 1, with the sign of x */
+ALWAYS_INLINE vector tanh_of(vector x)
+{
+    const int_vector sign = (int_vector)x & (int_vector)splat((hb_real)-0.0);
+    const vector e = exp_minus_one(-2 * (vector)((int_vector)x ^ sign));
+    return (vector)((int_vector)(-e / (e + 2)) ^ sign);
+}
+
+/* one bit a lane: is x positive? */
+ALWAYS_INLINE unsigned positive_bits(vector x);
+#ifndef HB_DOUBLE
+#if defined(__AVX512F__)
+#include <immintrin.h>
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    return _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
+}
+#define HAVE_POSITIVE_BITS
+#elif defined(__AVX2__)
+#include <immintrin.h>
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    return (unsigned)_mm256_movemask_ps((__m256)(x > 0));
+}
+#define HAVE_POSITIVE_BITS
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    return (unsigned)_mm_movemask_ps((__m128)(x > 0));
+}
+#define HAVE_POSITIVE_BITS
+#endif
+#endif
+#ifndef HAVE_POSITIVE_BITS
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < WIDTH; i++)
+        bits |= (unsigned)(x[i] > 0) << i;
+    return bits;
+}
+#endif
+
+static int_vector lane_bits(void)
+{
+    int_vector bits;
+    for (int i = 0; i < WIDTH; i++)
+        bits[i] = 1 << i;
+    return bits;
+}
+
+static void activate(hb_activation activation, int rows, hb_real *y, void *slope, int n)
+{
+    for (int r = 0; r < rows; r++, y += HB_STRIDE) {
+        if (activation == HB_RELU) {
+            uint16_t *bits = slope ? (uint16_t *)slope + r * (HB_STRIDE / HB_LANES) : NULL;
+            for (int g = 0; g < n; g += HB_LANES) {
+                unsigned positive = 0;
+    UNROLL
+                for (int i = 0; i < PER_GROUP; i++) {
+                    hb_real *at = y + g + i * WIDTH;
+                    const vector x = load(at);
+                    positive |= positive_bits(x) << (i * WIDTH);
+                    /* written so that a NaN stays one */
+                    store(at, (vector)((int_vector)x & ~(x < 0)));
+                }
+                if (bits)
+                    bits[g / HB_LANES] = (uint16_t)positive;
+            }
+            continue;
+        }
+        hb_real *derivative = slope ? (hb_real *)slope + r * HB_STRIDE : NULL;
+        for (int s = 0; s < n; s += WIDTH) {
+            const vector x = load(y + s);
+            vector value, d;
+            if (activation == HB_TANH) {
+                value = tanh_of(x);
+                d = 1 - value * value;
+            } else {
+                const vector sigmoid = 1 / (1 + exponential(-x));
+                value = x * sigmoid;
+                d = sigmoid * (1 + x * (1 - sigmoid));
+            }
+            store(y + s, value);
+            if (derivative)
+                store(derivative + s, d);
+        }
+    }
+}
+
+static void times_slope(hb_activation activation, int rows, hb_real *d, const void *slope, int n)
+{
+    const int_vector lane_bit = lane_bits();
+
+    for (int r = 0; r < rows; r++, d += HB_STRIDE) {
+        if (activation == HB_RELU) {
+            const uint16_t *bits = (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES);
+            for (int g = 0; g < n; g += HB_LANES) {
+                const unsigned positive = bits[g / HB_LANES];
+    UNROLL
+                for (int i = 0; i < PER_GROUP; i++) {
+                    hb_real *at = d + g + i * WIDTH;
+                    const int_vector mine = ((lane_int)(positive >> (i * WIDTH)) - (int_vector){0}) & lane_bit;
+                    store(at, (vector)((int_vector)load(at) & (mine != 0)));
+                }
+            }
+            continue;
+        }
+        const hb_real *derivative = (const hb_real *)slope + r * HB_STRIDE;
+        for (int s = 0; s < n; s += WIDTH)
+            store(d + s, load(d + s) * load(derivative + s));
+    }
+}
+
+#define STRING_OF(x) #x
+#define NAME_OF(x)   STRING_OF(x)
+extern const hb_kernels HB_KERNELS_SYMBOL;
+const hb_kernels HB_KERNELS_SYMBOL = {
+    .name = NAME_OF(HB_KERNELS_NAME),
+    .affine = affine,
+    .affine_single = affine_single,
+    .activate = activate,
+    .times_slope = times_slope,
+};

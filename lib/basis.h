@@ -7,17 +7,19 @@
 #ifndef HB_BASIS_H
 #define HB_BASIS_H
 
-#include "workspace.h"
 #include "batch.h"
+#include "workspace.h"
 
 /* g: (nb + 1) x nx x HB_STRIDE; the last nx rows are F_avg, zero without an average. coefficient (the model's shape)
- * gives the stage points of `combined`; NULL means the average alone. */
+ * gives the stage points of `combined`; NULL means the average alone. A batch of one sample is much faster than the
+ * same sample in a larger batch, and its rounding differs. */
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
                          hb_real *g);
 
-/* Gradient of the parameters, given dg, the gradient with respect to g (nb + 1 rows of nx; destroyed). Stage points
- * along the average alone. Adds to dparameter (the model's order). Recomputes the forward pass, one network at a
- * time, so memory stays that of one network. */
+/* Adds to dparameter (the model's order) the gradient of the parameters, given dg, that of G_0..G_nb-1 (nb x nx rows,
+ * destroyed), with stage points along the average alone. F_avg's own parameters get none (see predictor.h), but in a
+ * shared model the trunk moves the stage points through the average's head, and that is accounted for. Recomputes
+ * the forward pass, one network at a time, so memory stays that of one network. */
 void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter);
 
 #endif

@@ -7,8 +7,9 @@
 #ifndef HB_PREDICTOR_H
 #define HB_PREDICTOR_H
 
-#include "workspace.h"
 #include "batch.h"
+#include "field.h"
+#include "workspace.h"
 
 typedef struct hb_predictor hb_predictor;
 
@@ -30,10 +31,11 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
 void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
                           const hb_real *dz_next, hb_real *dz, hb_real *du);
 
-/* The same with the gradients of parameters (model's order) and coefficients, both added to; recomputes the step.
- * The workspace must be one with gradients. The average's own parameters (head rows or network) get none: F_avg
- * learns from its own loss alone. */
+/* The same with gradients, both added to: dparameter (the model's order) and dcoefficient (its shape; may be NULL).
+ * Recomputes the step; the workspace must be one with gradients. Which parameters: HB_OF_BASIS, all but F_avg's own
+ * (a shared trunk belongs to both), or HB_OF_AVERAGE, those of F_avg alone: it learns from its own loss, of the
+ * prediction with coefficients zero. dz may be dz_next; du may be NULL. */
 void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
-                           hb_real *dz, hb_real *du, hb_real *dparameter, hb_real *dcoefficient);
+                           hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient);
 
 #endif

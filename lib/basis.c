@@ -1,0 +1,256 @@
+#include "basis.h"
+
+#include <string.h>
+
+#include "field.h"
+
+/* the average as a term of its own; false when there is none, or when it is part of the shared head */
+static bool average_term(const hb_model *m, hb_term *term)
+{
+    *term = (hb_term){.belongs_to = HB_OF_AVERAGE};
+    if (m->average == HB_AVERAGE_NETWORK) {
+        term->shape = &m->average_network;
+        term->parameter = m->parameter + m->nparameters - m->average_network.nparameters;
+        return true;
+    }
+    return m->average == HB_AVERAGE_NOMINAL;
+}
+
+static const hb_real *network_at(const hb_model *m, int i)
+{
+    return m->parameter + (size_t)i * m->basis.nparameters;
+}
+
+/* every function along its own trajectory */
+static void separate_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g)
+{
+    for (int i = 0; i <= m->nb; i++) {
+        hb_term term = {.shape = &m->basis, .parameter = i < m->nb ? network_at(m, i) : NULL};
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        hb_real *mine = g + i * m->nx * HB_STRIDE;
+
+        if (i == m->nb && !average_term(m, &term))
+            hb_rows_clear(m->nx, in->n, mine);
+        else
+            hb_field_integrate(&field, w, in, in->n == 1, mine, NULL, false);
+    }
+}
+
+/* the rates of all functions at one point: nb + 1 times nx rows, the average last */
+static void all_rates(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *all,
+                      const hb_network_tape *shared_tape)
+{
+    const bool single = n == 1 && !shared_tape;
+    hb_real *average = all + m->nb * m->nx * HB_STRIDE;
+    hb_term term;
+
+    hb_field_gather(m, n, z, u, w->input);
+    if (m->architecture == HB_SHARED && m->basis.nlayers)
+        hb_field_network(m, w, &m->basis, m->parameter, single, w->input, all, n, shared_tape);
+    for (int i = 0; m->architecture == HB_INDEPENDENT && i < m->nb; i++)
+        hb_field_network(m, w, &m->basis, network_at(m, i), single, w->input, all + i * m->nx * HB_STRIDE, n, NULL);
+
+    if (m->average == HB_AVERAGE_HEAD)
+        return;
+    if (!average_term(m, &term))
+        hb_rows_clear(m->nx, n, average);
+    else if (term.shape)
+        hb_field_network(m, w, term.shape, term.parameter, single, w->input, average, n, NULL);
+    else
+        hb_field_nominal(m, w, n, z, u, average);
+}
+
+/* rate of the model in use: the average, plus c . basis */
+static void mix(const hb_model *m, int n, const hb_real *all, const hb_real *coefficient, hb_real *rate)
+{
+    hb_rows_copy(m->nx, n, all + m->nb * m->nx * HB_STRIDE, rate);
+    for (int i = 0; coefficient && i < m->nb; i++) {
+        const hb_real *mine = all + i * m->nx * HB_STRIDE;
+        if (m->shape == HB_PER_STATE)
+            hb_rows_add_scaled(m->nx, n, coefficient + i * m->nx, mine, rate);
+        else
+            hb_rows_add_times(m->nx, n, coefficient[i], mine, rate);
+    }
+}
+
+/* all functions along the trajectory of the model in use */
+static void combined_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                hb_real *g)
+{
+    const int n = in->n, rows = (m->nb + 1) * m->nx;
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+    hb_rows_clear(rows, n, g);
+    hb_rows_copy(m->nx, n, in->z, w->base);
+    for (int sub = 0; sub < m->substeps; sub++) {
+        hb_rows_clear(m->nx, n, w->sum);
+        for (int s = 0; s < 4; s++) {
+            hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+            all_rates(m, w, n, w->stage, in->u, w->all, NULL);
+            mix(m, n, w->all, coefficient, w->rate);
+            hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_rows_advance(rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);
+        }
+        hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+    }
+}
+
+void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
+{
+    if (m->integration == HB_SEPARATE)
+        separate_increments(m, w, in, g);
+    else if (m->integration == HB_DIRECT)
+        all_rates(m, w, in->n, in->z, in->u, g, NULL);
+    else
+        combined_increments(m, w, in, coefficient, g);
+}
+
+static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter)
+{
+    for (int i = 0; i < m->nb; i++) {
+        const hb_term term = {
+            .shape = &m->basis,
+            .parameter = network_at(m, i),
+            .belongs_to = HB_OF_BASIS,
+            .gradient = dparameter + (size_t)i * m->basis.nparameters,
+        };
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+
+        hb_rows_clear(m->nx, in->n, w->gradient_z);
+        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+        hb_field_adjoint(&field, w, in, w->tape, dg + i * m->nx * HB_STRIDE, w->gradient_z, NULL, HB_OF_BASIS);
+    }
+}
+
+/* A shared trunk that carries the average too: its parameters move the stage points, so the gradient runs back
+ * through the stages. One record a stage: slopes and layer inputs of the shared network. */
+static void shared_head_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
+                                 hb_real *dparameter)
+{
+    const int n = in->n, rows = m->nb * m->nx;
+    const bool direct = m->integration == HB_DIRECT;
+    const int nstages = direct ? 1 : 4 * m->substeps;
+    const size_t slopes = hb_network_slopes_size(&m->basis, m->activation);
+    const size_t record = slopes + hb_network_layer_inputs_size(&m->basis) * sizeof(hb_real);
+    hb_real *daverage = w->all_gradient + rows * HB_STRIDE;
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
+
+    /* forward along the average */
+    hb_rows_copy(m->nx, n, in->z, w->base);
+    hb_rows_clear(m->nx, n, w->sum);
+    hb_rows_clear(m->nx, n, w->rate);
+    for (int i = 0; i < nstages; i++) {
+        char *at = w->tape + (size_t)i * record;
+        const hb_network_tape tape = {.slopes = at, .layer_inputs = (hb_real *)(at + slopes)};
+        if (i && i % 4 == 0) {
+            hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_rows_clear(m->nx, n, w->sum);
+        }
+        hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[i % 4], w->step, w->rate, w->stage);
+        all_rates(m, w, n, w->stage, in->u, w->all, &tape);
+        mix(m, n, w->all, NULL, w->rate);
+        hb_rows_add_times(m->nx, n, hb_rk4_weight[i % 4], w->rate, w->sum);
+    }
+
+    /* backward; g is the gradient of the state at the end of a sub-step, ds that of a stage point */
+    hb_real *g = w->base, *ds = w->stage;
+    hb_rows_clear(m->nx, n, g);
+    hb_rows_clear(m->nx, n, w->sum);
+    for (int i = nstages - 1; i >= 0; i--) {
+        char *at = w->tape + (size_t)i * record;
+        const hb_network_tape tape = {.slopes = at, .layer_inputs = (hb_real *)(at + slopes)};
+        const int s = i % 4;
+
+        hb_rows_clear(rows + m->nx, n, w->all_gradient);
+        hb_rows_advance(rows, n, w->all_gradient, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, w->all_gradient);
+        if (!direct) {
+            hb_rows_advance(m->nx, n, daverage, hb_rk4_weight[s] / 6, w->step, g, daverage);
+            if (s < 3)
+                hb_rows_advance(m->nx, n, daverage, hb_rk4_stage_at[s + 1], w->step, ds, daverage);
+        }
+        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, w->all_gradient, w->dinput, n, &tape,
+                            dparameter, w->scratch);
+        hb_rows_clear(m->nx, n, ds);
+        hb_field_scatter_add(m, n, w->dinput, ds, NULL);
+        hb_rows_add(m->nx, n, ds, w->sum);
+        if (s == 0) {
+            hb_rows_add(m->nx, n, w->sum, g);
+            hb_rows_clear(m->nx, n, w->sum);
+        }
+    }
+}
+
+/* Stage points that do not depend on the basis: each stage's gradient stands by itself. */
+static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
+                                 hb_real *dparameter)
+{
+    const int n = in->n, rows = m->basis.width[m->basis.nlayers];
+    const int nnetworks = m->architecture == HB_SHARED ? 1 : m->nb;
+    const bool direct = m->integration == HB_DIRECT;
+    const int nstages = direct ? 1 : 4 * m->substeps;
+    const hb_network_tape tape = {
+        .slopes = w->tape,
+        .layer_inputs = (hb_real *)(w->tape + hb_network_slopes_size(&m->basis, m->activation)),
+    };
+    hb_term average;
+    const bool has_average = average_term(m, &average);
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
+    hb_rows_copy(m->nx, n, in->z, w->base);
+    hb_rows_clear(m->nx, n, w->sum);
+    hb_rows_clear(m->nx, n, w->rate);
+    for (int i = 0; i < nstages; i++) {
+        const int s = i % 4;
+        if (i && s == 0) {
+            hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_rows_clear(m->nx, n, w->sum);
+        }
+        hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+        hb_field_gather(m, n, w->stage, in->u, w->input);
+        for (int k = 0; k < nnetworks; k++) {
+            const hb_real *parameter = network_at(m, k);
+            hb_field_network(m, w, &m->basis, parameter, false, w->input, w->all, n, &tape);
+            hb_rows_clear(rows, n, w->all_gradient);
+            hb_rows_advance(rows, n, w->all_gradient, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
+                            dg + k * rows * HB_STRIDE, w->all_gradient);
+            hb_network_backward(w->kernels, &m->basis, m->activation, parameter, w->all_gradient, NULL, n, &tape,
+                                dparameter + (size_t)k * m->basis.nparameters, w->scratch);
+        }
+        /* on along the average */
+        hb_rows_clear(m->nx, n, w->rate);
+        if (has_average && average.shape)
+            hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->rate, n, NULL);
+        else if (has_average)
+            hb_field_nominal(m, w, n, w->stage, in->u, w->rate);
+        hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+    }
+}
+
+void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter)
+{
+    if (m->nb == 0)
+        return;
+    if (m->integration == HB_SEPARATE) {
+        separate_gradient(m, w, in, dg, dparameter);
+        return;
+    }
+    if (m->average != HB_AVERAGE_HEAD) {
+        fixed_stage_gradient(m, w, in, dg, dparameter);
+        return;
+    }
+    /* the head rows of the average learn from F_avg's own loss alone: put them back as they were */
+    const int nin = m->basis.width[m->basis.nlayers - 1], nout = m->basis.width[m->basis.nlayers];
+    hb_real *weight = dparameter + m->basis.nparameters - (size_t)(m->nx * nin + nout);
+    hb_real *bias = dparameter + m->basis.nparameters - (size_t)m->nx;
+    const size_t nweight = (size_t)(m->nx * nin), nbias = (size_t)m->nx;
+
+    memcpy(w->average_rows, weight, nweight * sizeof *weight);
+    memcpy(w->average_rows + nweight, bias, nbias * sizeof *bias);
+    shared_head_gradient(m, w, in, dg, dparameter);
+    memcpy(weight, w->average_rows, nweight * sizeof *weight);
+    memcpy(bias, w->average_rows + nweight, nbias * sizeof *bias);
+}

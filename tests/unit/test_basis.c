@@ -1,0 +1,209 @@
+/* Increments against golden vectors, and their gradients against finite differences (double build). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "basis.h"
+#include "golden.h"
+#include "models.h"
+#include "numeric.h"
+
+#ifdef HB_DOUBLE
+static const double tolerance = 1e-12;
+#else
+static const double tolerance = 1e-5;
+#endif
+
+/* the golden transitions as one block */
+typedef struct block {
+    hb_real *z, *u, *dt, *g;
+    hb_batch batch;
+    hb_workspace *w;
+} block;
+
+static block golden_block(golden *g)
+{
+    const hb_model *m = g->model;
+    block b = {.batch.n = golden_size(g, "in.z", 0)};
+
+    b.z = rows_from(golden_get(g, "in.z"), b.batch.n, m->nx);
+    b.u = m->nu ? rows_from(golden_get(g, "in.u"), b.batch.n, m->nu) : NULL;
+    b.dt = constant_row(m->dt);
+    b.g = new_rows((m->nb + 1) * m->nx);
+    b.batch.z = b.z;
+    b.batch.u = b.u;
+    b.batch.dt = b.dt;
+    assert_int_equal(hb_workspace_new(&b.w, m, false, NULL), 0);
+    return b;
+}
+
+static void block_free(block *b)
+{
+    free(b->z);
+    free(b->u);
+    free(b->dt);
+    free(b->g);
+    hb_workspace_free(b->w);
+}
+
+static void test_increments_are_golden_with_every_kernel(void **state)
+{
+    (void)state;
+    for (int f = 0; golden_names[f]; f++) {
+        golden *g = golden_open(golden_names[f]);
+        const hb_model *m = g->model;
+        const double *expected = golden_get(g, "out.increments");
+        const int nfunctions = golden_size(g, "out.increments", 1);
+        const double scale = largest(expected, golden_size(g, "out.increments", 0) * nfunctions * m->nx);
+        block b = golden_block(g);
+
+        for (int k = 0; hb_kernels_at(k); k++) {
+            b.w->kernels = hb_kernels_at(k);
+            memset(b.g, 0, (size_t)((m->nb + 1) * m->nx * HB_STRIDE) * sizeof *b.g);
+            hb_basis_increments(m, b.w, &b.batch, NULL, b.g);
+            for (int s = 0; s < b.batch.n; s++)
+                for (int i = 0; i < nfunctions; i++)
+                    for (int r = 0; r < m->nx; r++)
+                        check_close((double)b.g[(i * m->nx + r) * HB_STRIDE + s],
+                                    expected[(s * nfunctions + i) * m->nx + r], scale, tolerance, "%s, %s: G[%d][%d] of %d",
+                                    golden_names[f], hb_kernels_at(k)->name, i, r, s);
+        }
+        block_free(&b);
+        golden_close(g);
+    }
+}
+
+static void test_one_sample_equals_the_same_in_a_batch(void **state)
+{
+    (void)state;
+    for (int f = 0; golden_names[f]; f++) {
+        golden *g = golden_open(golden_names[f]);
+        const hb_model *m = g->model;
+        block b = golden_block(g);
+        hb_real *one = new_rows((m->nb + 1) * m->nx), *coefficient = new_coefficients(m, 7);
+        const hb_batch first = {.n = 1, .z = b.z, .u = b.u, .dt = b.dt};
+
+        hb_basis_increments(m, b.w, &b.batch, coefficient, b.g);
+        hb_basis_increments(m, b.w, &first, coefficient, one);
+        for (int i = 0; i < (m->nb + 1) * m->nx; i++)
+            check_close((double)one[i * HB_STRIDE], (double)b.g[i * HB_STRIDE], 0.1, tolerance, "%s: row %d", golden_names[f],
+                        i);
+        free(one);
+        free(coefficient);
+        block_free(&b);
+        golden_close(g);
+    }
+}
+
+/* coefficients by the formulas of method.md, in a plain loop and Gaussian elimination */
+static void test_coefficients_are_golden(void **state)
+{
+    (void)state;
+    for (int f = 0; golden_names[f]; f++) {
+        golden *g = golden_open(golden_names[f]);
+        const hb_model *m = g->model;
+        const double *z = golden_get(g, "in.z"), *next = golden_get(g, "in.z_next"),
+                     *expected = golden_get(g, "out.coefficients");
+        const int nproblems = m->shape == HB_PER_STATE ? m->nx : 1, nb = m->nb;
+        block b = golden_block(g);
+
+        hb_basis_increments(m, b.w, &b.batch, NULL, b.g);
+        for (int problem = 0; problem < nproblems; problem++) {
+            const int from = m->shape == HB_PER_STATE ? problem : 0, to = m->shape == HB_PER_STATE ? problem + 1 : m->nx;
+            double a[16][17] = {{0}};
+            for (int s = 0; s < b.batch.n; s++)
+                for (int r = from; r < to; r++) {
+                    const double residual = next[s * m->nx + r] - z[s * m->nx + r] -
+                                            (double)b.g[(nb * m->nx + r) * HB_STRIDE + s];
+                    for (int i = 0; i < nb; i++) {
+                        const double gi = (double)b.g[(i * m->nx + r) * HB_STRIDE + s] / b.batch.n;
+                        a[i][nb] += gi * residual;
+                        for (int j = 0; j < nb; j++)
+                            a[i][j] += gi * (double)b.g[(j * m->nx + r) * HB_STRIDE + s];
+                    }
+                }
+            for (int i = 0; i < nb; i++)
+                a[i][i] += m->ridge;
+            if (m->method == HB_LEAST_SQUARES)
+                eliminate(nb, 17, &a[0][0]);
+            for (int i = 0; i < nb; i++)
+                check_close(a[i][nb], expected[m->shape == HB_PER_STATE ? i * m->nx + problem : i],
+                            largest(expected, hb_model_ncoefficients(m)), tolerance,
+                            "%s: c[%d]", golden_names[f], i);
+        }
+        block_free(&b);
+        golden_close(g);
+    }
+}
+
+#ifdef HB_DOUBLE
+/* sum of weight * G over all rows and samples: a scalar whose gradient is known by finite differences */
+static double weighted_sum(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *weight)
+{
+    hb_real *g = new_rows((m->nb + 1) * m->nx);
+    double sum = 0;
+
+    hb_basis_increments(m, w, in, NULL, g);
+    for (int i = 0; i < m->nb * m->nx; i++)
+        for (int s = 0; s < in->n; s++)
+            sum += weight[i * HB_STRIDE + s] * g[i * HB_STRIDE + s];
+    free(g);
+    return sum;
+}
+
+static void test_gradient_equals_finite_differences(void **state)
+{
+    (void)state;
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = variant_model(v);
+        if (m->nb == 0) {
+            hb_model_free(m);
+            continue;
+        }
+        sample_block in = random_block(m, 5, 11);
+        hb_real *weight = random_rows(m->nb * m->nx, 12), *dg = new_rows(m->nb * m->nx);
+        hb_real *gradient = calloc(m->nparameters, sizeof *gradient);
+        hb_workspace *w;
+        assert_int_equal(hb_workspace_new(&w, m, true, NULL), 0);
+
+        memcpy(dg, weight, (size_t)(m->nb * m->nx * HB_STRIDE) * sizeof *dg);
+        hb_basis_gradient(m, w, &in.batch, dg, gradient);
+        for (size_t p = 0; p < m->nparameters; p++) {
+            if (belongs_to_average(m, p)) {
+                assert_true(gradient[p] == 0);
+                continue;
+            }
+            const double step = 1e-5, kept = m->parameter[p];
+            m->parameter[p] = kept + step;
+            const double above = weighted_sum(m, w, &in.batch, weight);
+            m->parameter[p] = kept - step;
+            const double below = weighted_sum(m, w, &in.batch, weight);
+            m->parameter[p] = kept;
+            check_close(gradient[p], (above - below) / (2 * step), 1, 1e-7, "%s: parameter %zu", variant_name(v), p);
+        }
+        hb_workspace_free(w);
+        free(gradient);
+        free(weight);
+        free(dg);
+        sample_block_free(&in);
+        hb_model_free(m);
+    }
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_increments_are_golden_with_every_kernel),
+        cmocka_unit_test(test_one_sample_equals_the_same_in_a_batch),
+        cmocka_unit_test(test_coefficients_are_golden),
+#ifdef HB_DOUBLE
+        cmocka_unit_test(test_gradient_equals_finite_differences),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

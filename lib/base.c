@@ -18,6 +18,15 @@ int hb_fail(hb_error *err, int code, const char *format, ...)
     return -code;
 }
 
+int hb_fail_in(hb_error *err, const char *place, int r)
+{
+    if (r && err) {
+        hb_error cause = *err;
+        hb_fail(err, cause.code, "%s: %.400s", place, cause.text);
+    }
+    return r;
+}
+
 static size_t round_up(size_t n)
 {
     return (n + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;

@@ -23,6 +23,10 @@ typedef struct hb_error {
 /* Fills *err (which may be NULL) and returns -code. */
 int hb_fail(hb_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Puts "place: " before the text of a failure r that a callee has reported, and returns r; 0 stays 0:
+ * `return hb_fail_in(err, path, check(..., err))`. */
+int hb_fail_in(hb_error *err, const char *place, int r);
+
 /* One block of memory per object. A constructor lays its object out twice with the same function: once with an
  * empty arena, which only measures, and once on the block that hb_arena_allocate then provides (zeroed, aligned).
  *

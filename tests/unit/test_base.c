@@ -19,6 +19,19 @@ static void test_fail_fills_text_and_returns_code(void **state)
     assert_int_equal(hb_fail(NULL, ENOENT, "nobody listens"), -ENOENT);
 }
 
+static void test_fail_in_names_the_place(void **state)
+{
+    (void)state;
+    hb_error err = {.text = "untouched"};
+
+    assert_int_equal(hb_fail_in(&err, "file", 0), 0);
+    assert_string_equal(err.text, "untouched");
+    assert_int_equal(hb_fail_in(&err, "file", hb_fail(&err, EDOM, "too %s", "large")), -EDOM);
+    assert_int_equal(err.code, EDOM);
+    assert_string_equal(err.text, "file: too large");
+    assert_int_equal(hb_fail_in(NULL, "file", -EIO), -EIO);
+}
+
 static void test_arena_hands_out_disjoint_aligned_zeroed_pieces(void **state)
 {
     (void)state;
@@ -59,6 +72,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fail_fills_text_and_returns_code),
+        cmocka_unit_test(test_fail_in_names_the_place),
         cmocka_unit_test(test_arena_hands_out_disjoint_aligned_zeroed_pieces),
         cmocka_unit_test(test_arena_refuses_impossible_sizes),
     };

@@ -90,7 +90,7 @@ int hb_model_check(const hb_model *m, hb_error *err);
  * parameters 0. Of basis and average_network only nlayers and the hidden widths (width[1..nlayers-1]) are read. notes
  * is copied (NULL: empty). The model is one block of memory. */
 int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb_error *err);
-/* Reads a basis file (model_file.c says what is in it) or refuses it with the reason. */
+/* Reads a basis file (model_layout.h says what is in it) or refuses it with the reason. */
 int hb_model_load(hb_model **ret, const char *path, hb_error *err);
 /* Writes to a temporary file beside `path`, syncs, and renames: a reader never sees half a model. */
 int hb_model_save(const hb_model *m, const char *path, hb_error *err);

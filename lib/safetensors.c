@@ -242,16 +242,23 @@ static int parse_header(struct loaded *l, size_t size, size_t *ret_length, hb_er
     return 0;
 }
 
-/* Names end up in messages and terminals */
+/* Names and texts end up in messages and terminals: control characters stay out, but line ends and tabs of texts. */
+static bool is_printable(const char *text, const char *but)
+{
+    for (; *text; text++)
+        if (((unsigned char)*text < ' ' || *text == 127) && !strchr(but, *text))
+            return false;
+    return true;
+}
+
 static int check_name(const char *path, const char *what, const char *name, hb_error *err)
 {
     size_t length = strlen(name);
 
     if (length == 0 || length > MAX_NAME)
-        return hb_fail(err, EINVAL, "%s: a %s of %zu bytes, expected 1 to %d", path, what, length, MAX_NAME);
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 127)
-            return hb_fail(err, EINVAL, "%s: a %s with a control character (byte %zu)", path, what, i);
+        return hb_fail(err, EINVAL, "%s: a %s is %zu bytes long, expected 1 to %d", path, what, length, MAX_NAME);
+    if (!is_printable(name, ""))
+        return hb_fail(err, EINVAL, "%s: a %s has control characters in it", path, what);
     return 0;
 }
 
@@ -274,6 +281,8 @@ static int parse_texts(struct loaded *l, hb_error *err)
             return r;
         if (!json_is_string(value))
             return hb_fail(err, EINVAL, "%s: metadata '%s' is not a string", l->path, key);
+        if (!is_printable(json_string_value(value), "\t\n\r"))
+            return hb_fail(err, EINVAL, "%s: metadata '%s' has control characters in it", l->path, key);
         l->text[l->public.ntexts++] = (hb_text){key, json_string_value(value)};
     }
     return 0;

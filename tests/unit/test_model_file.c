@@ -1,3 +1,4 @@
+/* Basis files: model_layout.c, model_load.c and model_save.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "model.h"
 #include "numeric.h"
 
-static char folder[] = "/tmp/test_model-XXXXXX";
+static char folder[] = "/tmp/test_model_file-XXXXXX";
 static char path[sizeof folder + 32];
 
 /* Every number differs from every other, so that a swap shows. */
@@ -258,39 +259,357 @@ static void test_golden_files_make_models(void **state)
     }
 }
 
-static void test_hash_names_content_but_not_notes(void **state)
-{
-    (void)state;
-    hb_model shape = some_shape(HB_SHARED, HB_AVERAGE_HEAD);
-    hb_model *a = some_model(shape), *b = some_model(shape);
+/* --- files that are not models --- */
 
-    assert_int_equal(a->hash, b->hash);
-    b->notes[0] ^= 1;
-    hb_model_seal(b);
-    assert_int_equal(a->hash, b->hash);
-    b->parameter[3] += 1;
-    hb_model_seal(b);
-    assert_int_not_equal(a->hash, b->hash);
-    b->parameter[3] = a->parameter[3];
-    b->dt *= 2;
-    hb_model_seal(b);
-    assert_int_not_equal(a->hash, b->hash);
-    hb_model_free(a);
-    hb_model_free(b);
+/* One change to a good file. */
+typedef enum { NO_TEXT, TEXT, NO_TENSOR, RENAMED, SHAPED, VALUE } change;
+
+typedef struct edited {
+    hb_safetensors file;
+    hb_text text[32];
+    hb_tensor tensor[48];
+    double spare[4096]; /* data of a tensor that was changed */
+} edited;
+
+static hb_tensor *tensor_named(edited *e, const char *name)
+{
+    for (int i = 0; i < e->file.ntensors; i++)
+        if (!strcmp(e->tensor[i].name, name))
+            return &e->tensor[i];
+    fail_msg("the test's file has no tensor '%s'", name);
+    return NULL;
 }
 
-static void test_least_squares_basis_refuses_inner_product(void **state)
+/* Puts `value` in the place of metadata `key`, or behind the others. */
+static void set_text(edited *e, const char *key, const char *value)
+{
+    int i = 0;
+
+    while (i < e->file.ntexts && strcmp(e->text[i].key, key) != 0)
+        i++;
+    e->text[i] = (hb_text){key, value};
+    if (i == e->file.ntexts)
+        e->file.ntexts++;
+}
+
+static void drop_text(edited *e, const char *key)
+{
+    int kept = 0;
+
+    for (int i = 0; i < e->file.ntexts; i++)
+        if (strcmp(e->text[i].key, key) != 0)
+            e->text[kept++] = e->text[i];
+    assert_int_equal(kept, e->file.ntexts - 1);
+    e->file.ntexts = kept;
+}
+
+static void drop_tensor(edited *e, const char *name)
+{
+    hb_tensor *t = tensor_named(e, name), *end = e->tensor + --e->file.ntensors;
+
+    memmove(t, t + 1, (size_t)(end - t) * sizeof *t);
+}
+
+/* "3 4 5" */
+static void set_shape(edited *e, const char *name, const char *shape)
+{
+    hb_tensor *t = tensor_named(e, name);
+
+    t->dtype = HB_F64;
+    t->data = e->spare;
+    t->rank = 0;
+    for (char *end; *shape; shape = end)
+        t->shape[t->rank++] = strtoull(shape, &end, 10);
+    assert_true(hb_tensor_count(t) <= sizeof e->spare / sizeof *e->spare);
+}
+
+/* "index value" */
+static void set_value(edited *e, const char *name, const char *what)
+{
+    hb_tensor *t = tensor_named(e, name);
+    char *end;
+    size_t index = strtoull(what, &end, 10);
+    hb_error err;
+
+    assert_int_equal(hb_safetensors_doubles(&e->file, t, e->spare, &err), 0);
+    e->spare[index] = strtod(end, NULL);
+    t->dtype = HB_F64;
+    t->data = e->spare;
+}
+
+static void apply(edited *e, change c, const char *name, const char *argument)
+{
+    switch (c) {
+    case NO_TEXT:
+        drop_text(e, name);
+        break;
+    case TEXT:
+        set_text(e, name, argument);
+        break;
+    case NO_TENSOR:
+        drop_tensor(e, name);
+        break;
+    case RENAMED:
+        tensor_named(e, name)->name = argument;
+        break;
+    case SHAPED:
+        set_shape(e, name, argument);
+        break;
+    case VALUE:
+        set_value(e, name, argument);
+        break;
+    }
+}
+
+typedef struct malformed {
+    change change;
+    const char *name, *argument;
+    const char *message; /* behind the file's name */
+} malformed;
+
+/* nx = 3 (x0 x1 x2), nu = 2, nb = 4, networks 5-5-6-3, average network 5-7-3 */
+static const malformed of_independent[] = {
+    /* metadata */
+    {NO_TEXT, "format", "", "metadata 'format' is missing"},
+    {TEXT, "format", "pt", "metadata 'format' is 'pt', expected 'hilbert-basis-1'"},
+    {NO_TEXT, "architecture", "", "metadata 'architecture' is missing"},
+    {TEXT, "architecture", "both", "metadata 'architecture' is 'both', expected shared or independent"},
+    {TEXT, "architecture", "", "metadata 'architecture' is '', expected shared or independent"},
+    {TEXT, "activation", "ReLU", "metadata 'activation' is 'ReLU', expected relu, tanh or silu"},
+    {TEXT, "average", "mean", "metadata 'average' is 'mean', expected none, head, network or nominal"},
+    {TEXT, "integration", "euler", "metadata 'integration' is 'euler', expected separate, combined or direct"},
+    {TEXT, "method", "ls", "metadata 'method' is 'ls', expected least_squares or inner_product"},
+    {TEXT, "shape", "scalar", "metadata 'shape' is 'scalar', expected vector or per_state"},
+    {NO_TEXT, "substeps", "", "metadata 'substeps' is missing"},
+    {TEXT, "substeps", "two", "metadata 'substeps' is 'two', expected a number"},
+    {TEXT, "substeps", "1.5", "metadata 'substeps' is '1.5', expected a whole number"},
+    {TEXT, "substeps", "1e300", "metadata 'substeps' is '1e300', expected a whole number"},
+    {TEXT, "substeps", "0", "substeps is 0, expected 1 to 1000"},
+    {TEXT, "substeps", "1001", "substeps is 1001, expected 1 to 1000"},
+    {TEXT, "dt", "0.05 s", "metadata 'dt' is '0.05 s', expected a number"},
+    {TEXT, "dt", "", "metadata 'dt' is '', expected a number"},
+    {TEXT, "dt", "nan", "metadata 'dt' is 'nan', expected a number"},
+    {TEXT, "dt", "inf", "metadata 'dt' is 'inf', expected a number"},
+    {TEXT, "dt", "0", "dt is 0, expected a finite number above 0"},
+    {TEXT, "volume", "-1", "volume is -1, expected a finite number above 0"},
+    {TEXT, "ridge", "-0.1", "ridge is -0.1, expected a finite number, 0 or above"},
+    {TEXT, "author", "me", "metadata 'author' is not known here; free text goes into 'notes'"},
+    {TEXT, "nominal", "quadrotor", "metadata 'nominal' is not known here; free text goes into 'notes'"},
+    {NO_TEXT, "state_names", "", "metadata 'state_names' is missing"},
+    {TEXT, "state_names", "x0,x1", "metadata 'state_names' has 2 items, expected 3, joined by commas"},
+    {TEXT, "state_names", "", "metadata 'state_names' has 0 items, expected 3, joined by commas"},
+    {TEXT, "state_names", "x0,x1,x2,", "metadata 'state_names' has 4 items, expected 3, joined by commas"},
+    {TEXT, "state_names", "x0,x1,x012345678901234567890123456789012",
+     "metadata 'state_names': item 2 is 34 bytes long, expected at most 31"},
+    {TEXT, "state_units", "m,m", "metadata 'state_units' has 2 items, expected 3, joined by commas"},
+    {TEXT, "state_units", "m,m,\n", "the unit of state 2 has a comma or a control character"},
+    {NO_TEXT, "control_names", "", "metadata 'control_names' is missing"},
+    {TEXT, "control_names", "u0,", "the name of control 1 is empty"},
+    {TEXT, "control_names", "u0,u0", "controls 0 and 1 are both named 'u0'"},
+    {NO_TEXT, "inputs", "", "metadata 'inputs' is missing"},
+    {TEXT, "inputs", "x0,x3", "metadata 'inputs' names 'x3', which is not one of the state_names"},
+    {TEXT, "inputs", "x0,", "metadata 'inputs' names '', which is not one of the state_names"},
+    {TEXT, "inputs", "x1,x0", "metadata 'inputs' are not in the order of state_names at 'x0'"},
+    {TEXT, "inputs", "x1,x1", "metadata 'inputs' are not in the order of state_names at 'x1'"},
+    {TEXT, "inputs", "x0,x1", "tensor 'basis.0.weight': shape [4, 5, 5], expected [4, 5, 4]"},
+
+    /* choices that do not go together */
+    {TEXT, "average", "head", "an independent model has no shared head: its average is none, network or nominal"},
+    {TEXT, "average", "none",
+     "tensor 'average.0.weight' has no place in this model (architecture independent, average none, 3 states, 2 "
+     "controls, 4 basis functions of 3 layers)"},
+    {TEXT, "average", "nominal", "metadata 'nominal' is missing"},
+    {TEXT, "architecture", "shared",
+     "tensor 'basis.0.weight' has no place in this model (architecture shared, average network, 3 states, 2 controls, "
+     "0 basis functions of 0 layers)"},
+
+    /* tensors that are missing or too many */
+    {NO_TENSOR, "state.mean", "", "tensor 'state.mean' is missing"},
+    {NO_TENSOR, "state.std", "", "tensor 'state.std' is missing, expected with shape [3]"},
+    {NO_TENSOR, "control.mean", "",
+     "tensor 'control.std' has no place in this model (architecture independent, average network, 3 states, 0 "
+     "controls, "
+     "4 basis functions of 3 layers)"},
+    {NO_TENSOR, "control.trim", "", "tensor 'control.trim' is missing, expected with shape [2]"},
+    {NO_TENSOR, "basis.0.bias", "", "tensor 'basis.0.bias' is missing, expected with shape [4, 5]"},
+    {NO_TENSOR, "basis.0.weight", "",
+     "tensor 'basis.0.bias' has no place in this model (architecture independent, average network, 3 states, 2 "
+     "controls, 0 basis functions of 0 layers)"},
+    {NO_TENSOR, "basis.1.weight", "",
+     "tensor 'basis.1.bias' has no place in this model (architecture independent, average network, 3 states, 2 "
+     "controls, 4 basis functions of 1 layers)"},
+    {NO_TENSOR, "average.1.bias", "", "tensor 'average.1.bias' is missing, expected with shape [3]"},
+    {RENAMED, "basis.2.bias", "basis.02.bias",
+     "tensor 'basis.02.bias' has no place in this model (architecture independent, average network, 3 states, 2 "
+     "controls, 4 basis functions of 3 layers)"},
+
+    /* shapes */
+    {SHAPED, "state.mean", "3 1", "tensor 'state.mean': shape [3, 1], expected 1 dimension"},
+    {SHAPED, "state.mean", "0", "tensor 'state.mean': shape [0], expected 1 to 4096 in place 0"},
+    {SHAPED, "state.mean", "2", "metadata 'state_names' has 3 items, expected 2, joined by commas"},
+    {SHAPED, "state.std", "4", "tensor 'state.std': shape [4], expected [3]"},
+    {SHAPED, "control.mean", "0", "tensor 'control.mean': shape [0], expected 1 to 4096 in place 0"},
+    {SHAPED, "control.min", "1", "tensor 'control.min': shape [1], expected [2]"},
+    {SHAPED, "basis.0.weight", "20 5", "tensor 'basis.0.weight': shape [20, 5], expected 3 dimensions"},
+    {SHAPED, "basis.0.weight", "3 5 5", "tensor 'basis.0.bias': shape [4, 5], expected [3, 5]"},
+    {SHAPED, "basis.0.weight", "0 5 5", "tensor 'basis.0.weight': shape [0, 5, 5], expected 1 to 65536 in place 0"},
+    {SHAPED, "basis.0.weight", "4 0 5", "tensor 'basis.0.weight': shape [4, 0, 5], expected 1 to 65536 in place 1"},
+    {SHAPED, "basis.0.weight", "65536 65536 0",
+     "tensor 'basis.0.weight': shape [65536, 65536, 0], expected "
+     "[65536, 65536, 5]"},
+    {SHAPED, "basis.1.weight", "4 70000 0",
+     "tensor 'basis.1.weight': shape [4, 70000, 0], expected 1 to 65536 in "
+     "place 1"},
+    {SHAPED, "basis.0.weight", "4 5 6", "tensor 'basis.0.weight': shape [4, 5, 6], expected [4, 5, 5]"},
+    {SHAPED, "basis.0.bias", "20", "tensor 'basis.0.bias': shape [20], expected [4, 5]"},
+    {SHAPED, "basis.1.weight", "4 5 6", "tensor 'basis.1.weight': shape [4, 5, 6], expected [4, 5, 5]"},
+    {SHAPED, "basis.1.weight", "3 6 5", "tensor 'basis.1.weight': shape [3, 6, 5], expected [4, 6, 5]"},
+    {SHAPED, "basis.2.weight", "4 4 6", "tensor 'basis.2.weight': shape [4, 4, 6], expected [4, 3, 6]"},
+    {SHAPED, "average.0.weight", "7 4", "tensor 'average.0.weight': shape [7, 4], expected [7, 5]"},
+    {SHAPED, "average.1.weight", "2 7", "tensor 'average.1.weight': shape [2, 7], expected [3, 7]"},
+
+    /* numbers */
+    {VALUE, "basis.2.weight", "17 nan", "tensor 'basis.2.weight': element 17 is NaN, expected a finite number"},
+    {VALUE, "average.0.bias", "0 -inf", "tensor 'average.0.bias': element 0 is infinite, expected a finite number"},
+    {VALUE, "state.mean", "1 inf", "tensor 'state.mean': element 1 is infinite, expected a finite number"},
+    {VALUE, "state.std", "1 0", "the standard deviation of state 'x1' is 0, expected a finite number above 0"},
+    {VALUE, "control.std", "0 -1", "the standard deviation of control 'u0' is -1, expected a finite number above 0"},
+    {VALUE, "control.min", "1 9", "the bounds of control 'u1' are 9 and 1.5, expected min < max"},
+    {VALUE, "control.max", "0 inf", "tensor 'control.max': element 0 is infinite, expected a finite number"},
+    {VALUE, "control.trim", "0 2", "the trim of control 'u0' is 2, outside its bounds -1 and 1.5"},
+};
+
+/* the same sizes; trunk 5-5-6, head 4 x 3 and 3 rows on 6 */
+static const malformed of_shared[] = {
+    {TEXT, "integration", "separate",
+     "a shared model has common stage points: integration is combined or direct, not separate"},
+    {TEXT, "average", "none",
+     "tensor 'average.head.weight' has no place in this model (architecture shared, average none, 3 states, 2 "
+     "controls, "
+     "4 basis functions of 3 layers)"},
+    {TEXT, "average", "network", "the number of layers of the average network is 0, expected 1 to 16"},
+    {NO_TENSOR, "head.weight", "",
+     "tensor 'head.bias' has no place in this model (architecture shared, average head, 3 states, 2 controls, 0 basis "
+     "functions of 3 layers)"},
+    {NO_TENSOR, "average.head.bias", "", "tensor 'average.head.bias' is missing, expected with shape [3]"},
+    {NO_TENSOR, "trunk.1.bias", "", "tensor 'trunk.1.bias' is missing, expected with shape [6]"},
+    {SHAPED, "head.weight", "12 6", "tensor 'head.weight': shape [12, 6], expected 3 dimensions"},
+    {SHAPED, "head.weight", "4 2 6", "tensor 'head.weight': shape [4, 2, 6], expected [4, 3, 6]"},
+    {SHAPED, "head.weight", "4 3 5", "tensor 'head.weight': shape [4, 3, 5], expected [4, 3, 6]"},
+    {SHAPED, "head.bias", "12", "tensor 'head.bias': shape [12], expected [4, 3]"},
+    {SHAPED, "average.head.weight", "3 5", "tensor 'average.head.weight': shape [3, 5], expected [3, 6]"},
+    {SHAPED, "trunk.0.weight", "1 5 5", "tensor 'trunk.0.weight': shape [1, 5, 5], expected 2 dimensions"},
+    {SHAPED, "trunk.1.weight", "6 4", "tensor 'trunk.1.weight': shape [6, 4], expected [6, 5]"},
+    {VALUE, "head.bias", "3 nan", "tensor 'head.bias': element 3 is NaN, expected a finite number"},
+};
+
+static void assert_all_refused(const hb_model *good, const malformed *cases, size_t n)
+{
+    hb_safetensors *f = NULL;
+    hb_error err;
+    int failures = 0;
+
+    if (hb_model_save(good, path, &err) || hb_safetensors_load(&f, path, &err))
+        fail_msg("%s", err.text);
+    edited *e = malloc(sizeof *e);
+    assert_non_null(e);
+    for (size_t i = 0; i < n; i++) {
+        hb_model *m = NULL;
+        char expected[1024];
+
+        *e = (edited){
+            .file = {.path = path, .ntexts = f->ntexts, .text = e->text, .ntensors = f->ntensors, .tensor = e->tensor}};
+        memcpy(e->text, f->text, (size_t)f->ntexts * sizeof *f->text);
+        memcpy(e->tensor, f->tensor, (size_t)f->ntensors * sizeof *f->tensor);
+        apply(e, cases[i].change, cases[i].name, cases[i].argument);
+        if (hb_safetensors_save(&e->file, &err))
+            fail_msg("%s", err.text);
+
+        snprintf(expected, sizeof expected, "%s: %s", path, cases[i].message);
+        int r = hb_model_load(&m, path, &err);
+        if (r >= 0 || m || strcmp(err.text, expected) != 0) {
+            print_error("%s %s: returned %d\n  said     %s\n  expected %s\n", cases[i].name, cases[i].argument, r,
+                        r ? err.text : "nothing", expected);
+            failures++;
+        }
+        hb_model_free(m);
+    }
+    free(e);
+    hb_safetensors_free(f);
+    assert_int_equal(failures, 0);
+}
+
+static void test_malformed_models_are_refused_by_name(void **state)
 {
     (void)state;
-    hb_model least_squares = {.method = HB_LEAST_SQUARES}, inner_product = {.method = HB_INNER_PRODUCT};
-    hb_error err = {0};
+    hb_model *independent = some_model(some_shape(HB_INDEPENDENT, HB_AVERAGE_NETWORK));
+    hb_model *shared = some_model(some_shape(HB_SHARED, HB_AVERAGE_HEAD));
 
-    assert_int_equal(hb_model_allows(&least_squares, HB_LEAST_SQUARES, &err), 0);
-    assert_int_equal(hb_model_allows(&inner_product, HB_INNER_PRODUCT, &err), 0);
-    assert_int_equal(hb_model_allows(&inner_product, HB_LEAST_SQUARES, &err), 0);
-    assert_int_equal(hb_model_allows(&least_squares, HB_INNER_PRODUCT, &err), -EINVAL);
-    assert_string_equal(err.text, "the basis was trained with least_squares, so it is not orthonormal, and "
-                                  "coefficients by inner_product would be wrong: use least_squares");
+    for (int i = 0; i < 2; i++) {
+        independent->control_min[i] = -1;
+        independent->control_max[i] = 1.5;
+    }
+    assert_all_refused(independent, of_independent, sizeof of_independent / sizeof *of_independent);
+    assert_all_refused(shared, of_shared, sizeof of_shared / sizeof *of_shared);
+    hb_model_free(independent);
+    hb_model_free(shared);
+}
+
+/* a file with one layer more than a model may have */
+static void test_too_many_layers_are_refused(void **state)
+{
+    (void)state;
+
+    for (int shared = 0; shared < 2; shared++) {
+        hb_model shape = some_shape(shared ? HB_SHARED : HB_INDEPENDENT, HB_AVERAGE_NONE);
+        shape.nx = shape.nb = shape.basis.nlayers = 1;
+        shape.nu = 0;
+        hb_model *m = some_model(shape), *loaded = NULL;
+        hb_safetensors *f = NULL;
+        edited *e = calloc(1, sizeof *e);
+        char name[2 * HB_MAX_LAYERS][32], expected[256];
+        hb_error err;
+
+        assert_non_null(e);
+        if (hb_model_save(m, path, &err) || hb_safetensors_load(&f, path, &err))
+            fail_msg("%s", err.text);
+        memcpy(e->text, f->text, (size_t)f->ntexts * sizeof *f->text);
+        memcpy(e->tensor, f->tensor, (size_t)f->ntensors * sizeof *f->tensor);
+        e->file = (hb_safetensors){
+            .path = path, .ntexts = f->ntexts, .text = e->text, .ntensors = f->ntensors, .tensor = e->tensor};
+        /* the head is one layer, and basis.0 is there */
+        for (int l = shared ? 0 : 1; l <= HB_MAX_LAYERS - shared; l++) {
+            snprintf(name[l], sizeof name[l], "%s.%d.weight", shared ? "trunk" : "basis", l);
+            e->tensor[e->file.ntensors++] = (hb_tensor){
+                .name = name[l], .dtype = HB_F64, .rank = shared ? 2 : 3, .shape = {1, 1, 1}, .data = e->spare};
+        }
+        if (hb_safetensors_save(&e->file, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(hb_model_load(&loaded, path, &err), -EINVAL);
+        snprintf(expected, sizeof expected, "%s: %s", path,
+                 shared ? "at most 16 layers are expected in trunk and head"
+                        : "tensor 'basis.16.weight': at most 16 layers are expected");
+        assert_string_equal(err.text, expected);
+        free(e);
+        hb_safetensors_free(f);
+        hb_model_free(m);
+    }
+}
+
+static void test_what_would_not_load_is_not_saved(void **state)
+{
+    (void)state;
+    hb_model *m = some_model(some_shape(HB_SHARED, HB_AVERAGE_HEAD));
+    hb_error err;
+    char expected[256];
+
+    m->parameter[7] = NAN;
+    unlink(path);
+    assert_int_equal(hb_model_save(m, path, &err), -EINVAL);
+    snprintf(expected, sizeof expected, "%s: parameter 7 is not finite", path);
+    assert_string_equal(err.text, expected);
+    assert_int_equal(access(path, F_OK), -1);
+    hb_model_free(m);
 }
 
 static int setup(void **state)
@@ -317,8 +636,9 @@ int main(void)
         cmocka_unit_test(test_round_trip_of_the_deepest),
         cmocka_unit_test(test_golden_parameters_lie_where_model_h_says),
         cmocka_unit_test(test_golden_files_make_models),
-        cmocka_unit_test(test_hash_names_content_but_not_notes),
-        cmocka_unit_test(test_least_squares_basis_refuses_inner_product),
+        cmocka_unit_test(test_malformed_models_are_refused_by_name),
+        cmocka_unit_test(test_too_many_layers_are_refused),
+        cmocka_unit_test(test_what_would_not_load_is_not_saved),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

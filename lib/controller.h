@@ -12,56 +12,9 @@
 #define HB_CONTROLLER_H
 
 #include "estimator.h"
+#include "pairing.h"
 #include "planner.h"
-
-/* The ladder: every reply carries one, from best to worst, and each is counted. */
-#define HB_STATUSES(X)                                                                                                 \
-    X(CONVERGED, "converged", "the plan could not be improved further")                                                \
-    X(TRUNCATED, "truncated", "the deadline came first: the best plan so far")                                         \
-    X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \
-    X(OUT_OF_SPAN, "out-of-span", "the vehicle behaves as no trained dynamics do")                                     \
-    X(STALE, "stale", "telemetry is old")                                                                              \
-    X(FALLBACK, "fallback", "no plan was made: the last plan shifted, then the safe action")                           \
-    X(REFUSED, "refused", "the request could not be answered: see the reason")
-
-typedef enum {
-#define X(id, name, help) HB_STATUS_##id,
-    HB_STATUSES(X)
-#undef X
-        HB_NSTATUSES
-} hb_status;
-
-extern const char *const hb_status_name[], *const hb_status_help[];
-
-/* Why a request was refused or a sample set aside; each is counted. */
-#define HB_REASONS(X)                                                                                                  \
-    X(NONE, "none", "")                                                                                                \
-    X(DIMENSION, "dimension", "the number of states or controls is not the model's")                                   \
-    X(NOT_FINITE, "not-finite", "a number is NaN or infinite")                                                         \
-    X(FIRST, "first", "the first sample: there is nothing to join it with")                                            \
-    X(GAP, "gap", "too long after the sample before it")                                                               \
-    X(OUT_OF_ORDER, "out-of-order", "not later than the sample before it")                                             \
-    X(RESET, "reset", "the vehicle was reset")                                                                         \
-    X(BAD_PERIOD, "bad-period", "too soon after the sample before it")                                                 \
-    X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
-    X(LATE, "late", "the request had waited longer than its budget")                                                   \
-    X(MALFORMED, "malformed", "the message could not be understood")                                                   \
-    X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")                                         \
-    X(BAD_TIME, "bad-time", "the time is negative or impossibly large")                                                \
-    X(SUPERSEDED, "superseded", "a newer request of the same client replaced it")                                      \
-    X(BUSY, "busy", "more clients wait than the daemon serves at once")                                                \
-    X(STALLED, "stalled", "the planner did not come back in time: the safe action")                                    \
-    X(STOPPING, "stopping", "the daemon is shutting down")                                                             \
-    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")
-
-typedef enum {
-#define X(id, name, help) HB_REASON_##id,
-    HB_REASONS(X)
-#undef X
-        HB_NREASONS
-} hb_reason;
-
-extern const char *const hb_reason_name[], *const hb_reason_help[];
+#include "status.h"
 
 enum { HB_MAX_TARGET = 64 };
 
@@ -69,45 +22,34 @@ typedef struct hb_controller_settings {
     hb_estimator_settings estimator;
     hb_planner_settings planner;
     hb_cost cost;
-    int ntarget;               /* 0 or nx */
-    double target[HB_MAX_TARGET]; /* used when a request has none; physical */
+    int ntarget;                         /* 0 or nx */
+    double target[HB_MAX_TARGET];        /* used when a request has none; physical */
     double safe_action[HB_MAX_CONTROLS]; /* nsafe_action = nu, or 0: the model's trim */
     int nsafe_action;
-    double budget;             /* seconds from receipt to reply, at most */
-    double stale_after;        /* seconds without telemetry until replies say so: 0.1 */
-    double fallback_after;     /* seconds without telemetry until the plan is no longer trusted: 0.2 */
-    double safe_after;         /* seconds that the shifted last plan is flown before the safe action: 0.4 */
+    double budget;                 /* seconds from receipt to reply, at most */
+    double stale_after;            /* seconds without telemetry until replies say so: 0.1 */
+    double fallback_after;         /* seconds without telemetry until the plan is no longer trusted: 0.2 */
+    double safe_after;             /* seconds that the shifted last plan is flown before the safe action: 0.4 */
     double min_period, max_period; /* dt of a transition, relative to the model's: 0.1, 3 */
-    double delay;              /* seconds from a request's state to the moment its action applies */
-    bool adapt;                /* false: the average model for ever, for comparison */
+    double delay;                  /* seconds from a request's state to the moment its action applies */
+    bool adapt;                    /* false: the average model for ever, for comparison */
 } hb_controller_settings;
 
 /* Those of estimator and planner included; the cost is empty. */
 hb_controller_settings hb_controller_defaults(void);
 
-/* A telemetry sample: state x at `time`, and the control in force from then on. */
-typedef struct hb_observation {
-    int64_t time_us; /* vehicle's clock */
+typedef struct hb_request {
+    int64_t time_us; /* vehicle's clock, of the state */
     const double *x; /* nx */
     int nx;
-    const double *u; /* nu */
-    int nu;
-    const double *u_before; /* nu: really in force until now, instead of what the sample before said; NULL: that */
-    uint32_t reset_counter; /* a change starts afresh */
-} hb_observation;
-
-typedef struct hb_request {
-    int64_t time_us;         /* vehicle's clock, of the state */
-    const double *x;         /* nx */
-    int nx;
-    const double *applied;   /* nu: really applied since the last request; NULL: what was answered then */
+    const double *applied; /* nu: really applied since the last request; NULL: what was answered then */
     int napplied;
-    const double *target;    /* ntargets x nx; NULL: the configured one */
-    int ntargets;            /* 0, 1 (a point) or horizon + 1 (a reference) */
-    uint32_t reset_counter;  /* a change starts afresh: pairing of requests, warm start, commands under way */
-    double budget;           /* seconds; 0: the configured one. The smaller holds */
-    double received;         /* caller's clock when the request came in */
-    uint64_t tick;           /* keys the random draws; the caller counts requests */
+    const double *target;   /* ntargets x nx; NULL: the configured one */
+    int ntargets;           /* 0, 1 (a point) or horizon + 1 (a reference) */
+    uint32_t reset_counter; /* a change starts afresh: pairing of requests, warm start, commands under way */
+    double budget;          /* seconds; 0: the configured one. The smaller holds */
+    double received;        /* caller's clock when the request came in */
+    uint64_t tick;          /* keys the random draws; the caller counts requests */
 } hb_request;
 
 typedef struct hb_command {
@@ -116,22 +58,22 @@ typedef struct hb_command {
     hb_reason reason;
     double cost;
     int iterations;
-    double planning;           /* seconds */
-    uint64_t version;          /* of the coefficients */
-    double age;                /* seconds since the newest sample behind the coefficients; infinite before the first */
+    double planning;  /* seconds */
+    uint64_t version; /* of the coefficients */
+    double age;       /* seconds since the newest sample behind the coefficients; infinite before the first */
     hb_health health;
-    const double *plan;        /* horizon x nu */
-    const double *states;      /* (horizon + 1) x nx */
+    const double *plan;   /* horizon x nu */
+    const double *states; /* (horizon + 1) x nx */
     int horizon;
 } hb_command;
 
 typedef struct hb_counters {
-    uint64_t observations;               /* samples taken in */
-    uint64_t transitions;                /* of these, joined into transitions */
+    uint64_t observations; /* samples taken in */
+    uint64_t transitions;  /* of these, joined into transitions */
     uint64_t commands;
-    uint64_t status[HB_NSTATUSES];       /* of commands */
-    uint64_t set_aside[HB_NREASONS];     /* samples, by reason */
-    uint64_t refused[HB_NREASONS];       /* requests answered without a plan (fallback, refused), by reason */
+    uint64_t status[HB_NSTATUSES];   /* of commands */
+    uint64_t set_aside[HB_NREASONS]; /* samples, by reason */
+    uint64_t refused[HB_NREASONS];   /* requests answered without a plan (fallback, refused), by reason */
     uint64_t dropped_candidates;
 } hb_counters;
 

@@ -1,18 +1,12 @@
 /* Data sets: what is written is read back, by us and by plain HDF5 calls; every bad file is refused with its place. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <hdf5.h>
 
+#include "check.h"
 #include "dataset.h"
-
-#define assert_close(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
 enum { NX = 3, NU = 2, STEPS = 5 };
 
@@ -72,13 +66,13 @@ static void written_is_read_back(void **state)
     assert_int_equal(hb_dataset_read(&d, path, NULL, &err), 0);
     assert_int_equal(d->header.nx, NX);
     assert_int_equal(d->header.nu, NU);
-    assert_close(d->header.dt, 0.05, 0);
+    assert_near(d->header.dt, 0.05, 0);
     assert_true(d->header.seed == UINT64_MAX - 1);
     assert_string_equal(d->header.plant, "quadrotor");
     assert_string_equal(d->header.state_name[1], "vx");
     assert_string_equal(d->header.state_unit[1], "m/s");
     assert_string_equal(d->header.control_name[1], "f1");
-    assert_close(d->header.control_trim[1], 3, 0);
+    assert_near(d->header.control_trim[1], 3, 0);
     assert_int_equal(d->header.nhidden, 2);
     assert_string_equal(d->header.hidden_name[0], "drag");
     assert_string_equal(d->header.hidden_name[1], "mass");
@@ -87,7 +81,7 @@ static void written_is_read_back(void **state)
     assert_int_equal(d->nfunctions, 2);
     assert_int_equal(d->function[0].id, 4);
     assert_int_equal(d->function[1].id, 7);
-    assert_close(d->function[0].hidden[1], 0.024, 1e-15);
+    assert_near(d->function[0].hidden[1], 0.024, 1e-15);
     assert_int_equal(d->function[1].nepisodes, 2);
     assert_int_equal(d->function[1].ntransitions, 2 * STEPS - 2);
     assert_int_equal(d->ntransitions, 3 * STEPS - 3);
@@ -99,13 +93,13 @@ static void written_is_read_back(void **state)
             int remaining, e = f == 0 ? 1 : i < STEPS ? 0 : 2, row = (int)i - (e == 2 ? STEPS : 0);
             hb_dataset_transition(d, f, i, &t, &remaining);
             assert_int_equal(remaining, STEPS - e - row);
-            assert_close(t.dt, e == 1 ? 0.05 + 0.001 * (2 * row + 1) : 0.05, 1e-12);
+            assert_near(t.dt, e == 1 ? 0.05 + 0.001 * (2 * row + 1) : 0.05, 1e-12);
             for (int j = 0; j < NX; j++) {
-                assert_close(t.x[j], cell(e, row, j), 0);
-                assert_close(t.x_next[j], cell(e, row + 1, j), 0);
+                assert_near(t.x[j], cell(e, row, j), 0);
+                assert_near(t.x_next[j], cell(e, row + 1, j), 0);
             }
             for (int j = 0; j < NU; j++)
-                assert_close(t.u[j], -cell(e, row, j) / 100, 0);
+                assert_near(t.u[j], -cell(e, row, j) / 100, 0);
         }
     }
     hb_dataset_free(d);
@@ -126,12 +120,12 @@ static void layout_is_minaris(void **state)
     assert_int_equal(size[0], STEPS + 1);
     assert_int_equal(size[1], NX);
     H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
-    assert_close(x[2 * NX + 1], cell(0, 2, 1), 0);
+    assert_near(x[2 * NX + 1], cell(0, 2, 1), 0);
     H5Sclose(space);
     H5Dclose(set);
     set = H5Dopen2(file, "episode_0/actions", H5P_DEFAULT);
     H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, u);
-    assert_close(u[4 * NU + 1], -cell(0, 4, 1) / 100, 0);
+    assert_near(u[4 * NU + 1], -cell(0, 4, 1) / 100, 0);
     H5Dclose(set);
     assert_true(H5Lexists(file, "episode_1/times", H5P_DEFAULT) > 0);
     assert_true(H5Lexists(file, "episode_0/times", H5P_DEFAULT) == 0);
@@ -503,11 +497,11 @@ static void foreign_files_are_mapped(void **state)
     assert_int_equal(d->header.nx, 2);
     assert_string_equal(d->header.state_name[1], "c");
     assert_string_equal(d->header.control_name[0], "u0");
-    assert_close(d->header.control_min[0], 5, 0);
-    assert_close(d->header.control_max[0], 7, 0);
-    assert_close(d->header.control_trim[0], 6, 1e-15);
+    assert_near(d->header.control_min[0], 5, 0);
+    assert_near(d->header.control_max[0], 7, 0);
+    assert_near(d->header.control_trim[0], 6, 1e-15);
     assert_int_equal(d->nfunctions, 2);
-    assert_close(d->episode[1].x[2 * 2 + 1], 22, 0);
+    assert_near(d->episode[1].x[2 * 2 + 1], 22, 0);
     hb_dataset_free(d);
 
     assert_true(hb_dataset_map(&m, "dt=0", &err) < 0);
@@ -531,8 +525,8 @@ static void moments_and_description(void **state)
     hb_dataset_moments(d, mean, std, u_mean, u_std);
     /* column 0 of x: 0..5, 100..104, 200..203, by hand */
     double sum = 15 + 510 + 806, squares = 55 + 52030 + 162414, n = 15;
-    assert_close(mean[0], sum / n, 1e-9);
-    assert_close(std[0], sqrt(squares / n - sum / n * sum / n), 1e-9);
+    assert_near(mean[0], sum / n, 1e-9);
+    assert_near(std[0], sqrt(squares / n - sum / n * sum / n), 1e-9);
 
     FILE *out = open_memstream(&text, &size);
     hb_dataset_describe(d, out);
@@ -568,19 +562,19 @@ static void csv_becomes_a_data_set(void **state)
     assert_int_equal(hb_dataset_read(&d, path, NULL, &err), 0);
     assert_int_equal(d->nfunctions, 2);
     assert_int_equal(d->nepisodes, 3);
-    assert_close(d->header.dt, 0.02, 1e-15);
+    assert_near(d->header.dt, 0.02, 1e-15);
     assert_string_equal(d->header.state_name[0], "x");
     assert_int_equal(d->episode[0].nsteps, 2);
     assert_int_equal(d->episode[1].nsteps, 1);
     hb_transition t;
     hb_dataset_transition(d, 0, 1, &t, NULL);
-    assert_close(t.x[0], 2, 0);
-    assert_close(t.x[1], 20, 0);
-    assert_close(t.x_next[0], 3, 0);
-    assert_close(t.u[0], 0.2, 0);
+    assert_near(t.x[0], 2, 0);
+    assert_near(t.x[1], 20, 0);
+    assert_near(t.x_next[0], 3, 0);
+    assert_near(t.u[0], 0.2, 0);
     hb_dataset_transition(d, 1, 0, &t, NULL);
-    assert_close(t.dt, 0.0205, 1e-12);
-    assert_close(t.x_next[1], 3, 0);
+    assert_near(t.dt, 0.0205, 1e-12);
+    assert_near(t.x_next[1], 3, 0);
     hb_dataset_free(d);
 
     static const struct {

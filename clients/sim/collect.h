@@ -1,0 +1,31 @@
+/* Data collection: functions (draws of the hidden parameters) x episodes x steps into one data set. */
+#ifndef HB_COLLECT_H
+#define HB_COLLECT_H
+
+#include "plant.h"
+#include "policy.h"
+
+typedef struct hb_collect {
+    const hb_plant_type *plant;
+    const hb_policy *policy;
+    const char *path;
+    int functions, episodes, steps, threads;
+    uint64_t seed;
+    double dt;
+    bool irregular;
+    double low[HB_PLANT_PARAMETERS], high[HB_PLANT_PARAMETERS]; /* a parameter is hidden where they differ */
+    /* called after every function; may be NULL */
+    void (*progress)(void *context, int done, int of);
+    void *context;
+} hb_collect;
+
+typedef struct hb_collected {
+    long transitions;
+    long cut;     /* episodes that ended early */
+    long refused; /* starts that led nowhere and were drawn again */
+} hb_collected;
+
+/* The same seed gives the same bytes for any number of threads. */
+int hb_collect_run(const hb_collect *c, hb_collected *ret, hb_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* The commands of hilbert-sim, and what they share. Each returns the exit code: 0, 1 (failure) or 2 (usage). */
+#ifndef HB_COMMANDS_H
+#define HB_COMMANDS_H
+
+#include "plant.h"
+
+int hb_command_list(int argc, char **argv);
+int hb_command_collect(int argc, char **argv);
+
+/* Prints "hilbert-sim COMMAND: ..." and returns 2. */
+int hb_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints "hilbert-sim COMMAND: error text" and returns 1. */
+int hb_failure(const char *command, const hb_error *err);
+
+/* Numbers of options: false when the text is not a whole one within the bounds. */
+bool hb_parse_number(const char *text, double min, double max, double *ret);
+bool hb_parse_integer(const char *text, long min, long max, long *ret);
+/* "name=value" or "name=low:high". */
+int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high,
+                   hb_error *err);
+
+#endif

@@ -1,0 +1,184 @@
+/* An exploring PD for the quadrotor: nearby targets and attitudes that change all the time, gains that differ from
+ * episode to episode, and noise on every rotor, so that data cover what a planner will ask about.
+ *
+ *     manoeuvre      position  p* near p, from which   a = kp (p* - p) - kd v, thrust direction a + g
+ *                    attitude  a tilt of up to 45 degrees, a yaw rate and a thrust, for a moment
+ *     attitude loop  w' = -k_r e_r - k_w (w - w*)      e_r: rotation error in the body frame
+ *     rotors         thrust and torques mixed, plus noise, within bounds */
+#include "policy.h"
+
+#include <math.h>
+#include <string.h>
+
+#define DEGREE (M_PI / 180)
+
+enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ };
+
+static const double gravity = 9.81, arm = 0.0397 * M_SQRT1_2, torque_ratio = 7.94e-12 / 3.16e-10;
+static const double inertia[3] = {1.4e-5, 1.4e-5, 2.17e-5};
+static const double box_min[3] = {-1.2, -1.2, 0.7}, box_max[3] = {1.2, 1.2, 1.8};
+
+typedef struct explorer {
+    double gain;         /* scale of kp and kd, this episode */
+    double attitude;     /* scale of k_r and k_w */
+    double noise;        /* newton, of each rotor */
+    double by_attitude;  /* the manoeuvre is an attitude */
+    double target[3];    /* metres */
+    double yaw;          /* radians */
+    double yaw_rate;     /* rad/s, by attitude */
+    double lean[2];      /* x and y of the thrust's direction, by attitude */
+    double thrust;       /* relative to weight, by attitude */
+    double rotor[4];     /* newton, the slow part of the noise */
+} explorer;
+
+_Static_assert(sizeof(explorer) <= sizeof(((hb_policy_memory *)0)->number), "explorer fits a policy's memory");
+
+static void start(hb_policy_memory *m, const hb_plant *p)
+{
+    explorer e = {
+        .gain = hb_draw_uniform(&m->draws, 0.5, 1.5),
+        .attitude = hb_draw_uniform(&m->draws, 0.6, 1.2),
+        .noise = 0.0005 * exp(hb_draw_uniform(&m->draws, 0, log(12))),
+    };
+    (void)p;
+
+    m->until = 0;
+    memcpy(m->number, &e, sizeof e);
+}
+
+static double clamp(double v, double low, double high)
+{
+    return fmin(fmax(v, low), high);
+}
+
+static void next_manoeuvre(explorer *e, hb_policy_memory *m, const hb_plant *p, const double *x)
+{
+    hb_draws *d = &m->draws;
+
+    /* no stunts where a recovery might end on the ground */
+    bool safe = x[Z] + 0.4 * x[VZ] > 0.7 && hypot(hypot(x[VX], x[VY]), x[VZ]) < 1.8;
+    e->by_attitude = hb_draw_uniform(d, 0, 1) < 0.5 && safe;
+    if (e->by_attitude) {
+        double tilt = 45 * DEGREE * sqrt(hb_draw_uniform(d, 0, 1)), heading = hb_draw_uniform(d, -M_PI, M_PI);
+        e->lean[0] = sin(tilt) * cos(heading);
+        e->lean[1] = sin(tilt) * sin(heading);
+        e->thrust = hb_draw_uniform(d, 0.7, 1.4) / cos(tilt);
+        e->yaw_rate = hb_draw_uniform(d, -2, 2);
+        m->until = p->time + hb_draw_uniform(d, 0.12, 0.45);
+    } else {
+        for (int i = 0; i < 3; i++)
+            e->target[i] = clamp(x[X + 2 * i] + hb_draw_uniform(d, -0.9, 0.9), box_min[i], box_max[i]);
+        e->yaw = hb_draw_uniform(d, -60, 60) * DEGREE;
+        e->yaw_rate = 0;
+        m->until = p->time + hb_draw_uniform(d, 0.3, 1.5);
+    }
+}
+
+/* Columns of the rotation matrix of a quaternion x, y, z, w. */
+static void rotation(const double *q, double column[3][3])
+{
+    double x = q[0], y = q[1], z = q[2], w = q[3];
+    const double r[3][3] = {
+        {1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)},
+        {2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)},
+        {2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)},
+    };
+    memcpy(column, r, sizeof r);
+}
+
+static double dot(const double *a, const double *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static void cross(const double *a, const double *b, double *c)
+{
+    c[0] = a[1] * b[2] - a[2] * b[1];
+    c[1] = a[2] * b[0] - a[0] * b[2];
+    c[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+static void normalise(double *a)
+{
+    double norm = sqrt(dot(a, a));
+    for (int i = 0; i < 3; i++)
+        a[i] /= norm;
+}
+
+/* The thrust vector wanted, in newton per kilogram. */
+static void wanted_force(const explorer *e, const double *x, double *force)
+{
+    if (e->by_attitude) {
+        double up = sqrt(1 - e->lean[0] * e->lean[0] - e->lean[1] * e->lean[1]);
+        for (int i = 0; i < 2; i++)
+            force[i] = gravity * e->thrust * e->lean[i];
+        force[2] = gravity * e->thrust * up;
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        force[i] = e->gain * (7 * (e->target[i] - x[X + 2 * i]) - 3.5 * x[VX + 2 * i]);
+    force[2] = fmax(force[2] + gravity, 3);
+    /* at most 45 degrees off the vertical */
+    double side = hypot(force[0], force[1]);
+    if (side > force[2])
+        for (int i = 0; i < 2; i++)
+            force[i] *= force[2] / side;
+}
+
+static void act(hb_policy_memory *m, const hb_plant *p, const double *x, double *u)
+{
+    explorer e;
+    memcpy(&e, m->number, sizeof e);
+    if (p->time >= m->until)
+        next_manoeuvre(&e, m, p, x);
+    e.yaw += e.by_attitude * e.yaw_rate * m->dt;
+
+    double body[3][3], want[3][3], heading[3] = {cos(e.yaw), sin(e.yaw), 0}, force[3], rate[3] = {0, 0, e.yaw_rate};
+    rotation(x + QX, body);
+    wanted_force(&e, x, force);
+
+    /* wanted axes: z along the force, x as near the heading as that allows */
+    memcpy(want[2], force, sizeof force);
+    normalise(want[2]);
+    cross(want[2], heading, want[1]);
+    normalise(want[1]);
+    cross(want[1], want[2], want[0]);
+
+    /* torques from the rotation error: half of vee(R*^T R - R^T R*) */
+    double mass = p->parameter[0], total = fmax(mass * dot(force, body[2]), 0), torque[3];
+    for (int i = 0; i < 3; i++) {
+        int j = (i + 1) % 3, k = (i + 2) % 3;
+        double error = 0.5 * (dot(want[k], body[j]) - dot(want[j], body[k]));
+        double stiff = i == 2 ? 20 : 90, damp = i == 2 ? 6 : 13;
+        torque[i] = inertia[i] * e.attitude * (-stiff * error - damp * (x[WX + i] - rate[i]));
+    }
+
+    static const double sign_x[4] = {1, 1, -1, -1}, sign_y[4] = {-1, 1, 1, -1}, sign_z[4] = {-1, 1, -1, 1};
+    for (int i = 0; i < 4; i++) {
+        double kick = hb_draw_normal(&m->draws), drift = hb_draw_normal(&m->draws);
+        e.rotor[i] = 0.9 * e.rotor[i] + 0.4 * e.noise * drift;
+        u[i] = total / 4 + sign_x[i] * torque[0] / (4 * arm) + sign_y[i] * torque[1] / (4 * arm) +
+               sign_z[i] * torque[2] / (4 * torque_ratio) + e.noise * kick + e.rotor[i];
+        u[i] = clamp(u[i], p->type->control_min[i], p->type->control_max[i]);
+    }
+    memcpy(m->number, &e, sizeof e);
+}
+
+/* what lies beyond is on its way to a crash */
+static bool keep(const hb_plant *p, const double *x)
+{
+    double upright = 1 - 2 * (x[QX] * x[QX] + x[QY] * x[QY]);
+    (void)p;
+
+    return upright > cos(70 * DEGREE) && hypot(hypot(x[VX], x[VY]), x[VZ]) < 4 &&
+           hypot(hypot(x[WX], x[WY]), x[WZ]) < 20;
+}
+
+const hb_policy hb_policy_explore = {
+    .name = "explore",
+    .help = "a PD that chases nearby targets and attitudes with noise on every rotor; crashes are cut off",
+    .plant = &hb_plant_quadrotor,
+    .start = start,
+    .act = act,
+    .keep = keep,
+};

@@ -1,0 +1,164 @@
+/* hilbert-sim: MuJoCo plants for data and for closed-loop flight. This file finds the command. */
+#include "commands.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy.h"
+
+static const char help[] =
+    "usage: hilbert-sim COMMAND [OPTIONS]\n"
+    "\n"
+    "Plants (quadrotor, half-cheetah, ant, vanderpol) as a source of data and as something to fly.\n"
+    "\n"
+    "commands\n"
+    "  list [PLANT]     plants, their states, controls and hidden parameters, and collection policies\n"
+    "  collect PLANT    simulate many versions of a plant and write a data set\n"
+    "\n"
+    "  -h, --help       this text; hilbert-sim COMMAND --help: that command's\n"
+    "  -V, --version    the version\n"
+    "\n"
+    "exit status: 0 success, 1 failure, 2 wrong usage\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"list", hb_command_list},
+    {"collect", hb_command_collect},
+};
+
+int hb_usage_error(const char *command, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "hilbert-sim%s%s: ", command[0] ? " " : "", command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, " (try hilbert-sim %s%s--help)\n", command, command[0] ? " " : "");
+    return 2;
+}
+
+int hb_failure(const char *command, const hb_error *err)
+{
+    fprintf(stderr, "hilbert-sim %s: %s\n", command, err->text);
+    return 1;
+}
+
+bool hb_parse_number(const char *text, double min, double max, double *ret)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= min && value <= max))
+        return false;
+    *ret = value;
+    return true;
+}
+
+bool hb_parse_integer(const char *text, long min, long max, long *ret)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end || errno || value < min || value > max)
+        return false;
+    *ret = value;
+    return true;
+}
+
+int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high, hb_error *err)
+{
+    const char *equals = strchr(text, '='), *colon = equals ? strchr(equals, ':') : NULL;
+    char name[64], first[64];
+
+    if (!equals || equals == text || equals - text >= (long)sizeof name ||
+        (colon && colon - equals >= (long)sizeof first))
+        return hb_fail(err, EINVAL, "'%s': expected NAME=VALUE or NAME=LOW:HIGH", text);
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    int index = hb_plant_parameter_find(type, name, err);
+    if (index < 0)
+        return index;
+    const hb_plant_parameter *about = &type->parameter[index];
+    double from, to;
+    snprintf(first, sizeof first, "%.*s", colon ? (int)(colon - equals - 1) : (int)sizeof first - 1, equals + 1);
+    if (!hb_parse_number(first, about->min, about->max, &from) ||
+        !hb_parse_number(colon ? colon + 1 : first, about->min, about->max, &to) || from > to)
+        return hb_fail(err, EINVAL, "'%s': expected numbers from %g to %g, the lower one first", text, about->min,
+                       about->max);
+    *parameter = index;
+    *low = from;
+    *high = to;
+    return 0;
+}
+
+static void list_plant(const hb_plant_type *t)
+{
+    printf("%s: %s\n", t->name, t->help);
+    printf("  states   ");
+    for (int i = 0; i < t->nx; i++)
+        printf(" %s [%s]%s", t->state_name[i], t->state_unit[i], i % 8 == 7 && i + 1 < t->nx ? "\n           " : "");
+    printf("\n  controls ");
+    for (int i = 0; i < t->nu; i++)
+        printf(" %s [%s] %g..%g, trim %g%s", t->control_name[i], t->control_unit[i], t->control_min[i], t->control_max[i],
+               t->control_trim[i], i + 1 < t->nu ? "\n           " : "");
+    printf("%s\n  period    %g s%s\n", t->nu ? "" : " none", t->dt, t->irregular ? ", irregular" : "");
+    printf("  parameter        nominal  collected            possible             unit\n");
+    for (int i = 0; i < t->nparameters; i++) {
+        const hb_plant_parameter *p = &t->parameter[i];
+        char range[40] = "nominal", possible[40];
+        if (p->low != p->high)
+            snprintf(range, sizeof range, "%g:%g", p->low, p->high);
+        snprintf(possible, sizeof possible, "%g:%g", p->min, p->max);
+        printf("  %-14s %9g  %-20s %-20s %-6s %s%s\n", p->name, p->nominal, range, possible, p->unit, p->help,
+               p->live ? "" : " (not in flight)");
+    }
+    printf("  policies ");
+    for (int i = 0; hb_policy_at(i); i++)
+        if (!hb_policy_at(i)->plant || hb_policy_at(i)->plant == t)
+            printf(" %s: %s%s", hb_policy_at(i)->name, hb_policy_at(i)->help, hb_policy_at(i + 1) ? "\n           " : "");
+    printf("\n");
+}
+
+int hb_command_list(int argc, char **argv)
+{
+    hb_error err = {0};
+
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        printf("usage: hilbert-sim list [PLANT]\n\nWithout PLANT, all of them.\n");
+        return 0;
+    }
+    if (argc > 2 || (argc > 1 && argv[1][0] == '-'))
+        return hb_usage_error("list", "expected at most the name of a plant");
+    const hb_plant_type *only = argc > 1 ? hb_plant_type_find(argv[1], &err) : NULL;
+    if (argc > 1 && !only)
+        return hb_usage_error("list", "%s", err.text);
+    for (int i = 0; hb_plant_type_at(i); i++)
+        if (!only || only == hb_plant_type_at(i))
+            list_plant(hb_plant_type_at(i));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return hb_usage_error("", "a command is missing");
+    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "--version") == 0) {
+        printf("hilbert-sim %s\n", HB_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return hb_usage_error("", "unknown command '%s'", argv[1]);
+}

@@ -1,0 +1,110 @@
+/* The Van der Pol oscillator, x'' = mu (1 - x^2) x' - x, integrated with RK4 in steps of 1 ms: the smallest plant. */
+#include "plant.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { NX = 2, MU = 0 };
+
+static const hb_plant_parameter parameters[] = {
+    [MU] = {"mu", "1", "strength of the nonlinear damping", 1, 0.1, 3.0, 0, 10, true},
+};
+
+static const char *const state_name[NX] = {"x", "v"};
+static const char *const state_unit[NX] = {"1", "1/s"};
+
+static int create(hb_plant *p, hb_error *err)
+{
+    p->own = calloc(NX, sizeof(double));
+    return p->own ? 0 : hb_fail(err, ENOMEM, "out of memory");
+}
+
+static void destroy(hb_plant *p)
+{
+    free(p->own);
+}
+
+static int reset(hb_plant *p, const double *x, hb_error *err)
+{
+    double *own = p->own;
+    (void)err;
+
+    own[0] = x[0];
+    own[1] = x[1];
+    return 0;
+}
+
+/* Half of them near rest, from where they grow into the limit cycle; half anywhere around it. */
+static void start(hb_plant *p, hb_draws *d, double *x)
+{
+    bool at_rest = hb_draw_uniform(d, 0, 1) < 0.5;
+    double reach = at_rest ? 0.2 : 2.5, speed = at_rest ? 0.2 : 2.5 + p->parameter[MU];
+
+    x[0] = hb_draw_uniform(d, -reach, reach);
+    x[1] = hb_draw_uniform(d, -speed, speed);
+}
+
+static void field(double mu, const double *x, double *derivative)
+{
+    derivative[0] = x[1];
+    derivative[1] = mu * (1 - x[0] * x[0]) * x[1] - x[0];
+}
+
+static void step(hb_plant *p, const double *u, double dt)
+{
+    double *x = p->own, mu = p->parameter[MU];
+    int n = (int)fmax(1, round(dt / 0.001));
+    double h = dt / n;
+    (void)u;
+
+    for (int i = 0; i < n; i++) {
+        double k1[NX], k2[NX], k3[NX], k4[NX], at[NX];
+        field(mu, x, k1);
+        for (int j = 0; j < NX; j++)
+            at[j] = x[j] + h / 2 * k1[j];
+        field(mu, at, k2);
+        for (int j = 0; j < NX; j++)
+            at[j] = x[j] + h / 2 * k2[j];
+        field(mu, at, k3);
+        for (int j = 0; j < NX; j++)
+            at[j] = x[j] + h * k3[j];
+        field(mu, at, k4);
+        for (int j = 0; j < NX; j++)
+            x[j] += h / 6 * (k1[j] + 2 * k2[j] + 2 * k3[j] + k4[j]);
+    }
+}
+
+static void state(const hb_plant *p, double *x)
+{
+    const double *own = p->own;
+
+    x[0] = own[0];
+    x[1] = own[1];
+}
+
+static const char *failure(const hb_plant *p)
+{
+    const double *x = p->own;
+
+    return fabs(x[0]) < 100 && fabs(x[1]) < 1000 ? NULL : "left the neighbourhood of its limit cycle";
+}
+
+const hb_plant_type hb_plant_vanderpol = {
+    .name = "vanderpol",
+    .help = "Van der Pol oscillator, no controls, irregular steps",
+    .nx = NX,
+    .nparameters = 1,
+    .state_name = state_name,
+    .state_unit = state_unit,
+    .parameter = parameters,
+    .dt = 0.1,
+    .irregular = true,
+    .create = create,
+    .destroy = destroy,
+    .reset = reset,
+    .start = start,
+    .step = step,
+    .state = state,
+    .failure = failure,
+};

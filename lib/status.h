@@ -1,0 +1,54 @@
+/* The words that replies and counters speak in: how good an answer is, and why something was not used. */
+#ifndef HB_STATUS_H
+#define HB_STATUS_H
+
+/* The ladder: every reply carries one, from best to worst, and each is counted. */
+#define HB_STATUSES(X)                                                                                                 \
+    X(CONVERGED, "converged", "the plan could not be improved further")                                                \
+    X(TRUNCATED, "truncated", "the deadline came first: the best plan so far")                                         \
+    X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \
+    X(OUT_OF_SPAN, "out-of-span", "the vehicle behaves as no trained dynamics do")                                     \
+    X(STALE, "stale", "telemetry is old")                                                                              \
+    X(FALLBACK, "fallback", "no plan was made: the last plan shifted, then the safe action")                           \
+    X(REFUSED, "refused", "the request could not be answered: see the reason")
+
+typedef enum {
+#define X(id, name, help) HB_STATUS_##id,
+    HB_STATUSES(X)
+#undef X
+        HB_NSTATUSES
+} hb_status;
+
+extern const char *const hb_status_name[], *const hb_status_help[];
+
+/* Why a request was refused or a sample set aside; each is counted. */
+#define HB_REASONS(X)                                                                                                  \
+    X(NONE, "none", "")                                                                                                \
+    X(DIMENSION, "dimension", "the number of states or controls is not the model's")                                   \
+    X(NOT_FINITE, "not-finite", "a number is NaN or infinite")                                                         \
+    X(FIRST, "first", "the first sample: there is nothing to join it with")                                            \
+    X(GAP, "gap", "too long after the sample before it")                                                               \
+    X(OUT_OF_ORDER, "out-of-order", "not later than the sample before it")                                             \
+    X(RESET, "reset", "the vehicle was reset")                                                                         \
+    X(BAD_PERIOD, "bad-period", "too soon after the sample before it")                                                 \
+    X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
+    X(LATE, "late", "the request had waited longer than its budget")                                                   \
+    X(MALFORMED, "malformed", "the message could not be understood")                                                   \
+    X(HORIZON, "horizon", "the reference trajectory does not fit the horizon")                                         \
+    X(BAD_TIME, "bad-time", "the time is negative or impossibly large")                                                \
+    X(SUPERSEDED, "superseded", "a newer request of the same client replaced it")                                      \
+    X(BUSY, "busy", "more clients wait than the daemon serves at once")                                                \
+    X(STALLED, "stalled", "the planner did not come back in time: the safe action")                                    \
+    X(STOPPING, "stopping", "the daemon is shutting down")                                                             \
+    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")
+
+typedef enum {
+#define X(id, name, help) HB_REASON_##id,
+    HB_REASONS(X)
+#undef X
+        HB_NREASONS
+} hb_reason;
+
+extern const char *const hb_reason_name[], *const hb_reason_help[];
+
+#endif

@@ -35,7 +35,7 @@ typedef struct crew {
     const hb_collect *c;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int next;   /* function to be taken */
+    int next; /* function to be taken */
     bool stop;
     int nslots;
     slot *slot; /* function f uses slot f % nslots */
@@ -46,8 +46,8 @@ enum { FOR_PARAMETERS, FOR_START, FOR_POLICY, FOR_PLANT, FOR_TIME };
 
 static hb_random_key key(const hb_collect *c, int purpose, int function, int episode_number, int attempt)
 {
-    uint64_t stream = ((uint64_t)function << 32) | ((uint64_t)episode_number << 12) | ((uint64_t)attempt << 4) |
-                      (uint64_t)purpose;
+    uint64_t stream =
+        ((uint64_t)function << 32) | ((uint64_t)episode_number << 12) | ((uint64_t)attempt << 4) | (uint64_t)purpose;
     return (hb_random_key){.seed = c->seed, .stream = stream};
 }
 
@@ -61,8 +61,9 @@ static int run_episode(const hb_collect *c, hb_plant *p, int function, int numbe
     hb_draws steps = {.key = key(c, FOR_TIME, function, number, attempt)};
     hb_policy_memory memory = {.draws.key = key(c, FOR_POLICY, function, number, attempt), .dt = c->dt};
 
-    type->start(p, &from, e->x);
-    int status = hb_plant_reset(p, e->x, key(c, FOR_PLANT, function, number, attempt), err);
+    int status = type->start(p, &from, e->x, err);
+    if (!status)
+        status = hb_plant_reset(p, e->x, key(c, FOR_PLANT, function, number, attempt), err);
     if (status)
         return status;
     c->policy->start(&memory, p);

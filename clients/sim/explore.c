@@ -19,16 +19,16 @@ static const double inertia[3] = {1.4e-5, 1.4e-5, 2.17e-5};
 static const double box_min[3] = {-1.2, -1.2, 0.7}, box_max[3] = {1.2, 1.2, 1.8};
 
 typedef struct explorer {
-    double gain;         /* scale of kp and kd, this episode */
-    double attitude;     /* scale of k_r and k_w */
-    double noise;        /* newton, of each rotor */
-    double by_attitude;  /* the manoeuvre is an attitude */
-    double target[3];    /* metres */
-    double yaw;          /* radians */
-    double yaw_rate;     /* rad/s, by attitude */
-    double lean[2];      /* x and y of the thrust's direction, by attitude */
-    double thrust;       /* relative to weight, by attitude */
-    double rotor[4];     /* newton, the slow part of the noise */
+    double gain;      /* scale of kp and kd, this episode */
+    double attitude;  /* scale of k_r and k_w */
+    double noise;     /* newton, of each rotor */
+    bool by_attitude; /* the manoeuvre is an attitude */
+    double target[3]; /* metres */
+    double yaw;       /* radians */
+    double yaw_rate;  /* rad/s, by attitude */
+    double lean[2];   /* x and y of the thrust's direction, by attitude */
+    double thrust;    /* relative to weight, by attitude */
+    double rotor[4];  /* newton, the slow part of the noise */
 } explorer;
 
 _Static_assert(sizeof(explorer) <= sizeof(((hb_policy_memory *)0)->number), "explorer fits a policy's memory");
@@ -131,7 +131,7 @@ static void act(hb_policy_memory *m, const hb_plant *p, const double *x, double 
     memcpy(&e, m->number, sizeof e);
     if (p->time >= m->until)
         next_manoeuvre(&e, m, p, x);
-    e.yaw += e.by_attitude * e.yaw_rate * m->dt;
+    e.yaw += e.yaw_rate * m->dt;
 
     double body[3][3], want[3][3], heading[3] = {cos(e.yaw), sin(e.yaw), 0}, force[3], rate[3] = {0, 0, e.yaw_rate};
     rotation(x + QX, body);

@@ -73,7 +73,8 @@ bool hb_parse_integer(const char *text, long min, long max, long *ret)
     return true;
 }
 
-int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high, hb_error *err)
+int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high,
+                   hb_error *err)
 {
     const char *equals = strchr(text, '='), *colon = equals ? strchr(equals, ':') : NULL;
     char name[64], first[64];
@@ -106,8 +107,8 @@ static void list_plant(const hb_plant_type *t)
         printf(" %s [%s]%s", t->state_name[i], t->state_unit[i], i % 8 == 7 && i + 1 < t->nx ? "\n           " : "");
     printf("\n  controls ");
     for (int i = 0; i < t->nu; i++)
-        printf(" %s [%s] %g..%g, trim %g%s", t->control_name[i], t->control_unit[i], t->control_min[i], t->control_max[i],
-               t->control_trim[i], i + 1 < t->nu ? "\n           " : "");
+        printf(" %s [%s] %g..%g, trim %g%s", t->control_name[i], t->control_unit[i], t->control_min[i],
+               t->control_max[i], t->control_trim[i], i + 1 < t->nu ? "\n           " : "");
     printf("%s\n  period    %g s%s\n", t->nu ? "" : " none", t->dt, t->irregular ? ", irregular" : "");
     printf("  parameter        nominal  collected            possible             unit\n");
     for (int i = 0; i < t->nparameters; i++) {
@@ -122,7 +123,8 @@ static void list_plant(const hb_plant_type *t)
     printf("  policies ");
     for (int i = 0; hb_policy_at(i); i++)
         if (!hb_policy_at(i)->plant || hb_policy_at(i)->plant == t)
-            printf(" %s: %s%s", hb_policy_at(i)->name, hb_policy_at(i)->help, hb_policy_at(i + 1) ? "\n           " : "");
+            printf(" %s: %s%s", hb_policy_at(i)->name, hb_policy_at(i)->help,
+                   hb_policy_at(i + 1) ? "\n           " : "");
     printf("\n");
 }
 

@@ -35,8 +35,8 @@ typedef struct hb_plant hb_plant;
 typedef struct hb_plant_type {
     const char *name, *help;
     int nx, nu, nparameters;
-    const char *const *state_name, *const *state_unit;     /* nx */
-    const char *const *control_name, *const *control_unit; /* nu */
+    const char *const *state_name, *const *state_unit;      /* nx */
+    const char *const *control_name, *const *control_unit;  /* nu */
     const double *control_min, *control_max, *control_trim; /* nu */
     const double *target;                /* nx, where to fly unless told otherwise; NULL: there is no such place */
     const hb_plant_parameter *parameter; /* nparameters */
@@ -44,22 +44,22 @@ typedef struct hb_plant_type {
     bool irregular;                      /* collected with steps that vary, 0.5 .. 1.5 of the period */
 
     int (*create)(hb_plant *p, hb_error *err);
-    void (*destroy)(hb_plant *p); /* safe when create failed half-way */
-    int (*reset)(hb_plant *p, const double *x, hb_error *err); /* takes parameters, sets the state */
-    void (*start)(hb_plant *p, hb_draws *d, double *x);        /* a random state to collect from */
+    void (*destroy)(hb_plant *p);                                     /* safe when create failed half-way */
+    int (*reset)(hb_plant *p, const double *x, hb_error *err);        /* takes parameters, sets the state */
+    int (*start)(hb_plant *p, hb_draws *d, double *x, hb_error *err); /* a random state to collect from */
     void (*step)(hb_plant *p, const double *u, double dt);
     void (*state)(const hb_plant *p, double *x);
-    void (*apply)(hb_plant *p, int parameter);              /* of live ones; NULL: there are none */
+    void (*apply)(hb_plant *p, int parameter);                  /* of live ones; NULL: there are none */
     void (*disturb)(const hb_plant *p, hb_draws *d, double *x); /* sensor noise; NULL: there is none */
-    const char *(*failure)(const hb_plant *p);              /* why the flight is over, or NULL */
+    const char *(*failure)(const hb_plant *p);                  /* why the flight is over, or NULL */
 } hb_plant_type;
 
 struct hb_plant {
     const hb_plant_type *type;
     double parameter[HB_PLANT_PARAMETERS];
-    hb_draws draws;     /* of gusts and sensor noise */
-    double time;        /* seconds since the reset */
-    void *own;          /* the type's */
+    hb_draws draws; /* of gusts and sensor noise */
+    double time;    /* seconds since the reset */
+    void *own;      /* the type's */
 };
 
 /* index from 0, NULL at the end. */

@@ -6,9 +6,9 @@
 
 typedef struct hb_policy_memory {
     hb_draws draws;
-    double dt;          /* control period */
-    double until;       /* when the present manoeuvre ends */
-    double number[32];  /* the policy's own */
+    double dt;         /* control period */
+    double until;      /* when the present manoeuvre ends */
+    double number[32]; /* the policy's own */
 } hb_policy_memory;
 
 typedef struct hb_policy {

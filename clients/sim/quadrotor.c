@@ -20,10 +20,21 @@ enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ };
 #define PHYSICS_STEP 0.001
 
 enum {
-    MASS, INERTIA,
-    ROTOR0, ROTOR1, ROTOR2, ROTOR3,
-    DRAG, WIND_X, WIND_Y, WIND_Z, GUST, GUST_TIME,
-    PAYLOAD, NOISE, DELAY,
+    MASS,
+    INERTIA,
+    ROTOR0,
+    ROTOR1,
+    ROTOR2,
+    ROTOR3,
+    DRAG,
+    WIND_X,
+    WIND_Y,
+    WIND_Z,
+    GUST,
+    GUST_TIME,
+    PAYLOAD,
+    NOISE,
+    DELAY,
     NPARAMETERS
 };
 
@@ -40,15 +51,16 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
     [WIND_Z] = {"wind_z", "m/s", "constant wind, acting through drag", 0, 0, 0, -20, 20, true},
     [GUST] = {"gust", "m/s", "standard deviation of gusts on each axis, acting through drag", 0, 0, 0, 0, 10, true},
     [GUST_TIME] = {"gust_time", "s", "how long a gust lasts (correlation time)", 0.5, 0.5, 0.5, 0.01, 100, true},
-    [PAYLOAD] = {"payload", "kg", "carried at the centre of mass, picked up or dropped in flight", 0, 0, 0, 0, 0.1, true},
-    [NOISE] = {"noise", "1",
-               "sensor noise; 1 is 2 mm, 2 cm/s, 0.3 degrees and 0.03 rad/s (standard deviations)", 0, 0, 0, 0, 100, true},
+    [PAYLOAD] = {"payload", "kg", "carried at the centre of mass, picked up or dropped in flight", 0, 0, 0, 0, 0.1,
+                 true},
+    [NOISE] = {"noise", "1", "sensor noise; 1 is 2 mm, 2 cm/s, 0.3 degrees and 0.03 rad/s (standard deviations)", 0, 0,
+               0, 0, 100, true},
     [DELAY] = {"delay", "s", "from command to thrust", 0, 0, 0, 0, 0.2, true},
 };
 
-static const char *const state_name[NX] = {"x",  "vx", "y",  "vy", "z",  "vz", "qx",
-                                           "qy", "qz", "qw", "wx", "wy", "wz"};
-static const char *const state_unit[NX] = {"m", "m/s", "m", "m/s", "m", "m/s", "1", "1", "1", "1", "rad/s", "rad/s", "rad/s"};
+static const char *const state_name[NX] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
+static const char *const state_unit[NX] = {"m", "m/s", "m", "m/s",   "m",     "m/s",  "1",
+                                           "1", "1",   "1", "rad/s", "rad/s", "rad/s"};
 static const char *const control_name[NU] = {"f0", "f1", "f2", "f3"};
 static const char *const control_unit[NU] = {"N", "N", "N", "N"};
 static const double control_min[NU] = {0.03, 0.03, 0.03, 0.03};
@@ -195,12 +207,13 @@ static void disturb(const hb_plant *p, hb_draws *d, double *x)
 }
 
 /* Near the target, with some of every motion. The quaternion's sign is the one with qw > 0. */
-static void start(hb_plant *p, hb_draws *d, double *x)
+static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
 {
     double tilt = hb_draw_uniform(d, 0, 30) * M_PI / 180, heading = hb_draw_uniform(d, -M_PI, M_PI);
     double yaw = hb_draw_uniform(d, -60, 60) * M_PI / 180;
     double axis[3] = {cos(heading), sin(heading), 0}, up[3] = {0, 0, 1}, lean[4], turn[4], q[4];
     (void)p;
+    (void)err;
 
     mju_axisAngle2Quat(lean, axis, tilt);
     mju_axisAngle2Quat(turn, up, yaw);
@@ -212,6 +225,7 @@ static void start(hb_plant *p, hb_draws *d, double *x)
         x[WX + i] = hb_draw_uniform(d, -3, 3);
     }
     x[QW] = q[0];
+    return 0;
 }
 
 static const char *failure(const hb_plant *p)

@@ -36,13 +36,15 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
 }
 
 /* Half of them near rest, from where they grow into the limit cycle; half anywhere around it. */
-static void start(hb_plant *p, hb_draws *d, double *x)
+static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
 {
     bool at_rest = hb_draw_uniform(d, 0, 1) < 0.5;
     double reach = at_rest ? 0.2 : 2.5, speed = at_rest ? 0.2 : 2.5 + p->parameter[MU];
+    (void)err;
 
     x[0] = hb_draw_uniform(d, -reach, reach);
     x[1] = hb_draw_uniform(d, -speed, speed);
+    return 0;
 }
 
 static void field(double mu, const double *x, double *derivative)

@@ -56,9 +56,9 @@ typedef struct hb_dataset {
     int nfunctions;
     hb_function *function; /* ordered by id */
     int nepisodes;
-    hb_episode *episode;   /* ordered by function, then id */
+    hb_episode *episode; /* ordered by function, then id */
     size_t ntransitions;
-    uint64_t hash;         /* of all numbers and names, not of the file's bytes */
+    uint64_t hash; /* of all numbers and names, not of the file's bytes */
 } hb_dataset;
 
 /* How a foreign file is to be read. Zero means: as our own files are. Fields are set by hb_dataset_map. */
@@ -71,7 +71,7 @@ typedef enum {
 } hb_functions;
 
 typedef struct hb_dataset_mapping {
-    double dt;                             /* seconds; 0: the file's */
+    double dt; /* seconds; 0: the file's */
     hb_functions functions;
     char function_attribute[HB_NAME_SIZE]; /* "": function */
     char observations[HB_MAPPING_TEXT];    /* path in the episode's group; "": observations */

@@ -104,7 +104,8 @@ int hb_dataset_map(hb_dataset_mapping *m, const char *assignment, hb_error *err)
     if (length == 8 && strncmp(assignment, "controls", length) == 0)
         return take_text(m->controls, sizeof m->controls, value, err);
     return hb_fail(err, EINVAL,
-                   "unknown key in '%s': expected dt, functions, observations, actions, states or controls", assignment);
+                   "unknown key in '%s': expected dt, functions, observations, actions, states or controls",
+                   assignment);
 }
 
 /* ---- attributes ---- */
@@ -259,7 +260,8 @@ static int inspect_episode(reading *r, hid_t group, raw_episode *e, bool first)
     if ((status = read_shape(r, group, e->path, r->observations, &rows, &columns)))
         return status;
     if (rows < 2 || columns < 1)
-        return FAIL(r, "%s/%s: %d x %d, expected at least 2 rows and 1 column", e->path, r->observations, rows, columns);
+        return FAIL(r, "%s/%s: %d x %d, expected at least 2 rows and 1 column", e->path, r->observations, rows,
+                    columns);
     e->nsteps = rows - 1;
     if (!r->no_actions) {
         if ((status = read_shape(r, group, e->path, r->actions, &nactions, &action_columns)))

@@ -33,8 +33,8 @@ static void write_good(const char *path)
     char control[NU][HB_NAME_SIZE] = {"f0", "f1"}, control_unit[NU][HB_NAME_SIZE] = {"N", "N"};
     char hidden[2][HB_NAME_SIZE] = {"mass", "drag"};
     double min[NU] = {-1, -1000}, max[NU] = {1000, 1000}, trim[NU] = {2, 3};
-    hb_dataset_header h = {NX,   NU,      0.05,         UINT64_MAX - 1, "quadrotor", state, unit,
-                           control, control_unit, min,  max,            trim,        2,     hidden};
+    hb_dataset_header h = {NX,           NU,  0.05, UINT64_MAX - 1, "quadrotor", state, unit, control,
+                           control_unit, min, max,  trim,           2,           hidden};
     hb_dataset_writer *w;
     hb_error err = {0};
     int function[3] = {7, 4, 7};
@@ -49,8 +49,8 @@ static void write_good(const char *path)
             for (int j = 0; j < NU && i < STEPS; j++)
                 u[i * NU + j] = -cell(e, i, j) / 100;
         }
-        assert_int_equal(hb_dataset_writer_append(w, function[e], STEPS - e, x, u, e == 1 ? time : NULL, parameter, &err),
-                         0);
+        assert_int_equal(
+            hb_dataset_writer_append(w, function[e], STEPS - e, x, u, e == 1 ? time : NULL, parameter, &err), 0);
     }
     assert_int_equal(hb_dataset_writer_close(w, &err), 0);
 }
@@ -550,13 +550,16 @@ static void csv_becomes_a_data_set(void **state)
 {
     const char *a = in_folder("a.csv"), *b = in_folder("b.csv"), *path = in_folder("csv.h5");
     const char *file[] = {a, b};
-    hb_csv_import in = {.nfiles = 2, .file = file, .time = "t", .time_scale = 1e-3, .states = "x=px,v", .controls = "f"};
+    hb_csv_import in = {
+        .nfiles = 2, .file = file, .time = "t", .time_scale = 1e-3, .states = "x=px,v", .controls = "f"};
     hb_dataset *d;
     hb_error err = {0};
     (void)state;
 
     /* the log jumps from 40 to 500 ms, and a lone row stands at 900 */
-    write_text(a, "t,px,\"f\",v,other\n0,1,0.1,10,\n20,2,0.2,20,x\n40,3,0.3,30,\n500,4,0.4,40,\n520,5,0.5,50,\n900,6,.6,60,\n");
+    write_text(
+        a,
+        "t,px,\"f\",v,other\n0,1,0.1,10,\n20,2,0.2,20,x\n40,3,0.3,30,\n500,4,0.4,40,\n520,5,0.5,50,\n900,6,.6,60,\n");
     write_text(b, "\xef\xbb\xbfpx;v;t;f\r\n1.5;2.5;10;0\r\n2;3;30.5;1\r\n\r\n");
     assert_int_equal(hb_dataset_import_csv(&in, path, &err), 0);
     assert_int_equal(hb_dataset_read(&d, path, NULL, &err), 0);
@@ -617,16 +620,11 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_is_read_back),
-        cmocka_unit_test(layout_is_minaris),
-        cmocka_unit_test(same_calls_same_bytes),
-        cmocka_unit_test(an_unfinished_file_is_never_seen),
-        cmocka_unit_test(hash_follows_the_numbers),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(damaged_files_do_no_harm),
-        cmocka_unit_test(foreign_files_are_mapped),
-        cmocka_unit_test(moments_and_description),
-        cmocka_unit_test(csv_becomes_a_data_set),
+        cmocka_unit_test(written_is_read_back),     cmocka_unit_test(layout_is_minaris),
+        cmocka_unit_test(same_calls_same_bytes),    cmocka_unit_test(an_unfinished_file_is_never_seen),
+        cmocka_unit_test(hash_follows_the_numbers), cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(damaged_files_do_no_harm), cmocka_unit_test(foreign_files_are_mapped),
+        cmocka_unit_test(moments_and_description),  cmocka_unit_test(csv_becomes_a_data_set),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -20,13 +20,20 @@ int hb_rollout_new(hb_rollout **ret, const hb_model *m, int max_horizon, hb_erro
 void hb_rollout_free(hb_rollout *r);
 
 /* Costs of n action sequences from one start. x0: nx, physical. u: horizon x nu x HB_STRIDE, physical. dt: seconds a
- * step. cost: HB_STRIDE. Returns false when stopped on the way: cost is then meaningless. */
+ * step. cost: HB_STRIDE. `keep` what hb_rollout_gradient needs. proceed may be NULL. Returns false when stopped on the
+ * way: cost is then meaningless. */
 bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
-                     int horizon, double dt, int n, const hb_real *u, hb_real *cost, const hb_proceed *proceed);
+                     int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
+                     const hb_proceed *proceed);
 /* Gradient of the costs of the rollout just made: du, horizon x nu x HB_STRIDE, per physical unit. */
-bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, double dt,
-                         const hb_real *u, hb_real *du, const hb_proceed *proceed);
+bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const hb_real *u,
+                         hb_real *du, const hb_proceed *proceed);
 /* States of the rollout just made: (horizon + 1) x nx x HB_STRIDE, physical. */
 const hb_real *hb_rollout_states(const hb_rollout *r);
+
+/* Jacobians of `nsteps` steps of one trajectory, in physical units: a = dx_next/dx (nsteps x nx x nx), b = dx_next/du
+ * (nsteps x nx x nu) at the given states (nsteps x nx) and controls (nsteps x nu). A piece is one block of rows. */
+bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int nsteps, const double *x, const double *u,
+                          double *a, double *b, const hb_proceed *proceed);
 
 #endif

@@ -1,0 +1,264 @@
+/* Sums over a sliding window and their solution; what they are and why there are three: regression.h. */
+#include "regression.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "numeric.h"
+
+/* condition (by the factor's diagonal) from which the window does not determine the coefficients: increments have
+ * single precision, so what is left of a smaller eigenvalue is rounding */
+static const double singular_condition = 1e12;
+/* the prior after a change, in samples, and how it fades with every sample */
+static const double prior_start = 1, prior_fading = 0.8, prior_end = 1e-6;
+
+static size_t sums_size(const hb_regression *r)
+{
+    return (size_t)r->nproblems * (size_t)r->n * (size_t)r->ld;
+}
+
+void hb_regression_lay_out(hb_regression *r, hb_arena *arena)
+{
+    size_t nb = (size_t)r->nb;
+
+    r->n = r->nb + 2;
+    r->ld = (r->n + 3) / 4 * 4;
+    r->sum = hb_arena_take(arena, sums_size(r), sizeof *r->sum);
+    r->spare = hb_arena_take(arena, sums_size(r), sizeof *r->spare);
+    r->prior = hb_arena_take(arena, sums_size(r), sizeof *r->prior);
+    r->matrix = hb_arena_take(arena, nb * nb, sizeof *r->matrix);
+    r->inverse = hb_arena_take(arena, nb * nb, sizeof *r->inverse);
+    r->solution = hb_arena_take(arena, nb, sizeof *r->solution);
+    r->variance = hb_arena_take(arena, nb, sizeof *r->variance);
+    r->scratch = hb_arena_take(arena, 4 * nb, sizeof *r->scratch);
+    r->iscratch = hb_arena_take(arena, nb, sizeof *r->iscratch);
+    r->spare_count = -1;
+}
+
+static void clear_sums(const hb_regression *r, double *sums)
+{
+    memset(sums, 0, sums_size(r) * sizeof *sums);
+}
+
+void hb_regression_clear(hb_regression *r)
+{
+    clear_sums(r, r->sum);
+    r->count = 0;
+    r->spare_count = -1;
+    r->prior_weight = 0;
+}
+
+static void swap_with_spare(hb_regression *r)
+{
+    double *sum = r->sum;
+
+    r->sum = r->spare;
+    r->spare = sum;
+}
+
+static double weight_of_age(const hb_regression *r, int age)
+{
+    return r->forgetting < 1 ? pow(r->forgetting, age) : 1;
+}
+
+/* sum of the weights of the newest `count` transitions */
+static double weight_of_count(const hb_regression *r, int count)
+{
+    return r->forgetting < 1 ? (1 - pow(r->forgetting, count)) / (1 - r->forgetting) : count;
+}
+
+/* s += weight * sum of x^T x over `rows` rows, lower triangle (and a little beyond, to whole groups of four) */
+static void add_products(int n, int ld, int rows, const double *restrict x, double weight, double *restrict s)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < rows; k++) {
+            double scale = weight * x[k * ld + i];
+            for (int j = 0; j < i / 4 * 4 + 4; j++)
+                s[i * ld + j] += scale * x[k * ld + j];
+        }
+}
+
+/* A transition's rows into all problems, or with a negative weight out of them. */
+static void add_rows(const hb_regression *r, const double *row, double weight, double *sums)
+{
+    for (int p = 0; p < r->nproblems; p++)
+        add_products(r->n, r->ld, r->nrows, row + p * r->ld, weight, sums + (size_t)p * (size_t)(r->n * r->ld));
+}
+
+void hb_regression_add(hb_regression *r, const double *row)
+{
+    if (r->forgetting < 1)
+        for (size_t i = 0; i < sums_size(r); i++) {
+            r->sum[i] *= r->forgetting;
+            r->spare[i] *= r->forgetting;
+        }
+    add_rows(r, row, 1, r->sum);
+    r->count++;
+    if (r->spare_count >= 0) {
+        add_rows(r, row, 1, r->spare);
+        r->spare_count++;
+    }
+
+    /* once a revolution: sums that were only ever added to */
+    if (r->spare_count == r->count) {
+        swap_with_spare(r);
+        clear_sums(r, r->spare);
+        r->spare_count = 0;
+    }
+    r->prior_weight = r->prior_weight * prior_fading > prior_end ? r->prior_weight * prior_fading : 0;
+}
+
+void hb_regression_remove(hb_regression *r, const double *row)
+{
+    r->count--;
+    add_rows(r, row, -weight_of_age(r, r->count), r->sum);
+    if (r->spare_count < 0) {
+        clear_sums(r, r->spare);
+        r->spare_count = 0;
+    }
+}
+
+void hb_regression_replace(hb_regression *r, int age, const double *before, const double *after)
+{
+    double weight = weight_of_age(r, age);
+
+    add_rows(r, before, -weight, r->sum);
+    add_rows(r, after, weight, r->sum);
+    if (age < r->spare_count) {
+        add_rows(r, before, -weight, r->spare);
+        add_rows(r, after, weight, r->spare);
+    }
+}
+
+void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *context, int age), void *context)
+{
+    double before = weight_of_count(r, r->count) - weight_of_count(r, count) + r->prior_weight;
+
+    /* the sums of what is kept, anew; the mean of what is left is the prior, the prior of before included */
+    clear_sums(r, r->spare);
+    for (int age = count - 1; age >= 0; age--)
+        add_rows(r, row(context, age), weight_of_age(r, age), r->spare);
+    if (before > 0)
+        for (size_t i = 0; i < sums_size(r); i++)
+            r->prior[i] = (r->sum[i] - r->spare[i] + r->prior_weight * r->prior[i]) / before;
+    r->prior_weight = before > 0 ? prior_start : 0;
+    swap_with_spare(r);
+    r->count = count;
+    r->spare_count = -1;
+}
+
+/* Means over window and prior: A + lambda I to matrix, b to solution. */
+static void load_problem(hb_regression *r, int p)
+{
+    int nb = r->nb, ld = r->ld;
+    size_t at = (size_t)p * (size_t)(r->n * ld);
+    double pw = r->prior_weight, scale = 1 / (weight_of_count(r, r->count) + pw);
+
+    for (int i = 0; i <= nb; i++) {
+        const double *s = r->sum + at + i * ld, *prior = r->prior + at + i * ld;
+        double *row = i < nb ? r->matrix + i * nb : r->solution;
+        int length = i < nb ? i + 1 : nb;
+        for (int j = 0; j < length; j++)
+            row[j] = (pw > 0 ? s[j] + pw * prior[j] : s[j]) * scale;
+        if (i < nb)
+            row[i] += r->ridge;
+    }
+}
+
+/* largest column sum of absolute values of a symmetric matrix */
+static double norm_one(int n, const double *a, double *column)
+{
+    double most = 0;
+
+    memset(column, 0, (size_t)n * sizeof *column);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            column[j] += fabs(a[i * n + j]);
+            if (j < i)
+                column[i] += fabs(a[i * n + j]);
+        }
+    for (int i = 0; i < n; i++)
+        most = fmax(most, column[i]);
+    return most;
+}
+
+/* Cholesky factor of the matrix, in place; false when it does not determine the coefficients. */
+static bool factorise(hb_regression *r)
+{
+    double least = INFINITY, most = 0;
+
+    if (hb_cholesky(r->nb, r->matrix))
+        return false;
+    for (int i = 0; i < r->nb; i++) {
+        least = fmin(least, r->matrix[i * r->nb + i]);
+        most = fmax(most, r->matrix[i * r->nb + i]);
+    }
+    return most * most <= singular_condition * least * least;
+}
+
+/* Energies with the coefficients in solution. */
+static void measure(const hb_regression *r, int p, hb_regression_result *ret)
+{
+    int nb = r->nb, ld = r->ld;
+    const double *s = r->sum + (size_t)p * (size_t)(r->n * ld), *c = r->solution, *b = s + nb * ld;
+    double scale = 1 / weight_of_count(r, r->count), explained = 0;
+
+    /* of the energy of r - G c, rr - 2 c b + c A c */
+    ret->least = INFINITY;
+    ret->most = 0;
+    for (int i = 0; i < nb; i++) {
+        double product = 0.5 * s[i * ld + i] * c[i];
+        for (int j = 0; j < i; j++)
+            product += s[i * ld + j] * c[j];
+        explained += 2 * c[i] * (b[i] - product);
+        ret->least = fmin(ret->least, s[i * ld + i] * scale);
+        ret->most = fmax(ret->most, s[i * ld + i] * scale);
+    }
+    ret->residual = b[nb] * scale;
+    ret->unexplained = fmax(0, b[nb] - explained) * scale;
+    ret->motion = s[(nb + 1) * ld + nb + 1] * scale;
+}
+
+/* Condition and variance. Errors of equal size and independent in all equations give the coefficients
+ *     least squares   sigma^2 (m A + m lambda I)^-1
+ *     inner product   V^2 sigma^2 A / m                  */
+static void examine(hb_regression *r, double norm, bool factored, hb_regression_result *ret)
+{
+    double samples = weight_of_count(r, r->count) + r->prior_weight, equations = samples * r->nrows;
+    double variance = ret->unexplained / r->nrows * equations / fmax(1, equations - r->nb);
+
+    ret->condition = factored ? hb_cholesky_condition(r->nb, r->matrix, norm, r->scratch, r->iscratch) : INFINITY;
+    ret->variance = r->variance;
+    if (r->method == HB_LEAST_SQUARES)
+        hb_cholesky_inverse_diagonal(r->nb, r->matrix, r->variance, r->inverse);
+    for (int i = 0; i < r->nb; i++)
+        r->variance[i] *= variance / samples;
+}
+
+bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regression_result *ret)
+{
+    bool least_squares = r->method == HB_LEAST_SQUARES, factored = false;
+    double norm = 0;
+
+    load_problem(r, problem);
+    if (examined) {
+        norm = norm_one(r->nb, r->matrix, r->scratch);
+        for (int i = 0; i < r->nb; i++)
+            r->variance[i] = r->volume * r->volume * (r->matrix[i * r->nb + i] - r->ridge);
+    }
+    if (least_squares || examined)
+        factored = factorise(r);
+    if (least_squares && !factored)
+        return false;
+
+    if (least_squares)
+        hb_cholesky_solve(r->nb, r->matrix, 1, r->solution);
+    else
+        for (int i = 0; i < r->nb; i++)
+            r->solution[i] *= r->volume;
+    *ret = (hb_regression_result){.coefficient = r->solution};
+    measure(r, problem, ret);
+    if (examined)
+        examine(r, norm, factored, ret);
+    return true;
+}

@@ -1,0 +1,294 @@
+#include "bench.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "numeric.h"
+#include "pool.h"
+
+struct bench {
+    const char *name; /* of the case that runs */
+    int json;
+    json_t *object;
+    char **asked;
+    int nasked;
+};
+
+static const bench_case *const tables[] = {
+    bench_basis_cases,
+};
+
+void bench_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("hilbert-bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_quantile(double *x, int n, double q)
+{
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    return x[(int)(q * (n - 1) + 0.5)];
+}
+
+/* --- the peak: independent chains of multiply-adds in registers --- */
+
+enum { CHAINS = 12, STEPS = 400000 };
+
+#define DEFINE_PEAK(name, attribute, bytes)                                                                            \
+    attribute static void name(void)                                                                                   \
+    {                                                                                                                  \
+        typedef float vector __attribute__((vector_size(bytes)));                                                      \
+        vector x[CHAINS];                                                                                              \
+        for (int c = 0; c < CHAINS; c++)                                                                               \
+            x[c] = (float)c - (vector){0};                                                                             \
+        for (int i = 0; i < STEPS; i++)                                                                                \
+            _Pragma("GCC unroll 12") for (int c = 0; c < CHAINS; c++) x[c] = x[c] * 0.999f + 0.001f;                   \
+        for (int c = 1; c < CHAINS; c++)                                                                               \
+            x[0] += x[c];                                                                                              \
+        volatile float keep = x[0][0];                                                                                 \
+        (void)keep;                                                                                                    \
+    }
+
+DEFINE_PEAK(peak_generic, , 16)
+#ifdef __x86_64__
+DEFINE_PEAK(peak_avx2, __attribute__((target("avx2,fma"))), 32)
+DEFINE_PEAK(peak_avx512, __attribute__((target("avx512f"))), 64)
+#endif
+
+static void run_peak(void *context, int part, int thread)
+{
+    (void)context, (void)part, (void)thread;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f"))
+        peak_avx512();
+    else if (__builtin_cpu_supports("avx2"))
+        peak_avx2();
+    else
+#endif
+        peak_generic();
+}
+
+static double peak_flops(void)
+{
+    double lanes = 4;
+#ifdef __x86_64__
+    lanes = __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("avx2") ? 8 : 4;
+#endif
+    return 2.0 * lanes * CHAINS * STEPS;
+}
+
+/* operations a second that `nthreads` can do */
+static double measure_peak(hb_pool *pool, int nthreads)
+{
+    double seconds[9];
+    for (int i = 0; i < 9; i++) {
+        const double start = bench_now();
+        hb_pool_run(pool, nthreads, run_peak, NULL);
+        seconds[i] = bench_now() - start;
+    }
+    return peak_flops() * nthreads / bench_quantile(seconds, 9, 0.5);
+}
+
+/* --- measuring --- */
+
+static double median_seconds(void (*work)(void *context), void *context)
+{
+    enum { MOST = 1001 };
+    static const double enough = 0.5;
+    double seconds[MOST], total = 0;
+    int n = 0, calls = 1;
+
+    /* so many calls at a time that the clock does not matter */
+    for (;;) {
+        const double start = bench_now();
+        for (int i = 0; i < calls; i++)
+            work(context);
+        const double took = bench_now() - start;
+        if (took > 1e-3 || calls > 1 << 20)
+            break;
+        calls *= 2;
+    }
+    while (n < MOST && (total < enough || n < 5)) {
+        const double start = bench_now();
+        for (int i = 0; i < calls; i++)
+            work(context);
+        const double took = bench_now() - start;
+        total += took;
+        seconds[n++] = took / calls;
+    }
+    return bench_quantile(seconds, n, 0.5);
+}
+
+double bench_time(bench *b, void (*work)(void *context), void *context, int nthreads, double flops)
+{
+    hb_error err;
+    hb_pool *pool;
+    double before, after, seconds;
+    int repeats = 0;
+
+    if (hb_pool_new(&pool, nthreads, NULL, NULL, &err))
+        bench_fail("%s", err.text);
+    for (;;) {
+        before = measure_peak(pool, nthreads);
+        seconds = median_seconds(work, context);
+        after = measure_peak(pool, nthreads);
+        if (fabs(before - after) <= 0.2 * fmax(before, after) || repeats == 5)
+            break;
+        repeats++;
+    }
+    hb_pool_free(pool);
+    bench_set_int(b, "threads", nthreads);
+    bench_set_number(b, "seconds", seconds);
+    if (flops > 0) {
+        const double peak = (before + after) / 2;
+        bench_set_number(b, "gflops", flops / seconds / 1e9);
+        bench_set_number(b, "peak_gflops", peak / 1e9);
+        bench_set_number(b, "fraction_of_peak", flops / seconds / peak);
+    }
+    if (repeats)
+        bench_set_int(b, "repeats", repeats);
+    return seconds;
+}
+
+static json_t *object(bench *b)
+{
+    if (!b->object) {
+        b->object = json_object();
+        json_object_set_new(b->object, "name", json_string(b->name));
+    }
+    return b->object;
+}
+
+void bench_set_int(bench *b, const char *key, int64_t value)
+{
+    json_object_set_new(object(b), key, json_integer(value));
+}
+
+void bench_set_number(bench *b, const char *key, double value)
+{
+    json_object_set_new(object(b), key, json_real(value));
+}
+
+void bench_set_text(bench *b, const char *key, const char *value)
+{
+    json_object_set_new(object(b), key, json_string(value));
+}
+
+void bench_emit(bench *b)
+{
+    if (b->json) {
+        json_dumpf(object(b), stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+        putchar('\n');
+    } else {
+        const char *key;
+        json_t *value;
+        json_object_foreach(object(b), key, value)
+        {
+            if (strcmp(key, "name") == 0)
+                printf("%-18s", json_string_value(value));
+            else if (json_is_real(value))
+                printf("  %s %.4g", key, json_real_value(value));
+            else if (json_is_integer(value))
+                printf("  %s %lld", key, (long long)json_integer_value(value));
+            else
+                printf("  %s", json_string_value(value));
+        }
+        putchar('\n');
+    }
+    fflush(stdout);
+    json_decref(b->object);
+    b->object = NULL;
+}
+
+int bench_asked_for(const bench *b, const char *name)
+{
+    for (int i = 0; i < b->nasked; i++)
+        if (strcmp(b->asked[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+/* --- the program --- */
+
+static void list_cases(FILE *to)
+{
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const bench_case *c = tables[t]; c->name; c++)
+            fprintf(to, "  %-20s %s\n", c->name, c->help);
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: hilbert-bench [--json] [NAME...]\n\n"
+          "Measures the named cases, or all of them: one line each, as text or as JSON objects.\n\n"
+          "  --json     one JSON object a line\n"
+          "  --list     names of the cases, and leave\n"
+          "  --help     this text\n\ncases:\n",
+          to);
+    list_cases(to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"list", no_argument, NULL, 'l'}, {"help", no_argument, NULL, 'h'}, {0}};
+    bench b = {0};
+
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;)
+        switch (c) {
+        case 'j':
+            b.json = 1;
+            break;
+        case 'l':
+            list_cases(stdout);
+            return 0;
+        case 'h':
+            usage(stdout);
+            return 0;
+        default:
+            usage(stderr);
+            return 2;
+        }
+    b.asked = argv + optind;
+    b.nasked = argc - optind;
+    hb_numeric_single_thread();
+
+    int ran = 0;
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const bench_case *c = tables[t]; c->name; c++)
+            if (b.nasked == 0 || bench_asked_for(&b, c->name)) {
+                b.name = c->name;
+                c->run(&b);
+                ran++;
+            }
+    if (ran < b.nasked || ran == 0) {
+        fputs("hilbert-bench: no such case; there are:\n", stderr);
+        list_cases(stderr);
+        return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* hilbert-bench: measurements, one JSON object a line.
+ *
+ * A case describes itself with bench_set_*, measures with bench_time, which adds seconds (median), gflops and
+ * fraction_of_peak, and ends with bench_emit:
+ *
+ *     bench_set_int(b, "nb", 100);
+ *     bench_time(b, work, context, nthreads, flops);
+ *     bench_emit(b);
+ *
+ * The peak is a loop of fused multiply-adds on the same number of threads, measured just before and just after: on a
+ * shared host a core comes and goes within seconds. Where the two differ by more than 20 %, the case is measured again
+ * and says so (`repeats`). */
+#ifndef HB_BENCH_H
+#define HB_BENCH_H
+
+#include <stdint.h>
+
+typedef struct bench bench;
+
+typedef struct bench_case {
+    const char *name, *help;
+    void (*run)(bench *b);
+} bench_case;
+
+/* The tables of cases, one a file; each ends with a NULL name. */
+extern const bench_case bench_basis_cases[];
+
+void bench_set_int(bench *b, const char *key, int64_t value);
+void bench_set_number(bench *b, const char *key, double value);
+void bench_set_text(bench *b, const char *key, const char *value);
+/* Prints what was set since the last one, under the name of the case. */
+void bench_emit(bench *b);
+
+/* Calls work until its time is known well; flops are those of one call, 0 if that says nothing. Returns seconds. */
+double bench_time(bench *b, void (*work)(void *context), void *context, int nthreads, double flops);
+
+double bench_now(void); /* seconds, monotonic */
+/* A quantile of n numbers, which are sorted in place. */
+double bench_quantile(double *x, int n, double q);
+/* Did the caller name this very case? Costly parts can be left out otherwise. */
+int bench_asked_for(const bench *b, const char *name);
+/* Ends the run with a message: for set-up that cannot fail. */
+void bench_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,189 @@
+/* Steps of models and their adjoints, and the increments of one transition. */
+#include <stdlib.h>
+
+#include "basis.h"
+#include "bench.h"
+#include "bench_models.h"
+#include "pool.h"
+#include "predictor.h"
+
+enum { SAMPLES = 100, MOST_THREADS = 2 };
+
+typedef struct setup {
+    hb_model *m;
+    hb_predictor *p;
+    hb_pool *pool;
+    hb_workspace *w[MOST_THREADS];
+    char *tape[MOST_THREADS];
+    int from[MOST_THREADS + 1]; /* lanes of each range */
+    hb_real *z, *u, *dt, *next, *dnext, *dz, *du, *g;
+} setup;
+
+static void *or_fail(void *x)
+{
+    if (!x)
+        bench_fail("out of memory");
+    return x;
+}
+
+static setup new_setup(hb_model *m, int nthreads)
+{
+    hb_error err = {0};
+    setup s = {.m = m};
+
+    if (hb_predictor_new(&s.p, m, &err) || hb_pool_new(&s.pool, nthreads, NULL, NULL, &err))
+        bench_fail("%s", err.text);
+    for (int t = 0; t < nthreads; t++) {
+        if (hb_workspace_new(&s.w[t], m, false, &err))
+            bench_fail("%s", err.text);
+        s.tape[t] = or_fail(aligned_alloc(HB_ALIGNMENT, hb_predictor_tape_size(m)));
+    }
+    /* whole groups of lanes a thread */
+    for (int t = 0; t <= nthreads; t++)
+        s.from[t] = t == nthreads ? SAMPLES : hb_padded(SAMPLES * t / nthreads);
+    s.z = bench_rows(m->nx, 1);
+    s.u = bench_rows(m->nu, 2);
+    s.dt = bench_constant_row(m->dt);
+    s.next = bench_rows(m->nx, 3);
+    s.dnext = bench_rows(m->nx, 4);
+    s.dz = bench_rows(m->nx, 5);
+    s.du = bench_rows(m->nu, 6);
+    s.g = bench_rows((m->nb + 1) * m->nx, 7);
+    hb_real *c = bench_rows(m->nb * m->nx / HB_STRIDE + 1, 8);
+    hb_predictor_set(s.p, c);
+    free(c);
+    return s;
+}
+
+static void free_setup(setup *s)
+{
+    for (int t = 0; t < MOST_THREADS; t++) {
+        hb_workspace_free(s->w[t]);
+        free(s->tape[t]);
+    }
+    hb_real *const rows[] = {s->z, s->u, s->dt, s->next, s->dnext, s->dz, s->du, s->g};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        free(rows[i]);
+    hb_pool_free(s->pool);
+    hb_predictor_free(s->p);
+    hb_model_free(s->m);
+}
+
+static hb_batch range(const setup *s, int part)
+{
+    const int from = s->from[part];
+    return (hb_batch){.n = s->from[part + 1] - from, .z = s->z + from, .u = s->u + from, .dt = s->dt + from};
+}
+
+static void forward_part(void *context, int part, int thread)
+{
+    const setup *s = context;
+    const hb_batch in = range(s, part);
+    hb_predictor_step(s->p, s->w[thread], &in, s->next + s->from[part], s->tape[part]);
+}
+
+static void backward_part(void *context, int part, int thread)
+{
+    const setup *s = context;
+    const hb_batch in = range(s, part);
+    hb_predictor_adjoint(s->p, s->w[thread], &in, s->tape[part], s->dnext + s->from[part], s->dz + s->from[part],
+                         s->du + s->from[part]);
+}
+
+static void forward(void *context)
+{
+    const setup *s = context;
+    hb_pool_run(s->pool, hb_pool_nthreads(s->pool), forward_part, context);
+}
+
+static void backward(void *context)
+{
+    const setup *s = context;
+    hb_pool_run(s->pool, hb_pool_nthreads(s->pool), backward_part, context);
+}
+
+static void single(void *context)
+{
+    const setup *s = context;
+    const hb_batch in = {.n = 1, .z = s->z, .u = s->u, .dt = s->dt};
+    hb_basis_increments(s->m, s->w[0], &in, NULL, s->g);
+}
+
+static void describe(bench *b, const hb_model *m)
+{
+    bench_set_text(b, "arch", hb_architecture_name[m->architecture]);
+    bench_set_text(b, "activation", hb_activation_name[m->activation]);
+    bench_set_int(b, "nb", m->nb);
+    bench_set_int(b, "hidden", m->basis.width[1]);
+    bench_set_int(b, "layers", m->basis.nlayers - 1);
+}
+
+static hb_model *model_number(int i)
+{
+    switch (i) {
+    case 0:
+        return bench_paper_model();
+    case 1:
+        return bench_shared_model(8, 64, HB_RELU, HB_VECTOR);
+    case 2:
+        return bench_shared_model(8, 64, HB_SILU, HB_VECTOR);
+    case 3:
+        return bench_shared_model(8, 128, HB_RELU, HB_VECTOR);
+    case 4:
+        return bench_shared_model(8, 128, HB_SILU, HB_VECTOR);
+    default:
+        return NULL;
+    }
+}
+
+/* multiply-adds of one step of SAMPLES samples: four stages; backward without weights costs the same */
+static double step_flops(const hb_model *m)
+{
+    hb_mlp collapsed = m->basis;
+    if (m->architecture == HB_INDEPENDENT)
+        return 4 * SAMPLES * (m->nb * bench_network_flops(&m->basis) + bench_network_flops(&m->average_network));
+    collapsed.width[collapsed.nlayers] = m->nx;
+    return 4 * SAMPLES * bench_network_flops(&collapsed);
+}
+
+static void run_steps(bench *b, void (*work)(void *context))
+{
+    for (int nthreads = 1; nthreads <= MOST_THREADS; nthreads++)
+        for (int i = 0; model_number(i); i++) {
+            setup s = new_setup(model_number(i), nthreads);
+            describe(b, s.m);
+            bench_set_int(b, "ns", SAMPLES);
+            forward(&s);
+            bench_time(b, work, &s, nthreads, step_flops(s.m));
+            bench_emit(b);
+            free_setup(&s);
+        }
+}
+
+static void run_forward(bench *b)
+{
+    run_steps(b, forward);
+}
+
+static void run_backward(bench *b)
+{
+    run_steps(b, backward);
+}
+
+static void run_single(bench *b)
+{
+    for (int i = 0; model_number(i); i++) {
+        setup s = new_setup(model_number(i), 1);
+        describe(b, s.m);
+        bench_time(b, single, &s, 1, 0);
+        bench_emit(b);
+        free_setup(&s);
+    }
+}
+
+const bench_case bench_basis_cases[] = {
+    {"basis_forward", "one step of 100 samples: the paper's model, and collapsed shared ones", run_forward},
+    {"basis_backward", "the adjoint of that step, states and controls", run_backward},
+    {"basis_single", "increments of all basis functions for one transition", run_single},
+    {0},
+};

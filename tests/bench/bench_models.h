@@ -1,0 +1,20 @@
+/* The models that are measured: the paper's, and shared ones. Random weights, seeded. */
+#ifndef HB_BENCH_MODELS_H
+#define HB_BENCH_MODELS_H
+
+#include "batch.h"
+#include "model.h"
+
+/* 100 networks and an average of 17-51x4-13, ReLU, separate, per-state inner product */
+hb_model *bench_paper_model(void);
+/* shared 17-widthx3-13 with an average head */
+hb_model *bench_shared_model(int nb, int width, hb_activation activation, hb_shape shape);
+
+/* Multiply-adds (times two) of one evaluation of a network for one sample. */
+double bench_network_flops(const hb_mlp *shape);
+
+/* Rows of HB_STRIDE, aligned, filled with small random numbers. */
+hb_real *bench_rows(int rows, uint64_t seed);
+hb_real *bench_constant_row(double value);
+
+#endif

@@ -1,0 +1,16 @@
+/* From settings and data to an untrained model: kind and sizes, names, normalisation, average, initial parameters. */
+#ifndef HB_DESIGN_H
+#define HB_DESIGN_H
+
+#include "dataset.h"
+#include "settings.h"
+
+typedef struct hb_design {
+    hb_model *model;       /* the caller's to free */
+    bool average_is_given; /* it came from a file: it is not to be trained */
+} hb_design;
+
+/* Parameters depend on the seed, the settings and the data alone. notes goes into the model. */
+int hb_design_model(hb_design *ret, const hb_settings *s, const hb_dataset *d, const char *notes, hb_error *err);
+
+#endif

@@ -1,0 +1,174 @@
+#include "evaluator.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loss.h"
+#include "sampler.h"
+
+/* one thread's */
+typedef struct seat {
+    hb_loss *loss;
+    hb_points example, query;
+} seat;
+
+struct hb_evaluator {
+    const hb_model *model;
+    const hb_dataset *data;
+    hb_evaluator_settings settings;
+    hb_pool *pool;
+    int *function;
+    int nfunctions;
+    hb_sampler *examples, *queries;
+    seat *seat; /* a thread each */
+    void *points;
+    /* of the run in progress */
+    bool adapt;
+    double *error;
+    hb_real *coefficient;
+};
+
+static void lay_out_points(hb_evaluator *e, hb_arena *arena)
+{
+    for (int t = 0; t < hb_pool_nthreads(e->pool); t++) {
+        hb_points_lay_out(&e->seat[t].example, e->model->nx, e->model->nu, e->settings.examples, 1, arena);
+        hb_points_lay_out(&e->seat[t].query, e->model->nx, e->model->nu, e->settings.rollouts, e->settings.steps,
+                          arena);
+    }
+}
+
+static int fill(hb_evaluator *e, const int *function, hb_error *err)
+{
+    const hb_evaluator_settings *s = &e->settings;
+    int nthreads = hb_pool_nthreads(e->pool), status;
+    hb_arena arena = {0};
+
+    e->function = calloc((size_t)e->nfunctions + 1, sizeof *e->function);
+    e->seat = calloc((size_t)nthreads, sizeof *e->seat);
+    if (!e->function || !e->seat)
+        return hb_fail(err, ENOMEM, "out of memory");
+    for (int i = 0; i < e->nfunctions; i++)
+        e->function[i] = function ? function[i] : i;
+
+    lay_out_points(e, &arena);
+    if ((status = hb_arena_allocate(&arena, err)))
+        return status;
+    e->points = arena.base;
+    lay_out_points(e, &arena);
+
+    if ((status = hb_sampler_new(&e->examples, e->data, e->model, 1, err)) ||
+        (status = hb_sampler_new(&e->queries, e->data, e->model, s->steps, err)))
+        return status;
+    for (int t = 0; t < nthreads; t++)
+        if ((status = hb_loss_new(&e->seat[t].loss, e->model, &(hb_loss_settings){0}, s->examples, s->steps, err)))
+            return status;
+    return 0;
+}
+
+int hb_evaluator_new(hb_evaluator **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
+                     const hb_evaluator_settings *s, hb_pool *pool, hb_error *err)
+{
+    hb_evaluator *e = calloc(1, sizeof *e);
+    if (!e)
+        return hb_fail(err, ENOMEM, "out of memory");
+    *e = (hb_evaluator){.model = m, .data = d, .settings = *s, .pool = pool};
+    e->nfunctions = function ? nfunctions : d->nfunctions;
+
+    int status = fill(e, function, err);
+    if (status) {
+        hb_evaluator_free(e);
+        return status;
+    }
+    *ret = e;
+    return 0;
+}
+
+void hb_evaluator_free(hb_evaluator *e)
+{
+    if (!e)
+        return;
+    for (int t = 0; e->seat && t < hb_pool_nthreads(e->pool); t++)
+        hb_loss_free(e->seat[t].loss);
+    hb_sampler_free(e->examples);
+    hb_sampler_free(e->queries);
+    free(e->points);
+    free(e->seat);
+    free(e->function);
+    free(e);
+}
+
+/* examples from the first half, random or successive */
+static void draw_examples(const hb_evaluator *e, int function, hb_random_key key, hb_points *example)
+{
+    size_t half = (hb_sampler_count(e->examples, function) + 1) / 2, n = (size_t)example->n;
+
+    if (!e->settings.successive) {
+        hb_sampler_draw(e->examples, function, 0, half, key, 0, example);
+        return;
+    }
+    size_t first = half > n ? hb_random_bits(key, 0) % (half - n + 1) : 0;
+    for (size_t p = 0; p < n; p++)
+        hb_sampler_put(e->examples, function, (first + p) % half, example, (int)p);
+    hb_sampler_pad(e->examples, example);
+}
+
+static void evaluate_function(void *context, int part, int thread)
+{
+    hb_evaluator *e = context;
+    seat *s = &e->seat[thread];
+    int function = e->function[part], steps = e->settings.steps;
+    size_t nc = (size_t)hb_model_ncoefficients(e->model);
+    hb_random_key key = {.seed = e->settings.seed, .stream = (uint64_t)part};
+    double *error = e->error + (size_t)part * (size_t)steps;
+
+    draw_examples(e, function, key, &s->example);
+    size_t count = hb_sampler_count(e->queries, function);
+    hb_sampler_draw(e->queries, function, count / 2, count - count / 2, key, (uint64_t)1 << 32, &s->query);
+
+    if (hb_loss_errors(s->loss, &s->example, &s->query, e->adapt, error,
+                       e->coefficient ? e->coefficient + (size_t)part * nc : NULL))
+        for (int k = 0; k < steps; k++)
+            error[k] = INFINITY;
+    for (int k = 0; k < steps; k++)
+        if (!isfinite(error[k]))
+            error[k] = INFINITY;
+}
+
+void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coefficient)
+{
+    e->adapt = adapt;
+    e->error = error;
+    e->coefficient = coefficient;
+    hb_pool_run(e->pool, e->nfunctions, evaluate_function, e);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double hb_quantile(double *value, int n, double q)
+{
+    if (n == 0)
+        return NAN;
+    qsort(value, (size_t)n, sizeof *value, compare);
+    double at = q * (n - 1);
+    int low = (int)at, high = low + 1 < n ? low + 1 : low;
+    double fraction = at - low;
+    return fraction == 0 ? value[low] : value[low] * (1 - fraction) + value[high] * fraction;
+}
+
+double hb_evaluator_quantile(const hb_evaluator *e, const double *error, int step, double q)
+{
+    double *of_step = calloc((size_t)e->nfunctions + 1, sizeof *of_step);
+    if (!of_step)
+        return NAN;
+    for (int i = 0; i < e->nfunctions; i++)
+        of_step[i] = error[(size_t)i * (size_t)e->settings.steps + (size_t)step - 1];
+    double quantile = hb_quantile(of_step, e->nfunctions, q);
+    free(of_step);
+    return quantile;
+}

@@ -1,0 +1,35 @@
+/* Prediction errors of a model on functions of a data set: fitted to examples of each, rolled out elsewhere.
+ *
+ * Examples come from the first half of a function's data and rollouts start in the second, so that what is predicted
+ * was not fitted. An error is the mean squared difference of normalised states, after so many steps. */
+#ifndef HB_EVALUATOR_H
+#define HB_EVALUATOR_H
+
+#include "dataset.h"
+#include "pool.h"
+
+typedef struct hb_evaluator_settings {
+    int examples; /* transitions to fit to; drawn at random */
+    int rollouts; /* a function */
+    int steps;    /* of each rollout */
+    uint64_t seed;
+    bool successive; /* examples are successive in time instead, from a random start */
+} hb_evaluator_settings;
+
+typedef struct hb_evaluator hb_evaluator;
+
+/* Functions: indices into the data set's; NULL: all of them. Borrows all but the settings. */
+int hb_evaluator_new(hb_evaluator **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
+                     const hb_evaluator_settings *s, hb_pool *pool, hb_error *err);
+void hb_evaluator_free(hb_evaluator *e);
+
+/* error: nfunctions x steps; infinite where the model is not finite. coefficient, unless NULL: nfunctions x the model's
+ * number. adapt = false: coefficients are zero. Does not depend on the number of threads. */
+void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coefficient);
+
+/* The q-quantile (0..1) of n numbers, interpolated; sorts them. */
+double hb_quantile(double *value, int n, double q);
+/* Over functions, of the error after `step` steps (1..). */
+double hb_evaluator_quantile(const hb_evaluator *e, const double *error, int step, double q);
+
+#endif

@@ -1,0 +1,231 @@
+#include "fit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "basis.h"
+#include "numeric.h"
+
+/* fills *f with pointers into the arena; returns where *f itself is to be kept */
+static hb_fit *lay_out(hb_fit *f, const hb_model *m, int capacity, hb_arena *arena)
+{
+    hb_fit *place = hb_arena_take(arena, 1, sizeof *f);
+    size_t nblocks = ((size_t)capacity + HB_STRIDE - 1) / HB_STRIDE;
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, nsystems = m->shape == HB_PER_STATE ? nx : 1;
+    size_t rows = (nb + 1) * nx;
+
+    f->model = m;
+    f->capacity = capacity;
+    f->nsystems = (int)nsystems;
+    f->g = hb_arena_take(arena, nblocks * rows * HB_STRIDE, sizeof *f->g);
+    f->r = hb_arena_take(arena, nblocks * nx * HB_STRIDE, sizeof *f->r);
+    f->dg = hb_arena_take(arena, rows * HB_STRIDE, sizeof *f->dg);
+    f->mix = hb_arena_take(arena, nb * nb, sizeof *f->mix);
+    f->gram = hb_arena_take(arena, nsystems * nb * nb, sizeof *f->gram);
+    f->moment = hb_arena_take(arena, nsystems * nb, sizeof *f->moment);
+    f->dgram = hb_arena_take(arena, nsystems * nb * nb, sizeof *f->dgram);
+    f->dmoment = hb_arena_take(arena, nsystems * nb, sizeof *f->dmoment);
+    f->factor = hb_arena_take(arena, nb * nb, sizeof *f->factor);
+    f->c = hb_arena_take(arena, nb, sizeof *f->c);
+    f->l = hb_arena_take(arena, nb, sizeof *f->l);
+    f->row = hb_arena_take(arena, HB_STRIDE * nb, sizeof *f->row);
+    f->memory = arena->base;
+    return place;
+}
+
+int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, hb_error *err)
+{
+    hb_fit f = {0};
+    hb_arena arena = {0};
+    lay_out(&f, m, capacity, &arena);
+    int status = hb_arena_allocate(&arena, err);
+    if (status)
+        return status;
+    *ret = lay_out(&f, m, capacity, &arena);
+    **ret = f;
+    return 0;
+}
+
+void hb_fit_free(hb_fit *f)
+{
+    if (f)
+        free(f->memory);
+}
+
+/* the increments of a block; number nb is the average */
+static hb_real *increments(const hb_fit *f, int block)
+{
+    size_t rows = ((size_t)f->model->nb + 1) * (size_t)f->model->nx;
+    return f->g + (size_t)block * rows * HB_STRIDE;
+}
+
+static hb_real *residuals(const hb_fit *f, int block)
+{
+    return f->r + (size_t)block * (size_t)f->model->nx * HB_STRIDE;
+}
+
+/* r = z_next - z - F_avg, and zero in the padding lanes */
+static void evaluate_residuals(hb_fit *f, const hb_points *example, int block)
+{
+    const hb_model *m = f->model;
+    int n = hb_points_batch(example, block, 0).n;
+    const hb_real *z = hb_points_states(example, block, 0), *z_next = hb_points_states(example, block, 1);
+    const hb_real *average = increments(f, block) + (size_t)m->nb * (size_t)m->nx * HB_STRIDE;
+    hb_real *r = residuals(f, block);
+
+    for (int k = 0; k < m->nx; k++) {
+        size_t at = (size_t)k * HB_STRIDE;
+        for (int p = 0; p < n; p++)
+            r[at + (size_t)p] = z_next[at + (size_t)p] - z[at + (size_t)p] - average[at + (size_t)p];
+        memset(r + at + n, 0, (size_t)(HB_STRIDE - n) * sizeof *r);
+    }
+}
+
+/* adds one block's sums of G^T G and G^T r, in double */
+static void add_sums(hb_fit *f, int block, int n, double weight)
+{
+    int nb = f->model->nb, nx = f->model->nx;
+    const hb_real *g = increments(f, block), *r = residuals(f, block);
+
+    for (int k = 0; k < nx; k++) {
+        size_t system = f->nsystems > 1 ? (size_t)k : 0;
+        double *moment = f->moment + system * (size_t)nb;
+
+        for (int i = 0; i < nb; i++) {
+            const hb_real *gi = g + ((size_t)i * (size_t)nx + (size_t)k) * HB_STRIDE;
+            const hb_real *rk = r + (size_t)k * HB_STRIDE;
+            double sum = 0;
+            for (int p = 0; p < n; p++) {
+                f->row[p * nb + i] = (double)gi[p];
+                sum += (double)gi[p] * (double)rk[p];
+            }
+            moment[i] += weight * sum;
+        }
+        hb_rank_update(nb, n, weight, f->row, f->gram + system * (size_t)nb * (size_t)nb);
+    }
+}
+
+void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
+{
+    const hb_model *m = f->model;
+    size_t nsystems = (size_t)f->nsystems, nb = (size_t)m->nb;
+
+    memset(f->gram, 0, nsystems * nb * nb * sizeof *f->gram);
+    memset(f->moment, 0, nsystems * nb * sizeof *f->moment);
+    memset(f->dgram, 0, nsystems * nb * nb * sizeof *f->dgram);
+    memset(f->dmoment, 0, nsystems * nb * sizeof *f->dmoment);
+
+    for (int block = 0; block < hb_points_nblocks(example); block++) {
+        hb_batch in = hb_points_batch(example, block, 0);
+        hb_basis_increments(m, w, &in, NULL, increments(f, block));
+        evaluate_residuals(f, example, block);
+        if (m->nb > 0)
+            add_sums(f, block, in.n, 1.0 / example->n);
+    }
+}
+
+/* Cholesky factor of the leading n x n part of one system's A + ridge I */
+static int factorise(hb_fit *f, int system, int n)
+{
+    size_t nb = (size_t)f->model->nb;
+    const double *gram = f->gram + (size_t)system * nb * nb;
+
+    for (size_t i = 0; i < (size_t)n; i++) {
+        memcpy(f->factor + i * (size_t)n, gram + i * nb, (size_t)n * sizeof *gram);
+        f->factor[i * (size_t)n + i] += f->model->ridge;
+    }
+    return hb_cholesky(n, f->factor);
+}
+
+/* solves one system for its first n coefficients: f->c; the factor stays in f->factor */
+static int solve(hb_fit *f, int system, int n)
+{
+    const double *moment = f->moment + (size_t)system * (size_t)f->model->nb;
+
+    if (f->model->method == HB_INNER_PRODUCT) {
+        for (int i = 0; i < n; i++)
+            f->c[i] = f->model->volume * moment[i];
+        return 0;
+    }
+    if (factorise(f, system, n))
+        return -1;
+    memcpy(f->c, moment, (size_t)n * sizeof *moment);
+    hb_cholesky_solve(n, f->factor, 1, f->c);
+    return 0;
+}
+
+int hb_fit_coefficients(hb_fit *f, int n, hb_real *c)
+{
+    memset(c, 0, (size_t)hb_model_ncoefficients(f->model) * sizeof *c);
+    for (int system = 0; system < f->nsystems; system++) {
+        if (solve(f, system, n))
+            return -1;
+        for (int i = 0; i < n; i++)
+            c[i * f->nsystems + system] = (hb_real)f->c[i];
+    }
+    return 0;
+}
+
+void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc)
+{
+    size_t nb = (size_t)f->model->nb;
+
+    for (int system = 0; system < f->nsystems; system++) {
+        double *dgram = f->dgram + (size_t)system * nb * nb, *dmoment = f->dmoment + (size_t)system * nb;
+
+        for (int i = 0; i < n; i++)
+            f->l[i] = (double)dc[i * f->nsystems + system];
+        if (f->model->method == HB_INNER_PRODUCT) {
+            for (int i = 0; i < n; i++)
+                dmoment[i] += f->model->volume * f->l[i];
+            continue;
+        }
+        if (solve(f, system, n))
+            continue; /* coefficients were refused before: there is nothing to differentiate */
+        hb_cholesky_solve(n, f->factor, 1, f->l);
+        for (size_t i = 0; i < (size_t)n; i++) {
+            dmoment[i] += f->l[i];
+            for (size_t j = 0; j < (size_t)n; j++)
+                dgram[i * nb + j] -= f->l[i] * f->c[j];
+        }
+    }
+}
+
+/* y += a x over n numbers */
+static void add_scaled(size_t n, hb_real a, const hb_real *restrict x, hb_real *restrict y)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += a * x[i];
+}
+
+void hb_fit_increments_adjoint(hb_fit *f, const hb_points *example, int block)
+{
+    size_t nb = (size_t)f->model->nb, nx = (size_t)f->model->nx;
+    size_t n = (size_t)hb_points_batch(example, block, 0).n;
+    double scale = 1.0 / example->n;
+    const hb_real *g = increments(f, block), *r = residuals(f, block);
+    hb_real *daverage = f->dg + nb * nx * HB_STRIDE;
+
+    memset(f->dg, 0, (nb + 1) * nx * HB_STRIDE * sizeof *f->dg);
+    for (size_t system = 0; system < (size_t)f->nsystems; system++) {
+        const double *dgram = f->dgram + system * nb * nb, *dmoment = f->dmoment + system * nb;
+        /* a system's states are rows first .. first + count - 1 of every basis function */
+        size_t first = f->nsystems > 1 ? system : 0, count = f->nsystems > 1 ? 1 : nx;
+        size_t length = count * HB_STRIDE;
+
+        for (size_t i = 0; i < nb; i++)
+            for (size_t j = 0; j < nb; j++)
+                f->mix[i * nb + j] = (hb_real)(scale * (dgram[i * nb + j] + dgram[j * nb + i]));
+        for (size_t i = 0; i < nb; i++) {
+            hb_real *dgi = f->dg + (i * nx + first) * HB_STRIDE;
+            for (size_t j = 0; j < nb; j++)
+                add_scaled(length, f->mix[i * nb + j], g + (j * nx + first) * HB_STRIDE, dgi);
+            add_scaled(length, (hb_real)(scale * dmoment[i]), r + first * HB_STRIDE, dgi);
+            add_scaled(length, (hb_real)(-scale * dmoment[i]), g + (i * nx + first) * HB_STRIDE,
+                       daverage + first * HB_STRIDE);
+        }
+    }
+    /* padding lanes hold increments of no sample */
+    for (size_t row = 0; row < (nb + 1) * nx; row++)
+        memset(f->dg + row * HB_STRIDE + n, 0, (HB_STRIDE - n) * sizeof *f->dg);
+}

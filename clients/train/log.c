@@ -1,0 +1,135 @@
+#include "log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "plot.h"
+
+/* copies the lines of earlier steps */
+static void copy_lines(FILE *from, FILE *to, uint64_t step)
+{
+    char *line = NULL;
+    size_t size = 0;
+
+    while (getline(&line, &size, from) > 0) {
+        uint64_t found;
+        if (sscanf(line, "{\"step\": %" SCNu64, &found) == 1 && found < step && strchr(line, '\n'))
+            fputs(line, to);
+    }
+    free(line);
+}
+
+int hb_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err)
+{
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.tmp", path) < 0)
+        return hb_fail(err, ENOMEM, "out of memory");
+
+    FILE *from = step ? fopen(path, "r") : NULL, *to = fopen(temporary, "w");
+    if (from && to)
+        copy_lines(from, to, step);
+    if (from)
+        fclose(from);
+    bool failed = !to || fflush(to) || rename(temporary, path);
+    int status = failed ? hb_fail(err, errno, "%s: %s", path, strerror(errno)) : 0;
+    free(temporary);
+    if (failed && to)
+        fclose(to);
+    if (!status)
+        *ret = to;
+    return status;
+}
+
+static void print_field(FILE *out, const char *name, double value)
+{
+    if (isfinite(value))
+        fprintf(out, ", \"%s\": %.9g", name, value);
+    else
+        fprintf(out, ", \"%s\": null", name);
+}
+
+void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, const hb_validation *v)
+{
+    fprintf(log, "{\"step\": %" PRIu64, r->step);
+    print_field(log, "loss", r->skipped ? NAN : hb_trainer_loss(r));
+    print_field(log, "query", r->terms.query);
+    print_field(log, "average", r->terms.average);
+    print_field(log, "regulariser", r->terms.regulariser);
+    print_field(log, "matryoshka", r->terms.matryoshka);
+    print_field(log, "gradient_norm", r->gradient_norm);
+    print_field(log, "learning_rate", r->learning_rate);
+    if (v) {
+        print_field(log, "one_step", v->one_step);
+        print_field(log, "ten_step", v->ten_step);
+    }
+    print_field(log, "seconds", seconds);
+    fputs("}\n", log);
+    fflush(log);
+}
+
+/* one curve as a data block of gnuplot */
+static void print_curve(FILE *out, const char *block, const json_t *lines, const char *field)
+{
+    size_t i;
+    const json_t *line;
+
+    fprintf(out, "$%s << EOD\n", block);
+    json_array_foreach((json_t *)lines, i, line)
+    {
+        const json_t *value = json_object_get(line, field);
+        if (json_is_number(value))
+            fprintf(out, "%" JSON_INTEGER_FORMAT " %g\n", json_integer_value(json_object_get(line, "step")),
+                    json_number_value(value));
+    }
+    /* gnuplot refuses an empty block */
+    fprintf(out, "NaN NaN\nEOD\n");
+}
+
+static json_t *read_lines(const char *path, hb_error *err)
+{
+    FILE *in = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+
+    if (!in) {
+        hb_fail(err, errno, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    json_t *lines = json_array();
+    while (getline(&text, &size, in) > 0)
+        json_array_append_new(lines, json_loads(text, 0, NULL));
+    free(text);
+    fclose(in);
+    return lines;
+}
+
+int hb_log_plot(const char *path, const char *name, hb_error *err)
+{
+    hb_plot *p = NULL;
+    json_t *lines = read_lines(path, err);
+    if (!lines)
+        return err ? -err->code : -EIO;
+
+    int status = hb_plot_new(&p, name, 900, 500, err);
+    if (!status) {
+        FILE *out = hb_plot_script(p);
+        print_curve(out, "loss", lines, "query");
+        print_curve(out, "average", lines, "average");
+        print_curve(out, "one", lines, "one_step");
+        print_curve(out, "ten", lines, "ten_step");
+        fprintf(out, "set logscale y\nset format y '10^{%%T}'\nset grid\nset xlabel 'gradient step'\n"
+                     "set ylabel 'mean squared error, normalised'\nset key outside right\n"
+                     "plot $loss using 1:2 with lines lc rgb '#9ecae1' title 'loss, query points', "
+                     "$average using 1:($2>0?$2:NaN) with lines lc rgb '#d9d9d9' title 'average alone', "
+                     "$one using 1:2 with linespoints pt 7 ps 0.4 lc rgb '#08519c' title '1 step, validation', "
+                     "$ten using 1:2 with linespoints pt 7 ps 0.4 lc rgb '#a50f15' title '10 steps, validation'\n");
+        status = hb_plot_finish(p, err);
+    }
+    json_decref(lines);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* The log of a training run: a line of JSON for each step that is kept, and its curves as a picture. */
+#ifndef HB_LOG_H
+#define HB_LOG_H
+
+#include <stdio.h>
+
+#include "trainer.h"
+
+/* Medians over held-out functions; NaN when there are none. */
+typedef struct hb_validation {
+    double one_step, ten_step; /* mean squared error of normalised states after so many steps */
+    int steps;                 /* "ten" steps: fewer where episodes are shorter */
+} hb_validation;
+
+/* Opens a log for appending. Lines of steps from `step` on, which a run before this one wrote after its last
+ * checkpoint, are taken out first; step = 0 empties it. */
+int hb_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err);
+/* validation may be NULL. */
+void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, const hb_validation *v);
+/* Draws loss and errors of the log at `path` into name.svg and name.png. */
+int hb_log_plot(const char *path, const char *name, hb_error *err);
+
+#endif

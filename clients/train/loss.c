@@ -1,0 +1,300 @@
+#include "loss.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "basis.h"
+
+/* successive parameters of the model */
+typedef struct range {
+    size_t first, count;
+} range;
+
+struct hb_loss {
+    const hb_model *model;
+    hb_loss_settings settings;
+    double *weight; /* nx */
+    hb_workspace *workspace;
+    hb_predictor *predictor;
+    hb_fit *fit;
+    bool average_learns;
+    range average[2]; /* weights and biases of the average's head rows */
+    hb_real *kept;    /* the gradient of those, while other terms are differentiated */
+    hb_real *c, *dc;  /* the model's shape */
+    hb_real *z;       /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
+    hb_real *dz;      /* nx x HB_STRIDE */
+    void *memory;
+};
+
+/* where the average's rows of a shared head are (model.h: the order) */
+static void find_average(const hb_model *m, range average[2])
+{
+    size_t nx = (size_t)m->nx, width, rows;
+
+    average[0] = average[1] = (range){0};
+    if (m->average != HB_AVERAGE_HEAD)
+        return;
+    width = (size_t)m->basis.width[m->basis.nlayers - 1];
+    rows = (size_t)m->basis.width[m->basis.nlayers];
+    average[0] = (range){m->basis.nparameters - rows - nx * width, nx * width};
+    average[1] = (range){m->basis.nparameters - nx, nx};
+}
+
+/* fills *l with pointers into the arena; returns where *l itself is to be kept */
+static hb_loss *lay_out(hb_loss *l, const hb_model *m, int query_steps, hb_arena *arena)
+{
+    hb_loss *place = hb_arena_take(arena, 1, sizeof *l);
+    size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m);
+    find_average(m, l->average);
+    l->weight = hb_arena_take(arena, nx, sizeof *l->weight);
+    l->kept = hb_arena_take(arena, l->average[0].count + l->average[1].count, sizeof *l->kept);
+    l->c = hb_arena_take(arena, nc, sizeof *l->c);
+    l->dc = hb_arena_take(arena, nc, sizeof *l->dc);
+    l->z = hb_arena_take(arena, ((size_t)query_steps + 1) * nx * HB_STRIDE, sizeof *l->z);
+    l->dz = hb_arena_take(arena, nx * HB_STRIDE, sizeof *l->dz);
+    l->memory = arena->base;
+    return place;
+}
+
+int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int max_examples, int query_steps,
+                hb_error *err)
+{
+    hb_loss laid = {0};
+    hb_arena arena = {0};
+    lay_out(&laid, m, query_steps, &arena);
+    int status = hb_arena_allocate(&arena, err);
+    if (status)
+        return status;
+
+    hb_loss *l = lay_out(&laid, m, query_steps, &arena);
+    *l = laid;
+    l->model = m;
+    l->settings = *s;
+    for (int k = 0; k < m->nx; k++)
+        l->weight[k] = s->weight ? s->weight[k] : 1;
+    l->average_learns = (m->average == HB_AVERAGE_HEAD || m->average == HB_AVERAGE_NETWORK) && !s->freeze_average;
+
+    if ((status = hb_workspace_new(&l->workspace, m, true, err)) ||
+        (status = hb_predictor_new(&l->predictor, m, err)) || (status = hb_fit_new(&l->fit, m, max_examples, err))) {
+        hb_loss_free(l);
+        return status;
+    }
+    *ret = l;
+    return 0;
+}
+
+void hb_loss_free(hb_loss *l)
+{
+    if (!l)
+        return;
+    hb_fit_free(l->fit);
+    hb_predictor_free(l->predictor);
+    hb_workspace_free(l->workspace);
+    free(l->memory);
+}
+
+const hb_fit *hb_loss_fit(const hb_loss *l)
+{
+    return l->fit;
+}
+
+/* sum over samples of weight (a - b)^2; adds 2 scale weight (a - b) to da. b, weight and da may be NULL: zero, one and
+ * not wanted. Padding lanes are left alone. */
+static double squared_error(int nx, int n, const hb_real *a, const hb_real *b, const double *weight, double scale,
+                            hb_real *da)
+{
+    double total = 0;
+
+    for (int k = 0; k < nx; k++) {
+        size_t row = (size_t)k * HB_STRIDE;
+        double sum = 0, w = weight ? weight[k] : 1;
+        hb_real factor = (hb_real)(2 * scale * w);
+
+        for (int p = 0; p < n; p++) {
+            hb_real e = a[row + (size_t)p] - (b ? b[row + (size_t)p] : 0);
+            sum += (double)e * (double)e;
+            if (da)
+                da[row + (size_t)p] += factor * e;
+        }
+        total += w * sum;
+    }
+    return total;
+}
+
+/* rolls a block out: l->z holds the states from the start on */
+static void roll_out(hb_loss *l, const hb_points *query, int block)
+{
+    size_t size = (size_t)l->model->nx * HB_STRIDE;
+
+    memcpy(l->z, hb_points_states(query, block, 0), size * sizeof *l->z);
+    for (int step = 0; step < query->nsteps; step++) {
+        hb_batch in = hb_points_batch(query, block, step);
+        in.z = l->z + (size_t)step * size;
+        hb_predictor_step(l->predictor, l->workspace, &in, l->z + ((size_t)step + 1) * size, NULL);
+    }
+}
+
+/* weight times the loss of the query points with the coefficients l->c; gradients go to dparameter and l->dc */
+static double query_loss(hb_loss *l, const hb_points *query, double weight, double scale, hb_real *dparameter)
+{
+    int nx = l->model->nx;
+    size_t size = (size_t)nx * HB_STRIDE;
+    /* a model without basis functions learns its average here */
+    hb_gradient_of of = l->model->nb > 0 ? HB_OF_BASIS : HB_OF_AVERAGE;
+    double mean = weight / ((double)query->n * query->nsteps * nx), sum = 0;
+
+    hb_predictor_set(l->predictor, l->c);
+    for (int block = 0; block < hb_points_nblocks(query); block++) {
+        roll_out(l, query, block);
+        memset(l->dz, 0, size * sizeof *l->dz);
+        for (int step = query->nsteps; step > 0; step--) {
+            hb_real *z_next = l->z + (size_t)step * size;
+            hb_batch in = hb_points_batch(query, block, step - 1);
+            in.z = z_next - size;
+            sum +=
+                squared_error(nx, in.n, z_next, hb_points_states(query, block, step), l->weight, scale * mean, l->dz);
+            if (dparameter)
+                hb_predictor_gradient(l->predictor, l->workspace, &in, l->dz, l->dz, NULL, of, dparameter, l->dc);
+        }
+    }
+    return mean * sum;
+}
+
+/* one query term: coefficients of the first n basis functions, loss, and the way back through the coefficients */
+static int query_term(hb_loss *l, const hb_points *query, int n, double weight, double scale, hb_real *dparameter,
+                      double *ret)
+{
+    memset(l->dc, 0, (size_t)hb_model_ncoefficients(l->model) * sizeof *l->dc);
+    if (hb_fit_coefficients(l->fit, n, l->c))
+        return -1;
+    *ret = query_loss(l, query, weight, scale, dparameter);
+    if (dparameter)
+        hb_fit_adjoint(l->fit, n, l->dc);
+    return 0;
+}
+
+/* regulariser * mean((diag A - 1)^2), its gradient added to the fit's dgram */
+static double regularise(hb_loss *l, double scale)
+{
+    hb_fit *f = l->fit;
+    size_t nb = (size_t)l->model->nb, count = (size_t)f->nsystems * nb;
+    double weight = l->settings.regulariser / (double)count, sum = 0;
+
+    for (size_t d = 0; d < count; d++) {
+        size_t at = d / nb * nb * nb + d % nb * (nb + 1);
+        double excess = f->gram[at] - 1;
+        sum += excess * excess;
+        f->dgram[at] += scale * weight * 2 * excess;
+    }
+    return weight * sum;
+}
+
+/* a block's part of L_avg; its gradient goes to l->dz. The average's error is minus the residual. */
+static double average_error(hb_loss *l, const hb_points *example, int block, double scale)
+{
+    int nx = l->model->nx, n = hb_points_batch(example, block, 0).n;
+    size_t size = (size_t)nx * HB_STRIDE;
+    double mean = 1 / ((double)example->n * nx);
+
+    memset(l->dz, 0, size * sizeof *l->dz);
+    return mean * squared_error(nx, n, l->fit->r + (size_t)block * size, NULL, l->weight, -scale * mean, l->dz);
+}
+
+/* the average's own loss on the examples */
+static double average_loss(hb_loss *l, const hb_points *example, double scale, hb_real *dparameter)
+{
+    double sum = 0;
+
+    hb_predictor_set(l->predictor, NULL);
+    for (int block = 0; block < hb_points_nblocks(example); block++) {
+        hb_batch in = hb_points_batch(example, block, 0);
+        sum += average_error(l, example, block, scale);
+        if (dparameter)
+            hb_predictor_gradient(l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
+    }
+    return sum;
+}
+
+/* the way back from the fit's dgram and dmoment through the increments to the parameters */
+static void fit_back(hb_loss *l, const hb_points *example, hb_real *dparameter)
+{
+    for (int block = 0; block < hb_points_nblocks(example); block++) {
+        hb_batch in = hb_points_batch(example, block, 0);
+        hb_fit_increments_adjoint(l->fit, example, block);
+        hb_basis_gradient(l->model, l->workspace, &in, l->fit->dg, dparameter);
+    }
+}
+
+/* the same through F_avg, which is part of the residuals: a shared trunk learns from that, the average's rows do not */
+static void residuals_back(hb_loss *l, const hb_points *example, hb_real *dparameter)
+{
+    const hb_model *m = l->model;
+    const range weight = l->average[0], bias = l->average[1];
+    const hb_real *daverage = l->fit->dg + (size_t)m->nb * (size_t)m->nx * HB_STRIDE;
+
+    memcpy(l->kept, dparameter + weight.first, weight.count * sizeof *l->kept);
+    memcpy(l->kept + weight.count, dparameter + bias.first, bias.count * sizeof *l->kept);
+    hb_predictor_set(l->predictor, NULL);
+    for (int block = 0; block < hb_points_nblocks(example); block++) {
+        hb_batch in = hb_points_batch(example, block, 0);
+        hb_fit_increments_adjoint(l->fit, example, block);
+        hb_predictor_gradient(l->predictor, l->workspace, &in, daverage, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
+    }
+    memcpy(dparameter + weight.first, l->kept, weight.count * sizeof *l->kept);
+    memcpy(dparameter + bias.first, l->kept + weight.count, bias.count * sizeof *l->kept);
+}
+
+int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *query, int prefix, double scale,
+                     hb_real *dparameter, hb_loss_terms *ret)
+{
+    const hb_model *m = l->model;
+    hb_loss_terms t = {0};
+
+    hb_fit_evaluate(l->fit, l->workspace, example);
+    if (query_term(l, query, m->nb, 1, scale, dparameter, &t.query))
+        return -1;
+    if (prefix > 0 && query_term(l, query, prefix, l->settings.matryoshka, scale, dparameter, &t.matryoshka))
+        return -1;
+    if (m->nb > 0 && m->method == HB_LEAST_SQUARES)
+        t.regulariser = regularise(l, scale);
+
+    if (dparameter && m->nb > 0)
+        fit_back(l, example, dparameter);
+    if (dparameter && m->nb > 0 && m->average == HB_AVERAGE_HEAD)
+        residuals_back(l, example, dparameter);
+    if (l->average_learns)
+        t.average = average_loss(l, example, scale, dparameter);
+
+    if (!isfinite(t.query + t.matryoshka + t.regulariser + t.average))
+        return -1;
+    *ret = t;
+    return 0;
+}
+
+int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error, hb_real *c)
+{
+    const hb_model *m = l->model;
+    size_t nc = (size_t)hb_model_ncoefficients(m), size = (size_t)m->nx * HB_STRIDE;
+
+    memset(l->c, 0, nc * sizeof *l->c);
+    if (adapt && m->nb > 0) {
+        hb_fit_evaluate(l->fit, l->workspace, example);
+        if (hb_fit_coefficients(l->fit, m->nb, l->c))
+            return -1;
+    }
+    if (c)
+        memcpy(c, l->c, nc * sizeof *c);
+
+    hb_predictor_set(l->predictor, l->c);
+    memset(error, 0, (size_t)query->nsteps * sizeof *error);
+    for (int block = 0; block < hb_points_nblocks(query); block++) {
+        int n = hb_points_batch(query, block, 0).n;
+        roll_out(l, query, block);
+        for (int step = 1; step <= query->nsteps; step++)
+            error[step - 1] += squared_error(m->nx, n, l->z + (size_t)step * size, hb_points_states(query, block, step),
+                                             NULL, 0, NULL) /
+                               ((double)query->n * m->nx);
+    }
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* The loss of one function, and its gradient with respect to the model's parameters.
+ *
+ *     c from the example points (fit.h), then, averaged over the query points,
+ *
+ *     L =   mean over steps and states of  w_k (z_predicted - z)^2          rolled out from each point, with c
+ *       + matryoshka  * the same with the first n basis functions alone
+ *       + regulariser * mean((diag A - 1)^2)                                least squares only
+ *       + L_avg,  the one-step error of F_avg alone on the example points
+ *
+ * The gradient flows through c. The average learns from L_avg alone: its own parameters (head rows or network) count
+ * as constants in the other terms, where a shared trunk takes gradient from all of them. A model without basis
+ * functions (a neural ODE) is its average; then L_avg is taken on all points, rolled out on the query points.
+ *
+ * Sums are in double. One object a thread. */
+#ifndef HB_LOSS_H
+#define HB_LOSS_H
+
+#include <stdbool.h>
+
+#include "fit.h"
+#include "predictor.h"
+
+typedef struct hb_loss_settings {
+    double regulariser;   /* weight of mean((diag A - 1)^2) */
+    double matryoshka;    /* weight of the loss of a prefix of the basis */
+    bool freeze_average;  /* the average is given: it does not learn */
+    const double *weight; /* nx, of each state's squared error; NULL: 1 */
+} hb_loss_settings;
+
+/* Each already with its weight; the loss is their sum. */
+typedef struct hb_loss_terms {
+    double query, matryoshka, regulariser, average;
+} hb_loss_terms;
+
+typedef struct hb_loss hb_loss;
+
+/* Borrows the model, whose parameters may change between calls. Points: at most so many, query_steps transitions each.
+ */
+int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int max_examples, int query_steps,
+                hb_error *err);
+void hb_loss_free(hb_loss *l);
+
+/* The loss, and scale times its gradient added to dparameter (NULL: none). prefix: number of basis functions that the
+ * Matryoshka term keeps, 1 .. nb - 1; 0: no such term. Returns 0, or -1 when a number is not finite. */
+int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *query, int prefix, double scale,
+                     hb_real *dparameter, hb_loss_terms *ret);
+
+/* Fits the model to the examples and rolls it out from the query points: mean squared error after each step, averaged
+ * over states and points: error[query->nsteps]. c, unless NULL, receives the coefficients. adapt = false: c is zero. */
+int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error, hb_real *c);
+
+/* The fit of the last call. */
+const hb_fit *hb_loss_fit(const hb_loss *l);
+
+#endif

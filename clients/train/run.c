@@ -1,0 +1,363 @@
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "design.h"
+#include "evaluator.h"
+#include "numeric.h"
+#include "plot.h"
+#include "progress.h"
+#include "sampler.h"
+
+enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, INCREMENT_POINTS = 2000 };
+
+/* random numbers that no gradient step has */
+static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2,
+                      increment_stream = UINT64_MAX - 3;
+
+typedef struct run {
+    const hb_settings *settings;
+    const hb_run_options *options;
+    hb_dataset *data, *validation; /* validation: NULL when functions of the data are held out */
+    int *function;                 /* of the data: nlearned to train on, then nheld held out */
+    int nlearned, nheld;
+    uint64_t hash;
+    hb_design design;
+    double *weight; /* nx */
+    hb_pool *pool;
+    hb_trainer *trainer;
+    hb_evaluator *evaluator; /* NULL: there is nothing to validate on */
+    int validation_steps, nvalidated;
+    double *error; /* nvalidated x validation_steps */
+    char checkpoint_path[HB_PATH_SIZE], log_path[HB_PATH_SIZE];
+    char *settings_text;
+    FILE *log;
+} run;
+
+void hb_run_checkpoint_path(const hb_settings *s, char path[HB_PATH_SIZE])
+{
+    snprintf(path, HB_PATH_SIZE, "%.1000s%s", *s->checkpoint ? s->checkpoint : s->output,
+             *s->checkpoint ? "" : ".checkpoint");
+}
+
+int hb_run_mapping(const char *text, hb_dataset_mapping *ret, hb_error *err)
+{
+    char copy[HB_PATH_SIZE], *save;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *item = strtok_r(copy, ";", &save); item; item = strtok_r(NULL, ";", &save)) {
+        int status = hb_dataset_map(ret, item, err);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+/* --- data --- */
+
+static int read_data(run *r, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+    hb_dataset_mapping mapping = {0};
+    int status;
+
+    if (!*s->data)
+        return hb_fail(err, EINVAL, "data: name a data set to train on (--data FILE)");
+    if ((status = hb_run_mapping(s->map, &mapping, err)) ||
+        (status = hb_dataset_read(&r->data, s->data, &mapping, err)))
+        return status;
+    r->hash = r->data->hash;
+    if (*s->validation) {
+        if ((status = hb_dataset_read(&r->validation, s->validation, &mapping, err)))
+            return status;
+        r->hash = hb_hash(r->hash, &r->validation->hash, sizeof r->validation->hash);
+    }
+    return 0;
+}
+
+/* shuffles the functions; the last ones are held out for validation */
+static int split_functions(run *r, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+    int n = r->data->nfunctions;
+    hb_random_key key = {.seed = s->seed, .stream = split_stream};
+
+    r->function = calloc((size_t)n, sizeof *r->function);
+    if (!r->function)
+        return hb_fail(err, ENOMEM, "out of memory");
+    for (int i = 0; i < n; i++) {
+        int other = (int)(hb_random_bits(key, (uint64_t)i) % (uint64_t)(i + 1));
+        r->function[i] = r->function[other];
+        r->function[other] = i;
+    }
+    r->nheld = r->validation ? 0 : s->hold_out >= 0 ? s->hold_out : n < 2 ? 0 : n < 20 ? 1 : n / 10;
+    r->nlearned = n - r->nheld;
+    if (r->nlearned < 1)
+        return hb_fail(err, EINVAL, "hold-out: %d of %d functions leaves none to train on", r->nheld, n);
+    return 0;
+}
+
+/* the longest rollout, up to a limit, that every function has an episode for */
+static int longest_rollout(const hb_dataset *d, int limit)
+{
+    for (int f = 0; f < d->nfunctions; f++) {
+        int longest = 1;
+        for (int e = 0; e < d->function[f].nepisodes; e++)
+            if (d->episode[d->function[f].episode + e].nsteps > longest)
+                longest = d->episode[d->function[f].episode + e].nsteps;
+        limit = longest < limit ? longest : limit;
+    }
+    return limit;
+}
+
+/* weights of squared errors: 1, or 1 / mean squared increment of each state */
+static int weigh_states(run *r, hb_error *err)
+{
+    const hb_model *m = r->design.model;
+    const hb_dataset *d = r->data;
+    hb_random_key key = {.seed = r->settings->seed, .stream = increment_stream};
+    double largest = 0;
+
+    r->weight = calloc((size_t)m->nx, sizeof *r->weight);
+    if (!r->weight)
+        return hb_fail(err, ENOMEM, "out of memory");
+    for (uint64_t p = 0; p < INCREMENT_POINTS; p++) {
+        int f = (int)(hb_random_bits(key, 2 * p) % (uint64_t)d->nfunctions);
+        hb_transition t;
+        hb_dataset_transition(d, f, hb_random_bits(key, 2 * p + 1) % d->function[f].ntransitions, &t, NULL);
+        for (int i = 0; i < m->nx; i++) {
+            double increment = (t.x_next[i] - t.x[i]) / m->state_std[i];
+            r->weight[i] += increment * increment / INCREMENT_POINTS;
+        }
+    }
+    for (int i = 0; i < m->nx; i++)
+        largest = fmax(largest, r->weight[i]);
+    /* a state that hardly moves must not outweigh the others */
+    for (int i = 0; i < m->nx; i++)
+        r->weight[i] =
+            r->settings->weighting == HB_WEIGHT_INCREMENT && largest > 0 ? 1 / fmax(r->weight[i], 1e-6 * largest) : 1;
+    return 0;
+}
+
+/* --- set-up --- */
+
+static char *make_notes(const run *r)
+{
+    const hb_settings *s = r->settings;
+    char *command = hb_settings_command(s), *settings = hb_settings_text(s, true), *notes = NULL;
+
+    if (!command || !settings ||
+        asprintf(&notes, "command: %s\ndata: %s, %d functions, %zu transitions, hash %016" PRIx64 "\n%s", command,
+                 s->data, r->data->nfunctions, r->data->ntransitions, r->hash, settings) < 0)
+        notes = NULL;
+    free(command);
+    free(settings);
+    return notes;
+}
+
+static int design(run *r, hb_error *err)
+{
+    char *notes = make_notes(r);
+    int status =
+        notes ? hb_design_model(&r->design, r->settings, r->data, notes, err) : hb_fail(err, ENOMEM, "out of memory");
+    free(notes);
+    return status;
+}
+
+static int make_trainer(run *r, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+    hb_trainer_settings t = {.functions = s->functions,
+                             .examples = s->examples,
+                             .queries = s->queries,
+                             .query_steps = s->rollout,
+                             .learning_rate = s->learning_rate,
+                             .clip = s->clip,
+                             .decay_steps = s->decay == HB_DECAY_COSINE ? s->steps : 0,
+                             .matryoshka = s->matryoshka > 0,
+                             .seed = s->seed,
+                             .loss = {.regulariser = s->regulariser,
+                                      .matryoshka = s->matryoshka,
+                                      .freeze_average = r->design.average_is_given,
+                                      .weight = r->weight}};
+    return hb_trainer_new(&r->trainer, r->design.model, r->data, r->function, r->nlearned, &t, r->pool, err);
+}
+
+static int make_evaluator(run *r, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+    const hb_dataset *d = r->validation ? r->validation : r->data;
+
+    r->nvalidated = r->validation ? d->nfunctions : r->nheld;
+    if (r->nvalidated == 0)
+        return 0;
+    r->validation_steps = longest_rollout(d, VALIDATION_STEPS);
+    r->error = calloc((size_t)r->nvalidated * (size_t)r->validation_steps, sizeof *r->error);
+    if (!r->error)
+        return hb_fail(err, ENOMEM, "out of memory");
+    hb_evaluator_settings e = {.examples = s->examples,
+                               .rollouts = VALIDATION_ROLLOUTS,
+                               .steps = r->validation_steps,
+                               .seed = hb_random_bits((hb_random_key){s->seed, validation_stream}, 0)};
+    return hb_evaluator_new(&r->evaluator, r->design.model, d, r->validation ? NULL : r->function + r->nlearned,
+                            r->nvalidated, &e, r->pool, err);
+}
+
+static int set_up(run *r, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+    int nthreads = s->threads ? s->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), status;
+    uint64_t done = 0;
+
+    hb_run_checkpoint_path(s, r->checkpoint_path);
+    snprintf(r->log_path, sizeof r->log_path, "%.1000s%s", *s->log ? s->log : s->output, *s->log ? "" : ".jsonl");
+    r->settings_text = hb_settings_text(s, false);
+    if (!r->settings_text)
+        return hb_fail(err, ENOMEM, "out of memory");
+    if (*s->plot && (status = hb_plot_available(err)))
+        return status;
+    if (!r->options->resume && access(r->checkpoint_path, F_OK) == 0)
+        return hb_fail(err, EEXIST,
+                       "%s: a run was interrupted here: go on with 'hilbert-train --resume %s', or remove the file",
+                       r->checkpoint_path, r->checkpoint_path);
+
+    if ((status = read_data(r, err)) || (status = split_functions(r, err)) || (status = design(r, err)) ||
+        (status = weigh_states(r, err)) || (status = hb_pool_new(&r->pool, nthreads, NULL, NULL, err)) ||
+        (status = make_trainer(r, err)) || (status = make_evaluator(r, err)))
+        return status;
+    if (r->options->resume) {
+        hb_trainer_state *state = hb_trainer_access(r->trainer);
+        if ((status = hb_checkpoint_restore(r->options->resume, r->design.model, state, r->hash, err)))
+            return status;
+        done = state->step;
+    }
+    return hb_log_open(&r->log, r->log_path, done, err);
+}
+
+static void tear_down(run *r)
+{
+    if (r->log)
+        fclose(r->log);
+    hb_evaluator_free(r->evaluator);
+    hb_trainer_free(r->trainer);
+    hb_pool_free(r->pool);
+    hb_model_free(r->design.model);
+    hb_dataset_free(r->validation);
+    hb_dataset_free(r->data);
+    free(r->settings_text);
+    free(r->function);
+    free(r->weight);
+    free(r->error);
+}
+
+/* --- the run --- */
+
+static hb_validation validate(run *r, bool adapt)
+{
+    hb_validation v = {.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
+
+    if (r->evaluator) {
+        hb_evaluator_run(r->evaluator, adapt, r->error, NULL);
+        v.one_step = hb_evaluator_quantile(r->evaluator, r->error, 1, 0.5);
+        v.ten_step = hb_evaluator_quantile(r->evaluator, r->error, r->validation_steps, 0.5);
+    }
+    return v;
+}
+
+static int save_checkpoint(run *r, hb_error *err)
+{
+    return hb_checkpoint_save(r->checkpoint_path, r->design.model, hb_trainer_access(r->trainer), r->settings_text,
+                              r->hash, err);
+}
+
+static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_a_step, char text[200])
+{
+    snprintf(text, 200, "step %" PRIu64 ", loss %.3e, 1-step error %.2e, %d-step %.2e, %.3g steps/s", r->step + 1,
+             hb_trainer_loss(r), v->one_step, v->steps, v->ten_step, 1 / seconds_a_step);
+    return text;
+}
+
+static int step_on(run *r, hb_run_result *ret, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+    const hb_run_options *o = r->options;
+    hb_trainer_state *state = hb_trainer_access(r->trainer);
+    hb_progress progress;
+    hb_trainer_report report = {0};
+    hb_validation v = validate(r, true);
+    double saved = 0;
+    uint64_t first = state->step, log_every = (uint64_t)fmax(1, s->log_every);
+    char text[200];
+    int status = 0;
+
+    hb_progress_start(&progress, o->label ? o->label : "train");
+    while (!status && state->step < s->steps && !(o->stop && *o->stop)) {
+        if ((status = hb_trainer_step(r->trainer, &report, err)))
+            break;
+        bool validated = state->step % s->validate_every == 0 || state->step == s->steps;
+        if (validated)
+            v = validate(r, true);
+        if (validated || report.step % log_every == 0)
+            hb_log_write(r->log, &report, hb_progress_elapsed(&progress), validated ? &v : NULL);
+        if (!o->quiet)
+            hb_progress_update(
+                &progress, (double)(state->step - first) / (double)(s->steps - first),
+                describe(&report, &v, hb_progress_elapsed(&progress) / (double)(state->step - first), text));
+        if (hb_progress_elapsed(&progress) - saved >= s->checkpoint_every) {
+            status = save_checkpoint(r, err);
+            saved = hb_progress_elapsed(&progress);
+        }
+    }
+    hb_progress_end(&progress);
+    double seconds = hb_progress_elapsed(&progress);
+    *ret = (hb_run_result){.steps = state->step,
+                           .stopped = state->step < s->steps,
+                           .last = report,
+                           .validation = v,
+                           .seconds = seconds,
+                           .steps_per_second = (double)(state->step - first) / seconds};
+    return status;
+}
+
+static size_t peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (size_t)usage.ru_maxrss * 1024;
+}
+
+static int finish(run *r, hb_run_result *ret, hb_error *err)
+{
+    int status;
+
+    if (ret->stopped)
+        return save_checkpoint(r, err);
+    ret->without = validate(r, false);
+    hb_model_seal(r->design.model);
+    if ((status = hb_model_check(r->design.model, err)) ||
+        (status = hb_model_save(r->design.model, r->settings->output, err)))
+        return status;
+    unlink(r->checkpoint_path);
+    return *r->settings->plot ? hb_log_plot(r->log_path, r->settings->plot, err) : 0;
+}
+
+int hb_run(const hb_settings *s, const hb_run_options *o, hb_run_result *ret, hb_error *err)
+{
+    run r = {.settings = s, .options = o};
+    hb_run_result result = {0};
+
+    int status = set_up(&r, err);
+    if (!status && !(status = step_on(&r, &result, err)))
+        status = finish(&r, &result, err);
+    result.peak_memory = peak_memory();
+    tear_down(&r);
+    if (!status)
+        *ret = result;
+    return status;
+}

@@ -1,0 +1,36 @@
+/* A whole training run: data, model, gradient steps, validation, log, checkpoints, basis file. */
+#ifndef HB_RUN_H
+#define HB_RUN_H
+
+#include <signal.h>
+
+#include "checkpoint.h"
+#include "log.h"
+#include "settings.h"
+
+typedef struct hb_run_options {
+    const hb_checkpoint *resume;       /* NULL: from the start */
+    const volatile sig_atomic_t *stop; /* not zero: write a checkpoint and end; may be NULL */
+    bool quiet;                        /* neither progress nor summary */
+    const char *label;                 /* of the progress line; NULL: "train" */
+} hb_run_options;
+
+typedef struct hb_run_result {
+    uint64_t steps;
+    bool stopped; /* before the end: a checkpoint was written instead of the model */
+    hb_trainer_report last;
+    hb_validation validation, without; /* without: coefficients zero */
+    double seconds;
+    double steps_per_second;
+    size_t peak_memory; /* bytes, of the process so far */
+} hb_run_result;
+
+int hb_run(const hb_settings *s, const hb_run_options *o, hb_run_result *ret, hb_error *err);
+
+/* Where a run's checkpoint is. */
+void hb_run_checkpoint_path(const hb_settings *s, char path[HB_PATH_SIZE]);
+
+/* Sets the fields of a mapping from a setting's text, "key=value;key=value". */
+int hb_run_mapping(const char *text, hb_dataset_mapping *ret, hb_error *err);
+
+#endif

@@ -1,0 +1,92 @@
+/* What hilbert-train can be told, by options or by a YAML file: one table, from which everything is parsed, checked,
+ * printed and documented. */
+#ifndef HB_SETTINGS_H
+#define HB_SETTINGS_H
+
+#include <stdio.h>
+
+#include <stdbool.h>
+
+#include "model.h"
+
+enum { HB_PATH_SIZE = 1024, HB_MAX_HIDDEN = HB_MAX_LAYERS - 1 };
+
+/* The rows of the paper's tables, and ours. */
+#define HB_KINDS(X)                                                                                                    \
+    X(SHARED, "shared", "one trunk and a linear head for all basis functions and the average")                         \
+    X(FE_NODE, "fe-node", "the paper's FE + NODE: a network for each basis function")                                  \
+    X(FE_NODE_RES, "fe-node-res", "the paper's FE + NODE + Res: the same, and a network for the average")              \
+    X(FE_RES, "fe-res", "the paper's FE + Res: networks give increments directly, no ODE")                             \
+    X(NODE, "node", "the paper's NODE: one network, no coefficients")                                                  \
+    X(ORACLE, "oracle", "the paper's Oracle: a NODE that is told the hidden parameters")
+
+typedef enum {
+#define X(id, name, help) HB_KIND_##id,
+    HB_KINDS(X)
+#undef X
+        HB_NKINDS
+} hb_kind;
+
+extern const char *const hb_kind_name[], *const hb_kind_help[];
+
+typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
+typedef enum { HB_WEIGHT_STATE, HB_WEIGHT_INCREMENT } hb_weighting;
+
+/* A list of layer widths; n = 0: the kind's own. */
+typedef struct hb_widths {
+    int n;
+    int width[HB_MAX_HIDDEN];
+} hb_widths;
+
+typedef struct hb_settings {
+    /* files */
+    char data[HB_PATH_SIZE], validation[HB_PATH_SIZE], output[HB_PATH_SIZE];
+    char log[HB_PATH_SIZE], checkpoint[HB_PATH_SIZE], plot[HB_PATH_SIZE];
+    char map[HB_PATH_SIZE];
+    int hold_out; /* functions; -1: a tenth */
+    /* model */
+    int kind; /* hb_kind */
+    int nb;   /* -1: the kind's own */
+    hb_widths hidden, average_hidden;
+    int activation; /* hb_activation; -1: the kind's own */
+    char average[HB_PATH_SIZE];
+    char inputs[HB_PATH_SIZE];
+    int method, shape; /* hb_method, hb_shape */
+    double ridge, volume;
+    int substeps;
+    /* loss */
+    int functions, examples, queries, rollout;
+    double regulariser, matryoshka;
+    int weighting; /* hb_weighting */
+    /* optimiser */
+    uint64_t steps, seed;
+    double learning_rate, clip;
+    int decay; /* hb_decay */
+    /* the run itself: none of these changes the result */
+    int threads;
+    uint64_t validate_every;
+    double checkpoint_every, log_every;
+} hb_settings;
+
+void hb_settings_default(hb_settings *s);
+
+/* Sets one value from text. -EINVAL names the setting, what was found and what is expected. */
+int hb_settings_set(hb_settings *s, const char *name, const char *text, hb_error *err);
+/* Sets values from a YAML mapping; a list stands for its items separated by commas. Errors begin with path:line. */
+int hb_settings_read(hb_settings *s, const char *path, hb_error *err);
+int hb_settings_parse(hb_settings *s, const char *yaml, const char *path, hb_error *err);
+/* Sets values from --name value or --name=value, and stops at the first argument that is neither: *ret_next.
+ * --config FILE is read where it stands. */
+int hb_settings_arguments(hb_settings *s, int argc, char **argv, int *ret_next, hb_error *err);
+
+/* All values, as YAML: what hb_settings_parse reads back. Free the text. only_result: without those that do not change
+ * the result. NULL when out of memory. */
+char *hb_settings_text(const hb_settings *s, bool only_result);
+/* The command that does the same again: options that change the result and are not at their defaults. Free the text. */
+char *hb_settings_command(const hb_settings *s);
+/* -EINVAL, with the name of the setting, when two runs cannot give the same result. More or fewer steps are no
+ * difference where the learning rate does not depend on them. */
+int hb_settings_same_result(const hb_settings *a, const hb_settings *b, hb_error *err);
+void hb_settings_help(FILE *out);
+
+#endif

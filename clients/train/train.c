@@ -1,0 +1,274 @@
+/* hilbert-train: from trajectories to a basis file. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset.h"
+#include "numeric.h"
+#include "run.h"
+
+enum { OK = 0, FAILURE = 1, USAGE = 2 };
+
+static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
+
+static void ask_to_stop(int signal_number)
+{
+    (void)signal_number;
+    stop = 1;
+}
+
+static int complain(int exit_code, const hb_error *err)
+{
+    fprintf(stderr, "hilbert-train: %s\n", err->text);
+    return exit_code;
+}
+
+static void print_help(void)
+{
+    printf("usage: hilbert-train --data FILE [--config FILE.yaml] [options]   train a basis file\n"
+           "       hilbert-train --resume CHECKPOINT [run options]            go on where a run ended\n"
+           "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
+           "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
+           "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
+           "       hilbert-train COMMAND --help, --help, --version\n"
+           "\n"
+           "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
+    hb_settings_help(stdout);
+    printf("\nExit codes: 0 done, 1 failure or interrupted, 2 usage.\n");
+}
+
+/* --- train --- */
+
+static void print_summary(const hb_settings *s, const hb_run_result *r)
+{
+    fprintf(stderr, "%s: %" PRIu64 " steps in %.1f s (%.3g steps/s), peak memory %.0f MB\n", s->output, r->steps,
+            r->seconds, r->steps_per_second, (double)r->peak_memory / 1e6);
+    if (isfinite(r->validation.one_step))
+        fprintf(stderr, "validation, median over functions: 1-step error %.3e, %d-step %.3e; with c = 0: %.3e, %.3e\n",
+                r->validation.one_step, r->validation.steps, r->validation.ten_step, r->without.one_step,
+                r->without.ten_step);
+}
+
+static int run(const hb_settings *s, const hb_checkpoint *resume)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop};
+    hb_run_options options = {.resume = resume, .stop = &stop};
+    hb_run_result result;
+    hb_error err = {0};
+    char path[HB_PATH_SIZE];
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (hb_run(s, &options, &result, &err))
+        return complain(FAILURE, &err);
+    if (result.stopped) {
+        hb_run_checkpoint_path(s, path);
+        fprintf(stderr, "hilbert-train: stopped after step %" PRIu64 "; go on with: hilbert-train --resume '%s'\n",
+                result.steps, path);
+        return FAILURE;
+    }
+    print_summary(s, &result);
+    return OK;
+}
+
+/* the options after --resume may change how the run is made, not what comes of it */
+static int resume(const char *path, int argc, char **argv)
+{
+    hb_checkpoint *c = NULL;
+    hb_settings before, after;
+    hb_error err = {0};
+    int next = 0, code;
+
+    if (hb_checkpoint_load(&c, path, &err))
+        return complain(FAILURE, &err);
+    hb_settings_default(&before);
+    if (hb_settings_parse(&before, hb_checkpoint_settings(c), path, &err)) {
+        code = complain(FAILURE, &err);
+    } else {
+        after = before;
+        if (hb_settings_arguments(&after, argc, argv, &next, &err) ||
+            (next < argc && hb_fail(&err, EINVAL, "'%s' is not an option (try --help)", argv[next])) ||
+            hb_settings_same_result(&before, &after, &err))
+            code = complain(USAGE, &err);
+        else
+            code = run(&after, c);
+    }
+    hb_checkpoint_free(c);
+    return code;
+}
+
+static int train(int argc, char **argv)
+{
+    hb_settings s;
+    hb_error err = {0};
+    int next = 0;
+
+    hb_settings_default(&s);
+    if (hb_settings_arguments(&s, argc, argv, &next, &err))
+        return complain(USAGE, &err);
+    if (next < argc) {
+        hb_fail(&err, EINVAL, "'%s' is neither an option nor a command (try --help)", argv[next]);
+        return complain(USAGE, &err);
+    }
+    return run(&s, NULL);
+}
+
+/* --- data --- */
+
+static int describe_data(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"map", required_argument, NULL, 'm'}, {"help", no_argument, NULL, 'h'}, {0}};
+    hb_dataset_mapping mapping = {0};
+    hb_dataset *d = NULL;
+    hb_error err = {0};
+
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;)
+        switch (c) {
+        case 'm':
+            if (hb_run_mapping(optarg, &mapping, &err))
+                return complain(USAGE, &err);
+            break;
+        case 'h':
+            printf("usage: hilbert-train data FILE [--map key=value;key=value]\n\n"
+                   "Describes a data set. --map tells how to read a file of another origin:\n%s",
+                   hb_dataset_map_help);
+            return OK;
+        default:
+            return USAGE;
+        }
+    if (optind + 1 != argc) {
+        fprintf(stderr, "hilbert-train: data wants one file (try --help)\n");
+        return USAGE;
+    }
+    if (hb_dataset_read(&d, argv[optind], &mapping, &err))
+        return complain(FAILURE, &err);
+    hb_dataset_describe(d, stdout);
+    hb_dataset_free(d);
+    return OK;
+}
+
+static void print_csv_help(void)
+{
+    printf("usage: hilbert-train import-csv --output FILE --states LIST [options] LOG.csv...\n\n"
+           "Makes a data set from CSV logs: the first line names the columns, one file is one episode, and a gap in\n"
+           "time cuts it in two. A row's controls are those in force from its time on.\n\n"
+           "  --output FILE        the data set to write\n"
+           "  --states LIST        columns of the states, as name or name=column, comma-separated\n"
+           "  --controls LIST      columns of the controls, likewise\n"
+           "  --time COLUMN        column of time; without it rows are --dt apart\n"
+           "  --time-scale X       seconds a unit of that column, 1e-6 for microseconds [1]\n"
+           "  --dt X               nominal period in seconds [median step of the first file]\n"
+           "  --gap N              a step of more than N periods cuts an episode [3]\n"
+           "  --one-function       all files are of the same dynamics; else each is a function of its own\n"
+           "  --plant NAME         what was logged\n");
+}
+
+static int read_double(const char *name, const char *text, double *ret)
+{
+    char *end;
+    *ret = strtod(text, &end);
+    if (end != text && !*end && isfinite(*ret) && *ret > 0)
+        return 0;
+    fprintf(stderr, "hilbert-train: --%s: '%s' is not a number above 0\n", name, text);
+    return -1;
+}
+
+static int import_csv(int argc, char **argv)
+{
+    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                            {"states", required_argument, NULL, 's'},
+                                            {"controls", required_argument, NULL, 'c'},
+                                            {"time", required_argument, NULL, 't'},
+                                            {"time-scale", required_argument, NULL, 'T'},
+                                            {"dt", required_argument, NULL, 'd'},
+                                            {"gap", required_argument, NULL, 'g'},
+                                            {"one-function", no_argument, NULL, '1'},
+                                            {"plant", required_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    hb_csv_import import = {0};
+    const char *output = NULL;
+    hb_error err = {0};
+    int bad = 0;
+
+    for (int c; (c = getopt_long(argc, argv, "ho:", options, NULL)) != -1;)
+        switch (c) {
+        case 'o':
+            output = optarg;
+            break;
+        case 's':
+            import.states = optarg;
+            break;
+        case 'c':
+            import.controls = optarg;
+            break;
+        case 't':
+            import.time = optarg;
+            break;
+        case 'T':
+            bad |= read_double("time-scale", optarg, &import.time_scale);
+            break;
+        case 'd':
+            bad |= read_double("dt", optarg, &import.dt);
+            break;
+        case 'g':
+            bad |= read_double("gap", optarg, &import.gap);
+            break;
+        case '1':
+            import.one_function = true;
+            break;
+        case 'p':
+            import.plant = optarg;
+            break;
+        case 'h':
+            print_csv_help();
+            return OK;
+        default:
+            return USAGE;
+        }
+    if (bad)
+        return USAGE;
+    if (!output || !import.states || optind == argc) {
+        fprintf(stderr, "hilbert-train: import-csv wants --output, --states and CSV files (try --help)\n");
+        return USAGE;
+    }
+    import.nfiles = argc - optind;
+    import.file = (const char *const *)argv + optind;
+    if (hb_dataset_import_csv(&import, output, &err))
+        return complain(FAILURE, &err);
+    return OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } commands[] = {{"data", describe_data}, {"import-csv", import_csv}};
+
+    hb_numeric_single_thread();
+    if (argc < 2) {
+        fprintf(stderr, "hilbert-train: say what to train on: --data FILE (try --help)\n");
+        return USAGE;
+    }
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--version") == 0 || (strcmp(argv[i], "--help") == 0 && argv[1][0] == '-')) {
+            if (strcmp(argv[i], "--help") == 0)
+                print_help();
+            else
+                printf("hilbert-train %s\n", HB_VERSION);
+            return OK;
+        }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--resume") == 0 && argc > 2)
+        return resume(argv[2], argc - 3, argv + 3);
+    return train(argc - 1, argv + 1);
+}

@@ -105,6 +105,10 @@ static int check_choices(const hb_model *m, hb_error *err)
                        "separate");
     if (m->architecture == HB_INDEPENDENT && m->average == HB_AVERAGE_HEAD)
         return hb_fail(err, EINVAL, "an independent model has no shared head: its average is none, network or nominal");
+    if (m->average == HB_AVERAGE_NOMINAL && m->integration == HB_DIRECT)
+        return hb_fail(err, EINVAL,
+                       "a nominal model gives rates of change: integration is separate or combined, not "
+                       "direct");
     if (m->nb == 0 && m->average == HB_AVERAGE_NONE)
         return hb_fail(err, EINVAL, "there are neither basis functions nor an average");
     if (m->average == HB_AVERAGE_NOMINAL)

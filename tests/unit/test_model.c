@@ -113,6 +113,10 @@ static void test_new_refuses_what_makes_no_sense(void **state)
     REFUSED("input states are not in ascending order: 0 comes after 2", shape.input = descending, shape.ninputs = 2);
     REFUSED("an input state's index is 3, expected 0 to 2", shape.input = outside, shape.ninputs = 2);
     REFUSED("the average is nominal, but no nominal model is named", shape.average = HB_AVERAGE_NOMINAL);
+    REFUSED("a nominal model gives rates of change: integration is separate or combined, not direct",
+            shape.average = HB_AVERAGE_NOMINAL, shape.integration = HB_DIRECT);
+    REFUSED("3 states and 2 controls, but the nominal model 'quadrotor' has 13 and 4",
+            shape.average = HB_AVERAGE_NOMINAL, shape.nominal = hb_nominal_find("quadrotor"));
     REFUSED("dt is nan, expected a finite number above 0", shape.dt = NAN);
     REFUSED("ridge is inf, expected a finite number, 0 or above", shape.ridge = INFINITY);
 #undef REFUSED

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "golden.h"
 #include "model.h"
+#include "models.h"
 #include "numeric.h"
 
 static char folder[] = "/tmp/test_model_file-XXXXXX";
@@ -143,6 +144,19 @@ static void test_round_trip_of_every_kind(void **state)
                         assert_round_trip(m);
                         hb_model_free(m);
                     }
+}
+
+/* those that others test with, nominal models among them */
+static void test_round_trip_of_test_models(void **state)
+{
+    (void)state;
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = variant_model(v);
+        fill(m);
+        assert_round_trip(m);
+        hb_model_free(m);
+    }
 }
 
 static void test_round_trip_of_one_state_and_one_layer(void **state)
@@ -503,6 +517,35 @@ static const malformed of_shared[] = {
     {VALUE, "head.bias", "3 nan", "tensor 'head.bias': element 3 is NaN, expected a finite number"},
 };
 
+#define REST "ixx=1e-5,iyy=1e-5,izz=2e-5,arm=0.04,torque_ratio=0.02,gravity=9.81"
+
+/* a quadrotor: nx = 13, nu = 4 */
+static const malformed of_nominal[] = {
+    {NO_TEXT, "nominal", "", "metadata 'nominal' is missing"},
+    {TEXT, "nominal", "plane", "metadata 'nominal' is 'plane', expected one of: quadrotor"},
+    {NO_TEXT, "nominal_parameters", "", "metadata 'nominal_parameters' is missing"},
+    {TEXT, "nominal_parameters", "", "metadata 'nominal_parameters': 'mass' is missing"},
+    {TEXT, "nominal_parameters", REST, "metadata 'nominal_parameters': 'mass' is missing"},
+    {TEXT, "nominal_parameters", "mass=1,mass=1," REST, "metadata 'nominal_parameters': 'mass' is given twice"},
+    {TEXT, "nominal_parameters", "mass," REST,
+     "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
+    {TEXT, "nominal_parameters", "mass=," REST,
+     "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
+    {TEXT, "nominal_parameters", "mass=1kg," REST,
+     "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
+    {TEXT, "nominal_parameters", "mass=inf," REST,
+     "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
+    {TEXT, "nominal_parameters", "mass=0.0000000000000000000000000000000000000001," REST,
+     "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
+    {TEXT, "nominal_parameters", "weight=1," REST,
+     "metadata 'nominal_parameters': the nominal model 'quadrotor' has no parameter 'weight'"},
+    {TEXT, "nominal_parameters", "mass=1," REST ",",
+     "metadata 'nominal_parameters': the nominal model 'quadrotor' has no parameter ''"},
+    {TEXT, "integration", "direct",
+     "a nominal model gives rates of change: integration is separate or combined, not direct"},
+    {TEXT, "average", "none", "metadata 'nominal' is not known here; free text goes into 'notes'"},
+};
+
 static void assert_all_refused(const hb_model *good, const malformed *cases, size_t n)
 {
     hb_safetensors *f = NULL;
@@ -553,6 +596,14 @@ static void test_malformed_models_are_refused_by_name(void **state)
     assert_all_refused(shared, of_shared, sizeof of_shared / sizeof *of_shared);
     hb_model_free(independent);
     hb_model_free(shared);
+
+    hb_model shape = some_shape(HB_SHARED, HB_AVERAGE_NOMINAL);
+    shape.nx = 13;
+    shape.nu = 4;
+    shape.nominal = hb_nominal_find("quadrotor");
+    hb_model *nominal = some_model(shape);
+    assert_all_refused(nominal, of_nominal, sizeof of_nominal / sizeof *of_nominal);
+    hb_model_free(nominal);
 }
 
 /* a file with one layer more than a model may have */
@@ -632,6 +683,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip_of_every_kind),
+        cmocka_unit_test(test_round_trip_of_test_models),
         cmocka_unit_test(test_round_trip_of_one_state_and_one_layer),
         cmocka_unit_test(test_round_trip_of_the_deepest),
         cmocka_unit_test(test_golden_parameters_lie_where_model_h_says),

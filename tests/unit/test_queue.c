@@ -1,0 +1,164 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "queue.h"
+
+static hb_envelope envelope_of(int client)
+{
+    hb_envelope e = {.nframes = 2, .size = {4, 0}};
+
+    memcpy(e.data, &client, 4);
+    return e;
+}
+
+static int client_of(const hb_envelope *e)
+{
+    int client;
+
+    memcpy(&client, e->data, 4);
+    return client;
+}
+
+/* Puts a request of a client in; returns the client, or NULL when there is no room. */
+static hb_client *ask(hb_queue *q, int client, uint64_t id, double now)
+{
+    const double x[2] = {(double)id, 1}, target[4] = {2, 3, 4, (double)client}, applied[1] = {5};
+    hb_envelope e = envelope_of(client);
+    hb_client *c = hb_queue_client(q, &e, now);
+    hb_action_request r = {
+        .id = id, .want_plan = true, .request = {.x = x, .nx = 2, .target = target, .ntargets = 2, .applied = applied,
+                                                 .napplied = 1, .received = now}};
+
+    if (c) {
+        hb_queue_copy(q, &c->waiting, &e, &r, 0.005);
+        c->waits = true;
+    }
+    return c;
+}
+
+/* The id of the request whose turn it is, or 0. */
+static uint64_t serve(hb_queue *q)
+{
+    hb_client *c = hb_queue_next(q);
+
+    if (!c)
+        return 0;
+    hb_queue_take(q, c);
+    return hb_queue_in_hand(q)->id;
+}
+
+static void test_a_request_keeps_what_it_points_to(void **state)
+{
+    (void)state;
+    hb_queue *q;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    ask(q, 7, 99, 1.5);
+    assert_int_equal(serve(q), 99);
+    const hb_waiting *w = hb_queue_in_hand(q);
+    assert_int_equal(client_of(&w->envelope), 7);
+    assert_int_equal(w->envelope.nframes, 2);
+    assert_true(w->want_plan && w->budget == 0.005 && w->request.received == 1.5);
+    assert_true(w->request.x[0] == 99 && w->request.x[1] == 1);
+    assert_true(w->request.target[0] == 2 && w->request.target[3] == 7);
+    assert_true(w->request.applied[0] == 5);
+    assert_null(hb_queue_next(q));
+    hb_queue_free(q);
+}
+
+static void test_a_client_has_one_place(void **state)
+{
+    (void)state;
+    hb_queue *q;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    hb_client *first = ask(q, 1, 10, 1);
+    assert_ptr_equal(ask(q, 1, 11, 2), first);
+    assert_int_equal(serve(q), 11);
+    assert_int_equal(serve(q), 0);
+    hb_queue_free(q);
+}
+
+static void test_a_flood_crowds_out_only_itself(void **state)
+{
+    (void)state;
+    hb_queue *q;
+    int quiet_served = 0, flood_served = 0;
+    double now = 0;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    /* client 1 asks ten times a turn, client 2 once */
+    for (int turn = 0; turn < 1000; turn++) {
+        for (int i = 0; i < 10; i++)
+            ask(q, 1, 1000000 + (uint64_t)turn, now += 1e-6);
+        ask(q, 2, 1 + (uint64_t)turn, now += 1e-6);
+        for (int i = 0; i < 2; i++) {
+            uint64_t id = serve(q);
+            flood_served += id >= 1000000;
+            quiet_served += id && id < 1000000;
+        }
+    }
+    assert_int_equal(quiet_served, 1000);
+    assert_int_equal(flood_served, 1000);
+    /* and when there is time for one only, they alternate */
+    quiet_served = 0;
+    for (int turn = 0; turn < 1000; turn++) {
+        ask(q, 1, 1000000, now += 1e-6);
+        ask(q, 2, 1, now += 1e-6);
+        quiet_served += serve(q) == 1;
+    }
+    assert_int_equal(quiet_served, 500);
+    hb_queue_free(q);
+}
+
+static void test_when_everyone_waits_a_newcomer_is_turned_away(void **state)
+{
+    (void)state;
+    hb_queue *q;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
+        assert_non_null(ask(q, i, 1 + (uint64_t)i, i));
+    assert_null(ask(q, 1000, 5, 100));
+    /* a known client is not: it takes its own place */
+    assert_non_null(ask(q, 3, 77, 100));
+    assert_int_equal(hb_queue_active(q, 100, 50), HB_QUEUE_CLIENTS - 50 + 1);
+    /* once one was served, its place is free */
+    assert_true(serve(q) > 0);
+    assert_non_null(ask(q, 1000, 5, 101));
+    hb_queue_free(q);
+}
+
+static void test_the_longest_silent_makes_room(void **state)
+{
+    (void)state;
+    hb_queue *q;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    for (int i = 0; i < HB_QUEUE_CLIENTS; i++) {
+        ask(q, i, 1, i == 5 ? 0 : 1 + i);
+        serve(q);
+    }
+    ask(q, 1000, 2, 200);
+    for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
+        assert_int_not_equal(client_of(&hb_queue_at(q, i)->waiting.envelope), 5);
+    assert_null(hb_queue_at(q, HB_QUEUE_CLIENTS));
+    hb_queue_free(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_request_keeps_what_it_points_to),
+        cmocka_unit_test(test_a_client_has_one_place),
+        cmocka_unit_test(test_a_flood_crowds_out_only_itself),
+        cmocka_unit_test(test_when_everyone_waits_a_newcomer_is_turned_away),
+        cmocka_unit_test(test_the_longest_silent_makes_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

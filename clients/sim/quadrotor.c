@@ -73,7 +73,6 @@ enum { QUEUE = 256 };
 
 typedef struct quadrotor {
     hb_mujoco sim;
-    mjData *scratch; /* where constants that follow from mass and inertia are worked out */
     double nominal_inertia[3];
     double gust[3];
     double queue[QUEUE][NU]; /* what was commanded in the last QUEUE physics steps */
@@ -87,19 +86,15 @@ static int create(hb_plant *p, hb_error *err)
     if (!q)
         return hb_fail(err, ENOMEM, "out of memory");
     int status = hb_mujoco_load(&q->sim, "quadrotor", hb_model_xml_quadrotor, err);
-    if (status)
-        return status;
-    q->scratch = mj_makeData(q->sim.model);
-    memcpy(q->nominal_inertia, q->sim.model->body_inertia + 3 * BODY, sizeof q->nominal_inertia);
-    return 0;
+    if (!status)
+        memcpy(q->nominal_inertia, q->sim.model->body_inertia + 3 * BODY, sizeof q->nominal_inertia);
+    return status;
 }
 
 static void destroy(hb_plant *p)
 {
     quadrotor *q = p->own;
 
-    if (q && q->scratch)
-        mj_deleteData(q->scratch);
     if (q)
         hb_mujoco_free(&q->sim);
     free(q);
@@ -115,9 +110,6 @@ static void take_parameters(hb_plant *p)
         m->body_inertia[3 * BODY + i] = p->parameter[INERTIA] * q->nominal_inertia[i];
     for (int i = 0; i < NU; i++)
         m->actuator_gainprm[mjNGAIN * i] = p->parameter[ROTOR0 + i];
-    /* the engine takes a single body's inertia matrix from constants of the model; not worked out on `data`, whose
-     * state that would overwrite */
-    mj_setConst(m, q->scratch);
 }
 
 static void apply(hb_plant *p, int parameter)

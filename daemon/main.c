@@ -1,0 +1,371 @@
+/* hilbertd: its main is its architecture. */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "log.h"
+#include "notify.h"
+#include "numeric.h"
+#include "realtime.h"
+#include "selftest.h"
+#include "server.h"
+#include "sockets.h"
+#include "state.h"
+
+static const char usage[] =
+    "usage: hilbertd [OPTION] FILE\n"
+    "Estimates the dynamics of a vehicle from its telemetry and plans its actions; FILE is the configuration.\n"
+    "\n"
+    "  --check           look the configuration and its model over, and exit\n"
+    "  --print-config    print the configuration in force, or the commented defaults without FILE, and exit\n"
+    "  --print-keys      print the keys as the manual has them (scdoc), and exit\n"
+    "  --help, --version\n"
+    "\n"
+    "Exit status: 0 stopped as asked, 1 failure, 2 wrong usage. See hilbertd(8) and hilbertd.yaml(5).\n";
+
+typedef struct options {
+    bool check, print;
+    const char *file;
+} options;
+
+/* All that a running daemon consists of, in the order in which it is made. */
+typedef struct hb_daemon {
+    hb_log log;
+    hb_config *config, *next, *spare; /* in force; as read on reload; and what both make together */
+    hb_order *order;
+    hb_config_errors *errors;
+    hb_inherited inherited;
+    hb_model *model;
+    int signals; /* signalfd */
+    hb_pool *pool;
+    hb_state state;
+    bool resumed;
+    hb_controller *controller;
+    hb_sockets sockets;
+    hb_server *server;
+    pthread_t thread;
+    bool running;
+} hb_daemon;
+
+/* ---- arguments and configuration ---- */
+
+/* Fills in *ret, or ends the program's work: then it returns false and *ret_exit is its exit status. */
+static bool read_arguments(int argc, char **argv, options *ret, int *ret_exit)
+{
+    static const struct option list[] = {{"check", no_argument, NULL, 'c'},    {"print-config", no_argument, NULL, 'p'},
+                                         {"print-keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'},
+                                         {"version", no_argument, NULL, 'v'},  {0}};
+    options o = {0};
+    int letter;
+
+    *ret_exit = 0;
+    while ((letter = getopt_long(argc, argv, "", list, NULL)) != -1) {
+        switch (letter) {
+        case 'c':
+            o.check = true;
+            break;
+        case 'p':
+            o.print = true;
+            break;
+        case 'k':
+            hb_config_print_manual(stdout);
+            return false;
+        case 'h':
+            fputs(usage, stdout);
+            return false;
+        case 'v':
+            puts("hilbertd " HB_VERSION);
+            return false;
+        default:
+            fputs("Try hilbertd --help.\n", stderr);
+            *ret_exit = 2;
+            return false;
+        }
+    }
+    o.file = argv[optind];
+    if (argc - optind > 1 || (!o.file && !o.print)) {
+        fputs(o.file ? "hilbertd: one configuration at a time\n" : "hilbertd: no configuration given\n", stderr);
+        fputs("Try hilbertd --help.\n", stderr);
+        *ret_exit = 2;
+        return false;
+    }
+    *ret = o;
+    return true;
+}
+
+static void print_errors(const hb_config_errors *errors)
+{
+    for (int i = 0; i < errors->n && i < HB_CONFIG_ERRORS; i++)
+        fprintf(stderr, "%s\n", errors->text[i]);
+    if (errors->n > HB_CONFIG_ERRORS)
+        fprintf(stderr, "and %d more\n", errors->n - HB_CONFIG_ERRORS);
+}
+
+/* The configuration, and the model that gives its names a meaning. */
+static int load(hb_daemon *d, const options *o)
+{
+    hb_error err;
+
+    if (hb_config_load(d->config, o->file, d->errors)) {
+        print_errors(d->errors);
+        return -EINVAL;
+    }
+    hb_notify("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=loading %s", d->config->model);
+    if (hb_model_load(&d->model, d->config->model, &err)) {
+        fprintf(stderr, "%s: model: %s\n", o->file, err.text);
+        return -err.code;
+    }
+    if (hb_config_resolve(d->config, d->model, d->errors)) {
+        print_errors(d->errors);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* ---- setting up ---- */
+
+/* Signals are read from a descriptor by the main thread; no other thread ever sees one. */
+static int take_signals(hb_daemon *d, hb_error *err)
+{
+    sigset_t set;
+
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    d->signals = signalfd(-1, &set, SFD_CLOEXEC);
+    return d->signals < 0 ? hb_fail(err, errno, "signalfd: %s", strerror(errno)) : 0;
+}
+
+static int go_realtime(hb_daemon *d, hb_error *err)
+{
+    int r = hb_realtime_probe(d->config, err);
+
+    if (!r)
+        r = hb_realtime_lock_memory(d->config, err);
+    if (r && !d->config->realtime.required) {
+        hb_log_line(&d->log, HB_LOG_WARNING, "%s: going on without", err->text);
+        r = 0;
+    }
+    return r;
+}
+
+/* On each thread of the pool. */
+static void pool_started(void *context, int index)
+{
+    hb_daemon *d = context;
+    char name[16];
+
+    snprintf(name, sizeof name, "planner-%d", index);
+    hb_realtime_thread(d->config, HB_ROLE_PLANNER, name, NULL);
+}
+
+static int make_controller(hb_daemon *d, hb_error *err)
+{
+    const hb_controller_settings *s = &d->config->controller;
+    hb_error note, resumed = {0};
+    double seconds = 0;
+
+    int r = hb_selftest(d->model, s, d->pool, &seconds, err);
+    if (r)
+        return r;
+    hb_log_line(&d->log, HB_LOG_INFO, "self-test: first plan in %.2f ms", 1e3 * seconds);
+    r = hb_state_open(&d->state, hb_estimator_memory_size(d->model, &s->estimator), &d->inherited,
+                      d->config->state_file, &note, err);
+    if (r)
+        return r;
+    if (note.code)
+        hb_log_line(&d->log, HB_LOG_WARNING, "%s", note.text);
+    r = hb_controller_new(&d->controller, d->model, s, d->pool, d->state.memory, &resumed, err);
+    if (r)
+        return r;
+    d->resumed = d->state.kept && resumed.code == 0;
+    if (d->resumed)
+        hb_log_line(&d->log, HB_LOG_NOTICE, "window taken over from %s: %d samples", d->state.where,
+                    hb_controller_health(d->controller)->samples);
+    else if (d->state.kept)
+        hb_log_line(&d->log, HB_LOG_WARNING, "window kept by %s not taken over: %s", d->state.where, resumed.text);
+    return 0;
+}
+
+static void *serve(void *context)
+{
+    hb_daemon *d = context;
+
+    hb_realtime_thread(d->config, HB_ROLE_SERVER, "server", NULL);
+    hb_server_run(d->server);
+    return NULL;
+}
+
+static int set_up(hb_daemon *d, hb_error *err)
+{
+    int r = take_signals(d, err);
+
+    if (!r)
+        r = go_realtime(d, err);
+    if (!r)
+        r = hb_pool_new(&d->pool, d->config->threads, pool_started, d, err);
+    if (!r)
+        r = make_controller(d, err);
+    if (!r)
+        r = hb_sockets_open(&d->sockets, d->config, &d->inherited, &d->log, err);
+    if (!r)
+        r = hb_server_new(&d->server,
+                          &(hb_server_settings){.config = d->config,
+                                                .model = d->model,
+                                                .controller = d->controller,
+                                                .sockets = &d->sockets,
+                                                .log = &d->log,
+                                                .resumed = d->resumed},
+                          err);
+    if (!r && (errno = pthread_create(&d->thread, NULL, serve, d)))
+        r = hb_fail(err, errno, "cannot start the server's thread: %s", strerror(errno));
+    d->running = !r;
+    return r;
+}
+
+static void tear_down(hb_daemon *d)
+{
+    if (d->running) {
+        hb_server_stop(d->server);
+        pthread_join(d->thread, NULL);
+    }
+    hb_server_free(d->server);
+    hb_sockets_close(&d->sockets);
+    hb_controller_free(d->controller);
+    hb_state_close(&d->state);
+    hb_pool_free(d->pool);
+    if (d->signals >= 0)
+        close(d->signals);
+}
+
+/* ---- running ---- */
+
+/* Reads the configuration again and has the server apply what can change now; a bad one changes nothing. */
+static void reload(hb_daemon *d)
+{
+    hb_order *order = d->order;
+    hb_error err;
+
+    hb_notify("RELOADING=1\nSTATUS=reloading");
+    *order = (hb_order){0};
+    if (hb_config_load(d->next, d->config->file, d->errors) || hb_config_resolve(d->next, d->model, d->errors)) {
+        for (int i = 0; i < d->errors->n && i < HB_CONFIG_ERRORS; i++)
+            hb_log_line(&d->log, HB_LOG_ERROR, "reload: %s", d->errors->text[i]);
+        order->error = d->errors->text[0];
+    } else {
+        *d->spare = *d->config;
+        order->nrestart = hb_config_merge(d->spare, d->next, order->restart);
+        hb_config_resolve(d->spare, d->model, d->errors);
+        order->settings = d->spare->controller;
+        order->status_period = d->spare->status_period;
+    }
+    if (hb_server_order(d->server, order, &err)) {
+        hb_log_line(&d->log, HB_LOG_ERROR, "reload: nothing was changed: %s", err.text);
+    } else {
+        *d->config = *d->spare;
+        atomic_store(&d->log.level, d->config->log_level);
+        hb_log_line(&d->log, HB_LOG_NOTICE, "reload: done");
+        for (int i = 0; i < order->nrestart; i++)
+            hb_log_line(&d->log, HB_LOG_WARNING, "reload: %s changed, which holds only after a restart",
+                        order->restart[i]);
+    }
+    hb_notify("READY=1\nSTATUS=reloaded");
+}
+
+/* Until a signal says stop. */
+static void run(hb_daemon *d)
+{
+    struct pollfd wait[] = {{.fd = d->signals, .events = POLLIN},
+                            {.fd = hb_server_reload_fd(d->server), .events = POLLIN}};
+
+    for (;;) {
+        struct signalfd_siginfo info = {0};
+        eventfd_t count;
+        if (poll(wait, 2, -1) < 0)
+            continue;
+        bool wanted = wait[1].revents && eventfd_read(wait[1].fd, &count) == 0;
+        if (wait[0].revents && read(d->signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGHUP) {
+            hb_log_line(&d->log, HB_LOG_NOTICE, "stopping (%s)", strsignal((int)info.ssi_signo));
+            return;
+        }
+        if (wanted || info.ssi_signo == SIGHUP)
+            reload(d);
+    }
+}
+
+static int serve_vehicle(hb_daemon *d)
+{
+    hb_error err;
+
+    hb_log_start(&d->log, (hb_log_level)d->config->log_level);
+    int r = set_up(d, &err);
+    if (r) {
+        hb_log_line(&d->log, HB_LOG_ERROR, "%s", err.text);
+        hb_notify("STATUS=%s\nERRNO=%d", err.text, -r);
+    } else {
+        hb_log_line(&d->log, HB_LOG_NOTICE, "ready: %s, model %016lx, %d states, %d controls, %d basis functions",
+                    d->config->name, (unsigned long)d->model->hash, d->model->nx, d->model->nu, d->model->nb);
+        hb_notify("READY=1\nSTATUS=ready");
+        run(d);
+        hb_notify("STOPPING=1\nSTATUS=stopping");
+    }
+    tear_down(d);
+    return r ? 1 : 0;
+}
+
+static int print_config(hb_daemon *d, const options *o)
+{
+    if (!o->file) {
+        hb_config_default(d->config);
+    } else if (hb_config_load(d->config, o->file, d->errors)) {
+        print_errors(d->errors);
+        return 1;
+    }
+    hb_config_print(d->config, !o->file, stdout);
+    return fflush(stdout) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    hb_daemon d = {.signals = -1, .state = {.fd = -1}};
+    options o;
+    int status = 1;
+
+    if (!read_arguments(argc, argv, &o, &status))
+        return status;
+    hb_numeric_single_thread();
+    hb_notify_inherited(&d.inherited);
+    d.config = calloc(1, sizeof *d.config);
+    d.next = calloc(1, sizeof *d.next);
+    d.spare = calloc(1, sizeof *d.spare);
+    d.order = calloc(1, sizeof *d.order);
+    d.errors = calloc(1, sizeof *d.errors);
+    if (!d.config || !d.next || !d.spare || !d.order || !d.errors)
+        fputs("hilbertd: out of memory\n", stderr);
+    else if (o.print)
+        status = print_config(&d, &o);
+    else if (load(&d, &o))
+        status = 1;
+    else if (o.check)
+        status = printf("%s: ok\n", o.file) < 0;
+    else
+        status = serve_vehicle(&d);
+    hb_model_free(d.model);
+    free(d.errors);
+    free(d.order);
+    free(d.spare);
+    free(d.next);
+    free(d.config);
+    return status;
+}

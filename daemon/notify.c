@@ -1,0 +1,74 @@
+#include "notify.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <systemd/sd-daemon.h>
+
+bool hb_notify_present(void)
+{
+    return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+bool hb_notify(const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return sd_notify(0, text) > 0;
+}
+
+double hb_notify_watchdog(void)
+{
+    uint64_t us = 0;
+
+    return sd_watchdog_enabled(0, &us) > 0 ? 1e-6 * (double)us : 0;
+}
+
+bool hb_notify_keep(const char *name, int fd)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, "FDSTORE=1\nFDNAME=%s", name);
+    return sd_pid_notify_with_fds(0, 0, text, &fd, 1) > 0;
+}
+
+bool hb_notify_drop(const char *name)
+{
+    return hb_notify("FDSTOREREMOVE=1\nFDNAME=%s", name);
+}
+
+void hb_notify_inherited(hb_inherited *ret)
+{
+    char **names = NULL;
+    int n = sd_listen_fds_with_names(1, &names);
+
+    *ret = (hb_inherited){0};
+    for (int i = 0; i < n; i++) {
+        int fd = SD_LISTEN_FDS_START + i;
+        if (ret->n < HB_MAX_INHERITED) {
+            ret->at[ret->n].fd = fd;
+            snprintf(ret->at[ret->n].name, HB_INHERITED_NAME, "%s", names[i]);
+            ret->n++;
+        } else {
+            close(fd);
+        }
+        free(names[i]);
+    }
+    free(names);
+}
+
+int hb_inherited_find(const hb_inherited *i, const char *name)
+{
+    for (int k = 0; k < i->n; k++)
+        if (strcmp(i->at[k].name, name) == 0)
+            return i->at[k].fd;
+    return -1;
+}

@@ -1,0 +1,80 @@
+#include "realtime.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static int set_scheduling(const hb_config *c, hb_role role, hb_error *err)
+{
+    struct sched_param p = {.sched_priority =
+                                role == HB_ROLE_SERVER ? c->realtime.server_priority : c->realtime.planner_priority};
+
+    if (c->realtime.scheduling != HB_SCHEDULING_FIFO)
+        return 0;
+    int why = pthread_setschedparam(pthread_self(), SCHED_FIFO, &p);
+    if (why)
+        return hb_fail(err, why, "realtime.scheduling: fifo with priority %d: %s (give CAP_SYS_NICE or LimitRTPRIO=%d)",
+                       p.sched_priority, strerror(why), p.sched_priority);
+    return 0;
+}
+
+static int set_cpus(const hb_config *c, hb_role role, hb_error *err)
+{
+    const hb_cpus *cpus = role == HB_ROLE_SERVER ? &c->realtime.server_cpus : &c->realtime.planner_cpus;
+    cpu_set_t set;
+
+    if (!cpus->n)
+        return 0;
+    CPU_ZERO(&set);
+    for (int i = 0; i < cpus->n; i++)
+        CPU_SET((size_t)cpus->at[i], &set);
+    int why = pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    if (why)
+        return hb_fail(err, why, "realtime.%s_cpus: %s (are there such processors?)",
+                       role == HB_ROLE_SERVER ? "server" : "planner", strerror(why));
+    return 0;
+}
+
+int hb_realtime_thread(const hb_config *c, hb_role role, const char *name, hb_error *err)
+{
+    pthread_setname_np(pthread_self(), name);
+    int a = set_scheduling(c, role, err), b = set_cpus(c, role, a ? NULL : err);
+    return a ? a : b;
+}
+
+int hb_realtime_probe(const hb_config *c, hb_error *err)
+{
+    cpu_set_t cpus;
+    struct sched_param param;
+    int policy, result = 0;
+
+    pthread_getschedparam(pthread_self(), &policy, &param);
+    pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    for (int role = HB_ROLE_SERVER; role <= HB_ROLE_PLANNER && !result; role++) {
+        result = set_scheduling(c, (hb_role)role, err);
+        if (!result)
+            result = set_cpus(c, (hb_role)role, err);
+    }
+    pthread_setschedparam(pthread_self(), policy, &param);
+    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    return result;
+}
+
+int hb_realtime_lock_memory(const hb_config *c, hb_error *err)
+{
+    if (c->realtime.lock_memory && mlockall(MCL_CURRENT | MCL_FUTURE))
+        return hb_fail(err, errno, "realtime.lock_memory: %s (give CAP_IPC_LOCK or LimitMEMLOCK=infinity)",
+                       strerror(errno));
+    return 0;
+}
+
+double hb_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

@@ -69,4 +69,5 @@ const hb_plant_type hb_plant_ant = {
     .step = hb_walker_step,
     .state = hb_walker_state,
     .failure = hb_walker_failure,
+    .mujoco = hb_walker_mujoco,
 };

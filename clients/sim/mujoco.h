@@ -7,10 +7,11 @@
 #include "base.h"
 
 /* A model and its data; freed together. */
-typedef struct hb_mujoco {
+struct hb_mujoco {
     mjModel *model;
     mjData *data;
-} hb_mujoco;
+};
+typedef struct hb_mujoco hb_mujoco;
 
 /* Compiles MJCF. Safe to call from several threads. */
 int hb_mujoco_load(hb_mujoco *ret, const char *name, const char *xml, hb_error *err);

@@ -31,6 +31,7 @@ double hb_draw_uniform(hb_draws *d, double low, double high);
 double hb_draw_normal(hb_draws *d);
 
 typedef struct hb_plant hb_plant;
+struct hb_mujoco;
 
 typedef struct hb_plant_type {
     const char *name, *help;
@@ -52,6 +53,7 @@ typedef struct hb_plant_type {
     void (*apply)(hb_plant *p, int parameter);                  /* of live ones; NULL: there are none */
     void (*disturb)(const hb_plant *p, hb_draws *d, double *x); /* sensor noise; NULL: there is none */
     const char *(*failure)(const hb_plant *p);                  /* why the flight is over, or NULL */
+    const struct hb_mujoco *(*mujoco)(const hb_plant *p); /* to draw; NULL: there is none */
 } hb_plant_type;
 
 struct hb_plant {

@@ -73,6 +73,7 @@ enum { QUEUE = 256 };
 
 typedef struct quadrotor {
     hb_mujoco sim;
+    mjData *scratch; /* where constants that follow from mass and inertia are worked out */
     double nominal_inertia[3];
     double gust[3];
     double queue[QUEUE][NU]; /* what was commanded in the last QUEUE physics steps */
@@ -86,15 +87,19 @@ static int create(hb_plant *p, hb_error *err)
     if (!q)
         return hb_fail(err, ENOMEM, "out of memory");
     int status = hb_mujoco_load(&q->sim, "quadrotor", hb_model_xml_quadrotor, err);
-    if (!status)
-        memcpy(q->nominal_inertia, q->sim.model->body_inertia + 3 * BODY, sizeof q->nominal_inertia);
-    return status;
+    if (status)
+        return status;
+    q->scratch = mj_makeData(q->sim.model);
+    memcpy(q->nominal_inertia, q->sim.model->body_inertia + 3 * BODY, sizeof q->nominal_inertia);
+    return 0;
 }
 
 static void destroy(hb_plant *p)
 {
     quadrotor *q = p->own;
 
+    if (q && q->scratch)
+        mj_deleteData(q->scratch);
     if (q)
         hb_mujoco_free(&q->sim);
     free(q);
@@ -110,6 +115,9 @@ static void take_parameters(hb_plant *p)
         m->body_inertia[3 * BODY + i] = p->parameter[INERTIA] * q->nominal_inertia[i];
     for (int i = 0; i < NU; i++)
         m->actuator_gainprm[mjNGAIN * i] = p->parameter[ROTOR0 + i];
+    /* the engine takes a single body's inertia matrix from constants of the model; not worked out on `data`, whose
+     * state that would overwrite */
+    mj_setConst(m, q->scratch);
 }
 
 static void apply(hb_plant *p, int parameter)
@@ -228,6 +236,11 @@ static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
     return 0;
 }
 
+static const hb_mujoco *engine(const hb_plant *p)
+{
+    return &((const quadrotor *)p->own)->sim;
+}
+
 static const char *failure(const hb_plant *p)
 {
     const quadrotor *q = p->own;
@@ -270,4 +283,5 @@ const hb_plant_type hb_plant_quadrotor = {
     .apply = apply,
     .disturb = disturb,
     .failure = failure,
+    .mujoco = engine,
 };

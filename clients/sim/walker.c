@@ -137,3 +137,8 @@ const char *hb_walker_failure(const hb_plant *p)
 
     return hb_mujoco_failure(&w->sim);
 }
+
+const hb_mujoco *hb_walker_mujoco(const hb_plant *p)
+{
+    return &((const walker *)p->own)->sim;
+}

@@ -53,7 +53,7 @@ typedef struct hb_plant_type {
     void (*apply)(hb_plant *p, int parameter);                  /* of live ones; NULL: there are none */
     void (*disturb)(const hb_plant *p, hb_draws *d, double *x); /* sensor noise; NULL: there is none */
     const char *(*failure)(const hb_plant *p);                  /* why the flight is over, or NULL */
-    const struct hb_mujoco *(*mujoco)(const hb_plant *p); /* to draw; NULL: there is none */
+    const struct hb_mujoco *(*mujoco)(const hb_plant *p);       /* to draw; NULL: there is none */
 } hb_plant_type;
 
 struct hb_plant {

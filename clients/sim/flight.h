@@ -1,0 +1,82 @@
+/* One flight: a plant in a loop, recorded. */
+#ifndef HB_FLIGHT_H
+#define HB_FLIGHT_H
+
+#include "loop.h"
+
+enum { HB_FLIGHT_EVENTS = 16 };
+
+/* A parameter that changes in flight. */
+typedef struct hb_flight_event {
+    double time; /* seconds */
+    int parameter;
+    double value;
+} hb_flight_event;
+
+typedef struct hb_flight_settings {
+    double seconds, dt;
+    double start[HB_PLANT_STATES];
+    bool has_target; /* else the daemon's configured one is flown to, and the plant's own is what distances refer to */
+    double target[HB_PLANT_STATES];
+    double budget; /* seconds for an answer; 0: the configured one */
+    bool realtime; /* physics keeps pace with the clock, also while an answer is awaited */
+    int nevents;
+    hb_flight_event event[HB_FLIGHT_EVENTS]; /* by time */
+    hb_random_key key;                       /* of gusts and sensor noise */
+    uint32_t reset_counter;
+    int64_t epoch_us; /* the vehicle's clock at the start */
+    /* called before every period; may be NULL */
+    void (*watch)(void *context, const hb_plant *p, double time);
+    void *context;
+} hb_flight_settings;
+
+/* One control period. */
+typedef struct hb_flight_step {
+    double time;           /* seconds */
+    double latency;        /* seconds from question to answer; NaN when none came in time */
+    hb_loop_answer answer; /* action is what was applied, also when it is an old one */
+} hb_flight_step;
+
+typedef struct hb_flight_record {
+    int nsteps;
+    double *x;            /* (nsteps + 1) x nx, the plant's true states */
+    hb_flight_step *step; /* nsteps */
+    const char *failure;  /* why it ended early, or NULL */
+} hb_flight_record;
+
+/* The plant's parameters are set; it is reset to the start here. -errno when the loop broke. */
+int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_flight_record *ret, hb_error *err);
+void hb_flight_record_free(hb_flight_record *r);
+
+/* Distance in space (states x, y, z) of a state to the target. */
+double hb_flight_distance(const hb_plant_type *plant, const double *x, const double *target);
+/* Index of a state by name, or -1. */
+int hb_plant_state_find(const hb_plant_type *plant, const char *name);
+
+typedef struct hb_flight_response {
+    double time;        /* of the event */
+    double height_loss; /* metres, at most, below the height at the event */
+    double settled;     /* seconds after it from which on it stays within 10 cm; infinite when it does not */
+} hb_flight_response;
+
+typedef struct hb_flight_summary {
+    double seconds;
+    double settled_m;       /* mean distance over the last second */
+    double settled_after_s; /* from when on it stays within 10 cm; infinite when it does not */
+    bool crashed;
+    const char *failure;
+    double slew; /* sum over controls of the mean squared change from period to period */
+    double cost; /* mean of the plans' */
+    int late;    /* periods without an answer in time */
+    int status[HB_NSTATUSES];
+    double latency[4];     /* seconds: median, 90 %, 99 %, largest */
+    double planning[4];    /* the same, as the controller says */
+    double one_step_error; /* mean over the last second */
+    int nresponses;
+    hb_flight_response response[HB_FLIGHT_EVENTS];
+} hb_flight_summary;
+
+int hb_flight_summarise(const hb_plant_type *plant, const hb_flight_settings *s, const hb_flight_record *r,
+                        hb_flight_summary *ret, hb_error *err);
+
+#endif

@@ -1,0 +1,61 @@
+/* What closes the loop around a plant: hilbertd over its sockets, or lib's controller in this process. */
+#ifndef HB_LOOP_H
+#define HB_LOOP_H
+
+#include <stdbool.h>
+
+#include "plant.h"
+#include "status.h"
+
+typedef struct hb_loop_question {
+    int64_t time_us;        /* of the plant's clock */
+    const double *x;        /* nx, as sensors see it */
+    const double *target;   /* nx; NULL: the configured one */
+    double budget;          /* seconds; 0: the configured one */
+    uint32_t reset_counter; /* changes from flight to flight */
+} hb_loop_question;
+
+typedef struct hb_loop_answer {
+    double action[HB_PLANT_CONTROLS];
+    bool has_action;
+    hb_status status;
+    char reason[24];
+    double cost;
+    double planning; /* seconds */
+    int iterations;
+    double one_step_error, out_of_span;
+} hb_loop_answer;
+
+typedef struct hb_loop hb_loop;
+
+struct hb_loop {
+    int nx, nu;
+    /* The control `u` is in force from the state `x` on. */
+    int (*publish)(hb_loop *l, int64_t time_us, const double *x, const double *u, uint32_t reset_counter,
+                   hb_error *err);
+    /* Asks; the answer may take a while. */
+    int (*ask)(hb_loop *l, const hb_loop_question *q, hb_error *err);
+    /* 0: *ret is the answer; 1: none came within `timeout` seconds; negative: failure. */
+    int (*answer)(hb_loop *l, double timeout, hb_loop_answer *ret, hb_error *err);
+    void (*free)(hb_loop *l);
+};
+
+typedef struct hb_loop_endpoints {
+    const char *telemetry, *actions;     /* NULL: the daemon's defaults */
+    const char *server_key, *client_key; /* NULL: no encryption */
+} hb_loop_endpoints;
+
+/* Through libhilbert-client, as a third party's bridge does. */
+int hb_loop_over_sockets(hb_loop **ret, const hb_plant_type *plant, const hb_loop_endpoints *endpoints, hb_error *err);
+
+/* lib's controller, with a configuration of the daemon's (NULL: the one for that plant) and a model (NULL: the
+ * configuration's). */
+typedef struct hb_loop_controller {
+    const char *config, *model;
+    bool adapt; /* false: the average model for ever */
+    int threads;
+} hb_loop_controller;
+
+int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err);
+
+#endif

@@ -1,0 +1,10 @@
+/* Writes an image as PNG. */
+#ifndef HB_PNG_H
+#define HB_PNG_H
+
+#include "base.h"
+
+/* rgb: height rows of width pixels, 3 bytes each, from the top. */
+int hb_png_write(const char *path, int width, int height, const unsigned char *rgb, hb_error *err);
+
+#endif

@@ -1,0 +1,25 @@
+/* The commands of hilbertctl. Each is a file of its own, command_<name>.c, and a row of the table in main.c. */
+#ifndef HB_CTL_COMMANDS_H
+#define HB_CTL_COMMANDS_H
+
+/* What a program's exit status says. */
+enum { CTL_OK = 0, CTL_FAILURE = 1, CTL_USAGE = 2 };
+
+typedef struct ctl_command {
+    const char *name;
+    const char *arguments; /* as in "usage: hilbertctl NAME ARGUMENTS" */
+    const char *summary;   /* one line */
+    const char *help;      /* the rest of NAME --help: what it does, its options */
+    int (*run)(const struct ctl_command *self, int argc, char **argv); /* argv[0] is the name */
+} ctl_command;
+
+extern const ctl_command ctl_command_model;
+
+/* Prints usage and help to stdout; returns CTL_OK. */
+int ctl_help(const ctl_command *self);
+/* Prints "hilbertctl NAME: text" and where to find help to stderr; returns CTL_USAGE. */
+int ctl_usage_error(const ctl_command *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints "hilbertctl NAME: text" to stderr; returns CTL_FAILURE. */
+int ctl_failure(const ctl_command *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,92 @@
+/* hilbertctl: look at models and at a running daemon. This file finds the command; see commands.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+
+static const ctl_command *const commands[] = {
+    &ctl_command_model,
+};
+
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
+
+static int overview(void)
+{
+    printf("usage: hilbertctl COMMAND [OPTIONS]\n"
+           "\n"
+           "Looks at basis files, and at a running hilbertd.\n"
+           "\n"
+           "commands\n");
+    for (int i = 0; i < NCOMMANDS; i++)
+        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    printf("\n"
+           "  -h, --help     this text; hilbertctl COMMAND --help: that command's\n"
+           "  -V, --version  the version\n"
+           "\n"
+           "exit status: 0 success, 1 failure, 2 wrong usage\n");
+    return CTL_OK;
+}
+
+int ctl_help(const ctl_command *self)
+{
+    printf("usage: hilbertctl %s %s\n\n%s\nexit status: 0 success, 1 failure, 2 wrong usage\n", self->name,
+           self->arguments, self->help);
+    return CTL_OK;
+}
+
+int ctl_usage_error(const ctl_command *self, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "hilbertctl %s: ", self->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, " (try hilbertctl %s --help)\n", self->name);
+    return CTL_USAGE;
+}
+
+int ctl_failure(const ctl_command *self, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "hilbertctl %s: ", self->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return CTL_FAILURE;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+
+    if (!strcmp(name, "-h") || !strcmp(name, "--help"))
+        return overview();
+    if (!strcmp(name, "-V") || !strcmp(name, "--version")) {
+        printf("hilbertctl %s\n", HB_VERSION);
+        return CTL_OK;
+    }
+    for (int i = 0; i < NCOMMANDS; i++)
+        if (!strcmp(name, commands[i]->name))
+            return commands[i]->run(commands[i], argc - 1, argv + 1);
+    if (*name)
+        fprintf(stderr, "hilbertctl: there is no command '%s' (try hilbertctl --help)\n", name);
+    else
+        fprintf(stderr, "hilbertctl: no command given (try hilbertctl --help)\n");
+    return CTL_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    /* a full disk or a closed pipe is a failure, too */
+    if (fflush(stdout) != 0 && status == CTL_OK) {
+        perror("hilbertctl: cannot write to standard output");
+        return CTL_FAILURE;
+    }
+    return status;
+}

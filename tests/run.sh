@@ -26,6 +26,7 @@ suite() {
     log=$folder/meson-logs/run.txt
     echo "== tests in $folder"
     meson test -C "$folder" --print-errorlogs --no-rebuild "$@" 2>&1 | tee "$log" || true
+    grep -h '^SKIPPED:' "$folder/meson-logs/testlog.txt" || true
     ok=$(sed -n 's/^Ok: *//p' "$log")
     bad=$(awk '/^(Fail|Unexpected Pass|Timeout): / { n += $NF } END { print n + 0 }' "$log")
     [ -n "$ok" ] || { ok=0; bad=1; }

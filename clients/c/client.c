@@ -123,7 +123,8 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
     h->context = zmq_ctx_new();
     if (h->out && h->in && h->unpacked && h->context) {
         hb_bump_start(&h->bump, h->unpacked, max * UNPACKED + UNPACKED_FIXED);
-        r = open_socket(h, &o, ZMQ_PUB, o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry", &h->telemetry);
+        const char *telemetry = o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry";
+        r = *telemetry ? open_socket(h, &o, ZMQ_PUB, telemetry, &h->telemetry) : 0;
         if (r == 0)
             r = open_socket(h, &o, ZMQ_DEALER, o.actions ? o.actions : "ipc:///run/hilbertd/actions", &h->actions);
     }
@@ -179,6 +180,8 @@ int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t)
 {
     Hilbert__V1__Telemetry m = HILBERT__V1__TELEMETRY__INIT;
 
+    if (!h->telemetry)
+        return fail(h, ENOTCONN, "this client was made without telemetry");
     m.time_us = t->time_us;
     m.state = vector(t->state, t->nstate, &m.n_state);
     m.control = vector(t->control, t->ncontrol, &m.n_control);

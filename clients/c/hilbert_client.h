@@ -39,7 +39,7 @@ typedef enum {
 
 /* All may be left zero. */
 typedef struct hilbert_options {
-    const char *telemetry;  /* endpoints; NULL: ipc:///run/hilbertd/telemetry */
+    const char *telemetry;  /* endpoints; NULL: ipc:///run/hilbertd/telemetry; "": none will be sent */
     const char *actions;    /* NULL: ipc:///run/hilbertd/actions */
     const char *server_key; /* file with the daemon's public key, and */
     const char *client_key; /* file with our secret key, for CURVE; both NULL: none */

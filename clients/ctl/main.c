@@ -6,6 +6,11 @@
 #include "commands.h"
 
 static const ctl_command *const commands[] = {
+#ifdef HB_WITH_DAEMON
+    &ctl_command_status,       &ctl_command_top,    &ctl_command_watch,   &ctl_command_metrics,
+    &ctl_command_reset,        &ctl_command_target, &ctl_command_reload,  &ctl_command_request,
+    &ctl_command_predict,      &ctl_command_keygen, &ctl_command_coefficients,
+#endif
     &ctl_command_model,
 };
 
@@ -19,7 +24,7 @@ static int overview(void)
            "\n"
            "commands\n");
     for (int i = 0; i < NCOMMANDS; i++)
-        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-13s %s\n", commands[i]->name, commands[i]->summary);
     printf("\n"
            "  -h, --help     this text; hilbertctl COMMAND --help: that command's\n"
            "  -V, --version  the version\n"

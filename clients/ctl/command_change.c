@@ -1,0 +1,156 @@
+/* hilbertctl reset, target, reload: what changes a running daemon. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection.h"
+
+/* Options of a command that has none of its own. CTL_OK to go on; *ret_done: help was shown. */
+static int read_options(const ctl_command *self, int argc, char **argv, ctl_connection *c, bool *ret_done)
+{
+    static const struct option options[] = {CTL_CONNECTION_OPTIONS};
+    int result = CTL_OK;
+
+    *ret_done = false;
+    ctl_connection_start(c);
+    opterr = 0;
+    for (int letter; (letter = getopt_long(argc, argv, CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
+        result = ctl_connection_option(c, self, letter, argv);
+        if (result == CTL_HELP) {
+            *ret_done = true;
+            return ctl_help(self);
+        }
+        if (result)
+            return result;
+    }
+    return result;
+}
+
+/* Asks for something without arguments. */
+static int simple(const ctl_command *self, int argc, char **argv, Hilbert__V1__ControlRequest__CommandCase what,
+                  Hilbert__V1__ControlReply **ret)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    ctl_connection c;
+    bool done;
+    int result = read_options(self, argc, argv, &c, &done);
+
+    *ret = NULL;
+    if (result || done)
+        return result;
+    if (argc > optind)
+        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    request.command_case = what;
+    request.reset_window = &nothing;
+    *ret = ctl_ask(&c, self, &request);
+    ctl_connection_end(&c);
+    return *ret ? CTL_OK : CTL_FAILURE;
+}
+
+static int run_reset(const ctl_command *self, int argc, char **argv)
+{
+    Hilbert__V1__ControlReply *reply;
+    int result = simple(self, argc, argv, HILBERT__V1__CONTROL_REQUEST__COMMAND_RESET_WINDOW, &reply);
+
+    if (reply)
+        puts("the window and the coefficients are forgotten");
+    hilbert__v1__control_reply__free_unpacked(reply, NULL);
+    return result;
+}
+
+static int run_reload(const ctl_command *self, int argc, char **argv)
+{
+    Hilbert__V1__ControlReply *reply;
+    int result = simple(self, argc, argv, HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD, &reply);
+
+    if (reply) {
+        puts("the configuration is in force");
+        for (size_t i = 0; i < reply->n_needs_restart; i++)
+            printf("%s changed, which holds only after a restart\n", reply->needs_restart[i]);
+    }
+    hilbert__v1__control_reply__free_unpacked(reply, NULL);
+    return result;
+}
+
+/* Over the target in force, or zero. */
+static int set_target(ctl_connection *c, const ctl_command *self, int argc, char **argv)
+{
+    Hilbert__V1__ControlReply *model = ctl_ask_model(c, self), *status = model ? ctl_ask_status(c, self) : NULL;
+    Hilbert__V1__ControlReply *reply = NULL;
+    int result = CTL_FAILURE;
+
+    if (status) {
+        int nx = (int)model->model->n_state;
+        double *target = calloc((size_t)nx, sizeof *target);
+        if (target && status->status->n_target == (size_t)nx)
+            memcpy(target, status->status->target, (size_t)nx * sizeof *target);
+        result = target ? CTL_OK : ctl_failure(self, "out of memory");
+        for (int i = 0; i < argc && !result; i++)
+            result = ctl_read_vector(self, argv[i], model->model->state, nx, target);
+        if (!result) {
+            Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+            Hilbert__V1__Target message = HILBERT__V1__TARGET__INIT;
+            message.n_state = (size_t)nx;
+            message.state = target;
+            request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET;
+            request.set_target = &message;
+            reply = ctl_ask(c, self, &request);
+            result = reply ? CTL_OK : CTL_FAILURE;
+        }
+        for (int i = 0; i < nx && !result; i++)
+            printf("%s %s %g", i ? "," : "target", model->model->state[i]->name, target[i]);
+        if (!result)
+            putchar('\n');
+        free(target);
+    }
+    hilbert__v1__control_reply__free_unpacked(reply, NULL);
+    hilbert__v1__control_reply__free_unpacked(status, NULL);
+    hilbert__v1__control_reply__free_unpacked(model, NULL);
+    return result;
+}
+
+static int run_target(const ctl_command *self, int argc, char **argv)
+{
+    ctl_connection c;
+    bool done;
+    int result = read_options(self, argc, argv, &c, &done);
+
+    if (result || done)
+        return result;
+    if (argc == optind)
+        return ctl_usage_error(self, "no target given");
+    result = set_target(&c, self, argc - optind, argv + optind);
+    ctl_connection_end(&c);
+    return result;
+}
+
+const ctl_command ctl_command_reset = {
+    .name = "reset",
+    .arguments = "[OPTIONS]",
+    .summary = "forget the window and the coefficients",
+    .help = "The daemon begins to learn the vehicle anew, from the average model.\n"
+            "\n" CTL_CONNECTION_HELP,
+    .run = run_reset,
+};
+
+const ctl_command ctl_command_reload = {
+    .name = "reload",
+    .arguments = "[OPTIONS]",
+    .summary = "have the configuration read again",
+    .help = "As systemctl reload does, and with its result: what is wrong with the file, or what needs a restart.\n"
+            "\n" CTL_CONNECTION_HELP,
+    .run = run_reload,
+};
+
+const ctl_command ctl_command_target = {
+    .name = "target",
+    .arguments = "[OPTIONS] NAME=VALUE... | VALUE,VALUE,...",
+    .summary = "where to bring the vehicle",
+    .help = "Sets the target of requests that name none: some states by name, the others as they are, or all in order.\n"
+            "It holds until the next reload or restart.\n"
+            "\n"
+            "  hilbertctl target z=1.5 x=0\n"
+            "\n" CTL_CONNECTION_HELP,
+    .run = run_target,
+};

@@ -1,0 +1,45 @@
+/* hilbertctl keygen: a pair of CURVE keys as files. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include "commands.h"
+#include "keys.h"
+
+static int run(const ctl_command *self, int argc, char **argv)
+{
+    static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    char public[HB_KEY_SIZE], secret[HB_KEY_SIZE], secret_path[512], public_path[512], text[640];
+
+    opterr = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (letter == 'h')
+            return ctl_help(self);
+        return ctl_usage_error(self, "unknown option '%s'", argv[optind - 1]);
+    }
+    if (argc - optind != 1 || strlen(argv[optind]) > 480)
+        return ctl_usage_error(self, "one name is expected");
+    snprintf(secret_path, sizeof secret_path, "%s.key", argv[optind]);
+    snprintf(public_path, sizeof public_path, "%s.pub", argv[optind]);
+    if (zmq_curve_keypair(public, secret))
+        return ctl_failure(self, "this libzmq has no CURVE: %s", zmq_strerror(zmq_errno()));
+    int bad = hb_key_write(secret_path, true, secret, text, sizeof text) ||
+              hb_key_write(public_path, false, public, text, sizeof text);
+    explicit_bzero(secret, sizeof secret);
+    if (bad)
+        return ctl_failure(self, "%s", text);
+    printf("%s  keep it secret: security.server_key of a daemon, or --client-key of a client\n", secret_path);
+    printf("%s  give it away: security.client_keys of a daemon, or --server-key of a client\n", public_path);
+    return CTL_OK;
+}
+
+const ctl_command ctl_command_keygen = {
+    .name = "keygen",
+    .arguments = "NAME",
+    .summary = "make a pair of keys for tcp sockets",
+    .help = "Writes NAME.key (secret, readable by you alone) and NAME.pub (public). A daemon and each of its clients has\n"
+            "a pair; each is told the other's public key. Existing files are never overwritten.\n",
+    .run = run,
+};

@@ -1,0 +1,146 @@
+/* hilbertctl status: a screenful about a running daemon. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "connection.h"
+#include "json.h"
+#include "show.h"
+
+static void print_latency(const char *name, const Hilbert__V1__Latency *l)
+{
+    printf("  %-11s p50 %s  p99 %s  p99.9 %s  max %s\n", name, show_us(l->p50_us, 9).text, show_us(l->p99_us, 9).text,
+           show_us(l->p999_us, 9).text, show_us(l->max_us, 9).text);
+}
+
+/* Those counters that are not zero, by their names. */
+static void print_counts(const char *title, const ProtobufCMessage *m)
+{
+    bool any = false;
+
+    printf("%-12s", title);
+    for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
+        uint64_t n = *(const uint64_t *)(const void *)((const char *)m + f->offset);
+        if (n)
+            printf(" %s %" PRIu64, f->name, n);
+        any |= n > 0;
+    }
+    printf("%s\n", any ? "" : " none");
+}
+
+static void print_vector(const char *title, size_t n, const double *v, Hilbert__V1__Channel **channels, size_t nchannels)
+{
+    int column = 12;
+
+    if (!n)
+        return;
+    printf("%-12s", title);
+    for (size_t i = 0; i < n; i++) {
+        char text[80];
+        int width = n == nchannels ? snprintf(text, sizeof text, " %s %.4g", channels[i]->name, v[i])
+                                   : snprintf(text, sizeof text, " %.4g", v[i]);
+        if (column + width > 80) {
+            printf("\n%-12s", "");
+            column = 12;
+        }
+        column += width;
+        fputs(text, stdout);
+    }
+    putchar('\n');
+}
+
+static void print_actions(const Hilbert__V1__Status *s)
+{
+    char status[32], reason[32];
+
+    hb_json_word(&hilbert__v1__action_status__descriptor, (int)s->last_status, status, sizeof status);
+    hb_json_word(&hilbert__v1__reason__descriptor, (int)s->last_reason, reason, sizeof reason);
+    printf("actions      %s", s->last_status ? status : "none asked for yet");
+    if (s->last_status >= HILBERT__V1__ACTION_STATUS__ACTION_STATUS_FALLBACK)
+        printf(" (%s)", reason);
+    printf("; %.1f requests/s from %" PRIu32 " client%s; budget %s\n", s->request_rate, s->clients,
+           s->clients == 1 ? "" : "s", show_us(s->budget_us, 0).text);
+    print_latency("total", s->total);
+    print_latency("queue", s->queue);
+    print_latency("planning", s->planning);
+    print_counts("replies", &s->replies->base);
+    print_counts("no plan", &s->refused->base);
+    printf("  %" PRIu64 " of %" PRIu64 " late, %" PRIu64 " undelivered; newest plan: cost %.4g in %" PRIu32
+           " iterations\n",
+           s->counters->replies_late, s->counters->requests, s->counters->replies_undelivered, s->cost, s->iterations);
+}
+
+static void print_estimate(const Hilbert__V1__Status *s)
+{
+    const Hilbert__V1__Health *h = s->health;
+    char status[32];
+
+    printf("telemetry    %.1f samples/s, newest %s; %" PRIu64 " lost, %" PRIu64 " overrun\n", s->telemetry_rate,
+           isfinite(s->telemetry_age) ? show_ago(s->telemetry_age).text : "never", s->counters->telemetry_lost,
+           s->counters->telemetry_overrun);
+    print_counts("set aside", &s->set_aside->base);
+    printf("estimate     %s: %" PRIu32 " samples over %.1f s%s\n",
+           hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)h->status, status, sizeof status), h->samples,
+           h->span_seconds, s->resumed ? ", taken over from before a restart" : "");
+    printf("  one-step error %.3g (expected %.3g), out of span %.0f %%, condition %.2g\n", h->one_step_error,
+           h->expected_error, 100 * h->out_of_span, h->condition);
+    printf("  version %" PRIu64 ", %" PRIu64 " change%s of dynamics, %" PRIu64 " rejected\n", h->version, h->changes,
+           h->changes == 1 ? "" : "s", h->rejected);
+}
+
+static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInfo *m)
+{
+    printf("%s           hilbertd %s, up %s\n", s->name, s->version, show_span(s->uptime).text);
+    printf("model        %s (%zu states, %zu controls, %" PRIu32 " functions)\n", m->path, m->n_state, m->n_control,
+           m->basis_functions);
+    print_actions(s);
+    print_estimate(s);
+    print_vector("state", s->n_state, s->state, m->state, m->n_state);
+    print_vector("target", s->n_target, s->target, m->state, m->n_state);
+    print_vector("action", s->n_action, s->action, m->control, m->n_control);
+    print_vector("coefficients", s->n_coefficient > 32 ? 32 : s->n_coefficient, s->coefficient, NULL, 0);
+}
+
+static int run(const ctl_command *self, int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, CTL_CONNECTION_OPTIONS};
+    ctl_connection c;
+    bool json = false;
+    int result = CTL_OK;
+
+    ctl_connection_start(&c);
+    opterr = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "j" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
+        if (letter == 'j')
+            json = true;
+        else if ((result = ctl_connection_option(&c, self, letter, argv)))
+            return result == CTL_HELP ? ctl_help(self) : result;
+    }
+    if (argc > optind)
+        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+
+    Hilbert__V1__ControlReply *status = ctl_ask_status(&c, self);
+    Hilbert__V1__ControlReply *model = status ? ctl_ask_model(&c, self) : NULL;
+    if (!status || !model)
+        result = CTL_FAILURE;
+    else if (json)
+        result = show_json(&status->status->base) ? CTL_OK : ctl_failure(self, "out of memory");
+    else
+        print_text(status->status, model->model);
+    hilbert__v1__control_reply__free_unpacked(model, NULL);
+    hilbert__v1__control_reply__free_unpacked(status, NULL);
+    ctl_connection_end(&c);
+    return result;
+}
+
+const ctl_command ctl_command_status = {
+    .name = "status",
+    .arguments = "[OPTIONS]",
+    .summary = "a screenful about a running daemon",
+    .help = "Prints rates, latency, the ladder of replies, the health of the estimate, and the newest state and action.\n"
+            "\n"
+            "  -j, --json             print the Status message of the contract as one line of JSON\n" CTL_CONNECTION_HELP,
+    .run = run,
+};

@@ -1,0 +1,85 @@
+/* hilbertctl watch: the published states, one line of JSON each. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include "connection.h"
+
+static const char topic[] = "hilbert.status";
+
+/* Receives topic / JSON / seconds and prints the second. False when nothing came in time. */
+static bool print_one(void *socket)
+{
+    int more = 1;
+    size_t size = sizeof more;
+
+    for (int i = 0; more; i++) {
+        zmq_msg_t frame;
+        zmq_msg_init(&frame);
+        if (zmq_msg_recv(&frame, socket, 0) < 0) {
+            zmq_msg_close(&frame);
+            return false;
+        }
+        if (i == 1) {
+            fwrite(zmq_msg_data(&frame), 1, zmq_msg_size(&frame), stdout);
+            putchar('\n');
+        }
+        zmq_msg_close(&frame);
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
+    }
+    return fflush(stdout) == 0;
+}
+
+static int run(const ctl_command *self, int argc, char **argv)
+{
+    static const struct option options[] = {{"count", required_argument, NULL, 'c'},
+                                            {"status", required_argument, NULL, 'S'},
+                                            CTL_CONNECTION_OPTIONS};
+    ctl_connection c;
+    double count = 0;
+    int result = CTL_OK;
+
+    ctl_connection_start(&c);
+    opterr = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "c:S:" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
+        if (letter == 'c')
+            result = ctl_read_number(self, optarg, 1, 1e9, &count);
+        else if (letter == 'S')
+            snprintf(c.status, sizeof c.status, "%s", optarg);
+        else
+            result = ctl_connection_option(&c, self, letter, argv);
+        if (result)
+            return result == CTL_HELP ? ctl_help(self) : result;
+    }
+    if (argc > optind)
+        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    void *socket = ctl_open(&c, self, ZMQ_SUB, c.status);
+    if (!socket) {
+        ctl_connection_end(&c);
+        return CTL_FAILURE;
+    }
+    int wait = (int)(1e3 * c.timeout);
+    zmq_setsockopt(socket, ZMQ_RCVTIMEO, &wait, sizeof wait);
+    zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
+    for (long i = 0; (count == 0 || i < (long)count) && !result; i++)
+        if (!print_one(socket))
+            result = ctl_failure(self, "%s: no state was published within %g s: is hilbertd running, and status.period not 0?",
+                                 c.status, c.timeout);
+    zmq_close(socket);
+    ctl_connection_end(&c);
+    return result;
+}
+
+const ctl_command ctl_command_watch = {
+    .name = "watch",
+    .arguments = "[OPTIONS]",
+    .summary = "the published states as lines of JSON",
+    .help = "Prints every published state until interrupted.\n"
+            "\n"
+            "  -c, --count N          stop after N states\n"
+            "  -S, --status ENDPOINT  the daemon's status socket, for tcp\n" CTL_CONNECTION_HELP,
+    .run = run,
+};

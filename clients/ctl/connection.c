@@ -1,0 +1,249 @@
+#include "connection.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include "keys.h"
+
+/* ---- options ---- */
+
+/* The three endpoints of a daemon from where its control socket is. */
+static void place(ctl_connection *c, const char *where)
+{
+    if (strncmp(where, "tcp://", 6) == 0) {
+        snprintf(c->control, sizeof c->control, "%s", where);
+        *c->actions = *c->status = 0;
+        return;
+    }
+    const char *folder = strncmp(where, "ipc://", 6) == 0 ? where + 6 : where;
+    snprintf(c->control, sizeof c->control, "ipc://%s/control", folder);
+    snprintf(c->actions, sizeof c->actions, "ipc://%s/actions", folder);
+    snprintf(c->status, sizeof c->status, "ipc://%s/status", folder);
+}
+
+void ctl_connection_start(ctl_connection *c)
+{
+    const char *where = getenv("HILBERT_SOCKET");
+
+    *c = (ctl_connection){
+        .server_key = getenv("HILBERT_SERVER_KEY"), .client_key = getenv("HILBERT_CLIENT_KEY"), .timeout = 2};
+    place(c, where && *where ? where : "/run/hilbertd");
+}
+
+int ctl_connection_option(ctl_connection *c, const ctl_command *self, int letter, char **argv)
+{
+    char folder[200];
+
+    switch (letter) {
+    case 'n':
+        snprintf(folder, sizeof folder, "/run/hilbertd/%s", optarg);
+        place(c, folder);
+        return CTL_OK;
+    case 's':
+        place(c, optarg);
+        return CTL_OK;
+    case 'K':
+        c->server_key = optarg;
+        return CTL_OK;
+    case 'k':
+        c->client_key = optarg;
+        return CTL_OK;
+    case 't':
+        return ctl_read_number(self, optarg, 1e-3, 1e6, &c->timeout);
+    case 'h':
+        return CTL_HELP;
+    default:
+        return ctl_usage_error(self, "unknown option or missing value: '%s'", argv[optind - 1]);
+    }
+}
+
+int ctl_read_number(const ctl_command *self, const char *text, double min, double max, double *ret)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (!*text || *end || !isfinite(v) || v < min || v > max)
+        return ctl_usage_error(self, "'%s' is not a number from %g to %g", text, min, max);
+    *ret = v;
+    return CTL_OK;
+}
+
+static int find_channel(const ctl_command *self, const char *name, size_t length, Hilbert__V1__Channel **channels, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(channels[i]->name) == length && strncmp(channels[i]->name, name, length) == 0)
+            return i;
+    fprintf(stderr, "hilbertctl %s: there is no '%.*s' among", self->name, (int)length, name);
+    for (int i = 0; i < n; i++)
+        fprintf(stderr, " %s", channels[i]->name);
+    fputc('\n', stderr);
+    return -1;
+}
+
+int ctl_read_vector(const ctl_command *self, const char *text, Hilbert__V1__Channel **channels, int n, double *values)
+{
+    int place = 0;
+
+    for (const char *p = text; *p; place++) {
+        char piece[128];
+        size_t length = strcspn(p, ",");
+        if (length >= sizeof piece)
+            return ctl_usage_error(self, "'%.40s...' is not a number", p);
+        memcpy(piece, p, length);
+        piece[length] = 0;
+        const char *equals = strchr(piece, '=');
+        int at = equals ? find_channel(self, piece, (size_t)(equals - piece), channels, n) : place;
+        if (at < 0)
+            return CTL_USAGE;
+        if (at >= n)
+            return ctl_usage_error(self, "more than %d numbers in '%s'", n, text);
+        int r = ctl_read_number(self, equals ? equals + 1 : piece, -1e12, 1e12, &values[at]);
+        if (r)
+            return r;
+        if (!equals && !p[length] && place + 1 != n)
+            return ctl_usage_error(self, "%d numbers in '%s', expected %d (or name=number)", place + 1, text, n);
+        p += length + (p[length] == ',');
+    }
+    return place ? CTL_OK : ctl_usage_error(self, "no numbers given");
+}
+
+/* ---- sockets ---- */
+
+static int set_keys(const ctl_connection *c, const ctl_command *self, void *socket)
+{
+    char server[HB_KEY_SIZE], secret[HB_KEY_SIZE], public[HB_KEY_SIZE], text[640];
+
+    if (!c->server_key && !c->client_key)
+        return CTL_OK;
+    if (!c->server_key || !c->client_key)
+        return ctl_usage_error(self, "--server-key and --client-key belong together");
+    if (hb_key_read(c->server_key, false, server, text, sizeof text) ||
+        hb_key_read(c->client_key, true, secret, text, sizeof text))
+        return ctl_failure(self, "%s", text);
+    int bad = zmq_curve_public(public, secret) || zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, sizeof server) ||
+              zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, sizeof secret) ||
+              zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, sizeof public);
+    explicit_bzero(secret, sizeof secret);
+    return bad ? ctl_failure(self, "CURVE: %s", zmq_strerror(errno)) : CTL_OK;
+}
+
+void *ctl_open(ctl_connection *c, const ctl_command *self, int type, const char *endpoint)
+{
+    int zero = 0;
+
+    if (!*endpoint) {
+        ctl_usage_error(self, "with tcp only the control socket is known: this command needs --socket FOLDER");
+        return NULL;
+    }
+    if (!c->context)
+        c->context = zmq_ctx_new();
+    void *socket = c->context ? zmq_socket(c->context, type) : NULL;
+    if (!socket) {
+        ctl_failure(self, "ZeroMQ: %s", zmq_strerror(errno));
+        return NULL;
+    }
+    zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    if (set_keys(c, self, socket) != CTL_OK) {
+        zmq_close(socket);
+        return NULL;
+    }
+    if (zmq_connect(socket, endpoint)) {
+        ctl_failure(self, "%s: %s", endpoint, zmq_strerror(errno));
+        zmq_close(socket);
+        return NULL;
+    }
+    return socket;
+}
+
+void ctl_connection_end(ctl_connection *c)
+{
+    if (c->socket)
+        zmq_close(c->socket);
+    if (c->context)
+        zmq_ctx_term(c->context);
+    c->socket = c->context = NULL;
+}
+
+/* ---- questions ---- */
+
+/* The reply to request `id`, or NULL. */
+static Hilbert__V1__ControlReply *receive(void *socket, uint64_t id)
+{
+    Hilbert__V1__ControlReply *reply = NULL;
+    zmq_msg_t message;
+
+    zmq_msg_init(&message);
+    if (zmq_msg_recv(&message, socket, ZMQ_DONTWAIT) >= 0)
+        reply = hilbert__v1__control_reply__unpack(NULL, zmq_msg_size(&message), zmq_msg_data(&message));
+    zmq_msg_close(&message);
+    if (reply && reply->id != id && reply->id != 0) {
+        hilbert__v1__control_reply__free_unpacked(reply, NULL);
+        reply = NULL;
+    }
+    return reply;
+}
+
+Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request)
+{
+    Hilbert__V1__ControlReply *reply = NULL;
+
+    if (!c->socket)
+        c->socket = ctl_open(c, self, ZMQ_DEALER, c->control);
+    if (!c->socket)
+        return NULL;
+    request->id = ++c->id;
+    size_t n = hilbert__v1__control_request__get_packed_size(request);
+    uint8_t *frame = malloc(n ? n : 1);
+    if (!frame)
+        return NULL;
+    hilbert__v1__control_request__pack(request, frame);
+    zmq_send(c->socket, frame, n, 0);
+    free(frame);
+
+    zmq_pollitem_t item = {.socket = c->socket, .events = ZMQ_POLLIN};
+    while (!reply && zmq_poll(&item, 1, (long)(1e3 * c->timeout)) > 0)
+        reply = receive(c->socket, c->id);
+    if (!reply)
+        ctl_failure(self, "no answer from %s within %g s: is hilbertd running?", c->control, c->timeout);
+    if (reply && !reply->ok) {
+        ctl_failure(self, "%s", reply->error);
+        hilbert__v1__control_reply__free_unpacked(reply, NULL);
+        reply = NULL;
+    }
+    return reply;
+}
+
+static Hilbert__V1__ControlReply *ask_for(ctl_connection *c, const ctl_command *self,
+                                          Hilbert__V1__ControlRequest__CommandCase what,
+                                          Hilbert__V1__ControlReply__ResultCase expected)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+
+    request.command_case = what;
+    request.get_status = &nothing; /* all questions without arguments share this place of the union */
+    Hilbert__V1__ControlReply *reply = ctl_ask(c, self, &request);
+    if (reply && reply->result_case != expected) {
+        ctl_failure(self, "the daemon answered something else: is it of another version?");
+        hilbert__v1__control_reply__free_unpacked(reply, NULL);
+        reply = NULL;
+    }
+    return reply;
+}
+
+Hilbert__V1__ControlReply *ctl_ask_status(ctl_connection *c, const ctl_command *self)
+{
+    return ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS,
+                   HILBERT__V1__CONTROL_REPLY__RESULT_STATUS);
+}
+
+Hilbert__V1__ControlReply *ctl_ask_model(ctl_connection *c, const ctl_command *self)
+{
+    return ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL, HILBERT__V1__CONTROL_REPLY__RESULT_MODEL);
+}

@@ -1,0 +1,54 @@
+/* hilbertctl's way to the daemon: the options that all its commands share, and questions over the control socket. */
+#ifndef HB_CTL_CONNECTION_H
+#define HB_CTL_CONNECTION_H
+
+#include <getopt.h>
+#include <stdbool.h>
+
+#include "commands.h"
+#include "hilbert.pb-c.h"
+
+typedef struct ctl_connection {
+    char control[256], actions[256], status[256]; /* endpoints */
+    const char *server_key, *client_key;          /* files, or NULL */
+    double timeout;                               /* seconds */
+    void *context, *socket;                       /* of the control socket, once it is needed */
+    uint64_t id;
+} ctl_connection;
+
+/* Put these among a command's own options; their letters are the ones of CTL_CONNECTION_LETTERS. */
+#define CTL_CONNECTION_OPTIONS                                                                                         \
+    {"name", required_argument, NULL, 'n'}, {"socket", required_argument, NULL, 's'},                                  \
+        {"server-key", required_argument, NULL, 'K'}, {"client-key", required_argument, NULL, 'k'},                    \
+        {"timeout", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0}
+#define CTL_CONNECTION_LETTERS "n:s:K:k:t:h"
+#define CTL_CONNECTION_HELP                                                                                            \
+    "  -n, --name NAME        the daemon with sockets under /run/hilbertd/NAME\n"                                      \
+    "  -s, --socket FOLDER    or under ipc://FOLDER, or tcp://HOST:PORT of its control socket\n"                       \
+    "  -K, --server-key FILE  the daemon's public key, for tcp\n"                                                      \
+    "  -k, --client-key FILE  our secret key, for tcp\n"                                                               \
+    "  -t, --timeout SECONDS  how long to wait for an answer: 2\n"                                                     \
+    "  -h, --help             this text\n"
+
+/* The defaults: environment (HILBERT_SOCKET, HILBERT_SERVER_KEY, HILBERT_CLIENT_KEY), else /run/hilbertd. */
+void ctl_connection_start(ctl_connection *c);
+/* Takes one of the options above. CTL_OK; CTL_HELP when help was asked for; else CTL_USAGE, having said why. */
+enum { CTL_HELP = -1 };
+int ctl_connection_option(ctl_connection *c, const ctl_command *self, int letter, char **argv);
+void ctl_connection_end(ctl_connection *c);
+
+/* A socket of the given type connected to an endpoint, with keys; NULL after a message. */
+void *ctl_open(ctl_connection *c, const ctl_command *self, int type, const char *endpoint);
+
+/* Asks; a reply (to be freed with hilbert__v1__control_reply__free_unpacked) or NULL after a message. A reply that says
+ * no is a NULL, too. */
+Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request);
+/* The same for the two questions that most commands begin with. */
+Hilbert__V1__ControlReply *ctl_ask_status(ctl_connection *c, const ctl_command *self);
+Hilbert__V1__ControlReply *ctl_ask_model(ctl_connection *c, const ctl_command *self);
+
+/* "1,2,3", or "name=1" pairs over what `values` (n) holds. CTL_OK, or CTL_USAGE after a message. */
+int ctl_read_vector(const ctl_command *self, const char *text, Hilbert__V1__Channel **channels, int n, double *values);
+int ctl_read_number(const ctl_command *self, const char *text, double min, double max, double *ret);
+
+#endif

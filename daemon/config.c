@@ -27,7 +27,7 @@ void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark,
     int n = mark.line ? snprintf(text, size, "%s:%d:%d: ", c->file, mark.line, mark.column)
                       : snprintf(text, size, "%s: ", c->file);
     if (key && *key && n >= 0 && (size_t)n < size)
-        n += snprintf(text + n, size - (size_t)n, "%s: ", key);
+        n += snprintf(text + n, size - (size_t)n, mark.line ? "%s: " : "%s (default): ", key);
     if (n >= 0 && (size_t)n < size) {
         va_list args;
         va_start(args, format);

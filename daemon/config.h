@@ -78,6 +78,7 @@ typedef struct hb_config {
         int mode; /* permissions of ipc sockets */
     } sockets;
     double status_period;
+    int method;  /* of the estimator: 0 the model's, else hb_method + 1 */
     int threads; /* of the planner */
     hb_config_terms terms;
     hb_values target, safe_action;

@@ -115,10 +115,8 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
     if (s->planner.ndirections && c->direction_width != m->nu)
         hb_config_error(errors, c, mark_at(c, "planner.directions"), "planner.directions",
                         "rows of %d numbers where the model has %d controls", c->direction_width, m->nu);
-    /* the model's own method unless the file names one */
-    if (!mark_at(c, "estimator.method").line)
-        s->estimator.method = m->method;
-    else if (hb_model_allows(m, s->estimator.method, &err))
+    s->estimator.method = c->method ? (hb_method)(c->method - 1) : m->method;
+    if (hb_model_allows(m, s->estimator.method, &err))
         hb_config_error(errors, c, mark_at(c, "estimator.method"), "estimator.method", "%s", err.text);
     return errors->n;
 }

@@ -7,6 +7,8 @@
 #include "log.h"
 
 static const char *const scheduling_name[] = {"other", "fifo"};
+/* after the first, in the order of hb_method */
+static const char *const method_name[] = {"model", "least_squares", "inner_product"};
 
 #define FIELD(member) offsetof(hb_config, member), sizeof(((hb_config *)0)->member)
 #define LIVE          true  /* a reload changes it */
@@ -50,8 +52,8 @@ static const hb_row table[] = {
     INT("estimator.window", ESTIMATOR.window, 1, 100000, FIXED, "Transitions that are kept to estimate from."),
     INT("estimator.warmup", ESTIMATOR.warmup, 1, 100000, FIXED, "Transitions before the coefficients are used."),
     INT("estimator.solve_every", ESTIMATOR.solve_every, 1, 100000, FIXED, "Samples from solve to solve."),
-    CHOICE("estimator.method", ESTIMATOR.method, hb_method_name, 2, FIXED,
-           "How coefficients follow from the window; the model must allow it."),
+    CHOICE("estimator.method", method, method_name, COUNT(method_name), FIXED,
+           "How coefficients follow from the window: as the model was trained, or another way that it allows."),
     REAL("estimator.ridge", ESTIMATOR.ridge, -1, 1e6, FIXED, "Ridge of the least squares; -1: the model's."),
     REAL("estimator.forgetting", ESTIMATOR.forgetting, 0.01, 1, FIXED,
          "Weight of a sample relative to the next newer one; 1: none is forgotten within the window."),
@@ -92,13 +94,13 @@ static const hb_row table[] = {
     REAL("latency.budget", controller.budget, 1e-5, 60, LIVE, "Seconds from receipt of a request to its reply, at most."),
     REAL("latency.delay", controller.delay, 0, 10, LIVE,
          "Seconds from the state of a request to the moment at which its action applies."),
-    REAL("latency.stale_after", controller.stale_after, 0, 3600, LIVE,
+    REAL("latency.stale_after", controller.stale_after, 1e-6, 3600, LIVE,
          "Seconds without telemetry after which replies say stale."),
-    REAL("latency.fallback_after", controller.fallback_after, 0, 3600, LIVE,
+    REAL("latency.fallback_after", controller.fallback_after, 1e-6, 3600, LIVE,
          "Seconds without telemetry after which replies fall back to the last plan."),
     REAL("latency.safe_after", controller.safe_after, 0, 3600, LIVE,
          "Seconds that the last plan is flown before the safe action."),
-    REAL("telemetry.min_period", controller.min_period, 0, 1, FIXED,
+    REAL("telemetry.min_period", controller.min_period, 1e-6, 1, FIXED,
          "Shortest time between two samples that make a transition, in units of the model's period."),
     REAL("telemetry.max_period", controller.max_period, 1, 1000, FIXED, "Longest, likewise."),
 

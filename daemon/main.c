@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -132,17 +133,30 @@ static int load(hb_daemon *d, const options *o)
 
 /* ---- setting up ---- */
 
-/* Signals are read from a descriptor by the main thread; no other thread ever sees one. */
+/* On a thread that does not block signals: to the main thread, whose id is the process's. */
+static void pass_on(int number)
+{
+    int saved = errno;
+
+    syscall(SYS_tgkill, getpid(), getpid(), number);
+    errno = saved;
+}
+
+/* Signals are read from a descriptor by the main thread. Our threads block them; those that BLAS started before main
+ * do not, and pass them on. */
 static int take_signals(hb_daemon *d, hb_error *err)
 {
+    static const int ours[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
     sigset_t set;
 
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        sigaddset(&set, ours[i]);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        sigaction(ours[i], &action, NULL);
     d->signals = signalfd(-1, &set, SFD_CLOEXEC);
     return d->signals < 0 ? hb_fail(err, errno, "signalfd: %s", strerror(errno)) : 0;
 }

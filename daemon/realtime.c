@@ -65,7 +65,8 @@ int hb_realtime_probe(const hb_config *c, hb_error *err)
 
 int hb_realtime_lock_memory(const hb_config *c, hb_error *err)
 {
-    if (c->realtime.lock_memory && mlockall(MCL_CURRENT | MCL_FUTURE))
+    /* on fault: what is used is touched before READY, and the unused parts of stacks and libraries stay out */
+    if (c->realtime.lock_memory && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
         return hb_fail(err, errno, "realtime.lock_memory: %s (give CAP_IPC_LOCK or LimitMEMLOCK=infinity)",
                        strerror(errno));
     return 0;

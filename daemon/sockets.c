@@ -168,8 +168,12 @@ static int open_endpoint(const opening *o, void *socket, const char *name, const
         hb_log_line(o->log, HB_LOG_WARNING,
                     "sockets.%s: %s is open to anyone who reaches it: security.insecure is set", name, endpoint);
     set_curve(socket, o->secret, is_tcp(endpoint) && *o->secret);
-    if (!connect)
-        return bind_one(socket, name, endpoint, o->c->sockets.mode, err);
+    if (!connect) {
+        int r = bind_one(socket, name, endpoint, o->c->sockets.mode, err);
+        if (!r && !is_tcp(endpoint))
+            strcpy(o->s->path[o->s->npaths++], endpoint + strlen("ipc://"));
+        return r;
+    }
     if (zmq_connect(socket, endpoint))
         return hb_fail(err, errno, "sockets.%s: %s: %s", name, endpoint, zmq_strerror(errno));
     return 0;
@@ -266,6 +270,8 @@ void hb_sockets_close(hb_sockets *s)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])
             zmq_close(all[i]);
+    for (int i = 0; i < s->npaths; i++)
+        unlink(s->path[i]);
     if (s->context)
         zmq_ctx_term(s->context);
     *s = (hb_sockets){0};

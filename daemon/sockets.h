@@ -13,6 +13,8 @@ typedef struct hb_sockets {
     void *context;
     void *telemetry, *actions, *control, *status; /* SUB, ROUTER, ROUTER, XPUB */
     void *zap;                                    /* REP, or NULL without CURVE */
+    int npaths;
+    char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */
     int nkeys;
     uint8_t key[HB_MAX_KEYS][32]; /* of clients that are admitted */
 } hb_sockets;

@@ -1,0 +1,357 @@
+/* The configuration: what is read, what is refused and where, and what is printed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+#include "test_models.h"
+
+static hb_config *config;
+static hb_config_errors errors;
+static char folder[] = "/tmp/hilbert-config-XXXXXX", model_path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    hb_model *m = NULL;
+
+    config = calloc(1, sizeof *config);
+    assert_non_null(mkdtemp(folder));
+    snprintf(model_path, sizeof model_path, "%s/cart.safetensors", folder);
+    assert_int_equal(hb_test_cart(&m, NULL), 0);
+    assert_int_equal(hb_model_save(m, model_path, NULL), 0);
+    hb_model_free(m);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(model_path);
+    rmdir(folder);
+    free(config);
+    return 0;
+}
+
+/* Reads text as the file c.yaml in the folder of the model, after a line that names the model. */
+static int parse(const char *text)
+{
+    char all[4096], name[64];
+
+    snprintf(name, sizeof name, "%s/c.yaml", folder);
+    snprintf(all, sizeof all, "model: cart.safetensors\n%s", text);
+    return hb_config_parse(config, name, all, strlen(all), &errors);
+}
+
+static void test_values_arrive(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("name: carts\n"
+                           "log_level: debug\n"
+                           "adapt: false\n"
+                           "sockets:\n"
+                           "  actions: [ipc:///tmp/a, 'ipc:///tmp/b']\n"
+                           "  control: ipc:///tmp/c\n"
+                           "  status: []\n"
+                           "  mode: 0600\n"
+                           "planner: {horizon: 7, seed: 18446744073709551615, method: cem, noise: 1e-2, polish: true,\n"
+                           "          directions: [[1], [-0.5]]}\n"
+                           "estimator:\n"
+                           "  forgetting: 0.99\n"
+                           "realtime: {server_cpus: [0, 1]}\n"
+                           "target: {velocity: -1}\n"
+                           "safe_action: [0.5]\n"
+                           "cost:\n"
+                           "- {kind: distance, states: [position, 1], weight: 3, terminal: 10}\n"
+                           "- {kind: bound, states: velocity, weight: 1, min: -2, max: 2}\n"),
+                     0);
+    assert_string_equal(config->model, model_path);
+    assert_string_equal(config->name, "carts");
+    assert_int_equal(config->log_level, 4);
+    assert_false(config->controller.adapt);
+    assert_int_equal(config->sockets.actions.n, 2);
+    assert_string_equal(config->sockets.actions.at[1], "ipc:///tmp/b");
+    assert_int_equal(config->sockets.control.n, 1);
+    assert_int_equal(config->sockets.status.n, 0);
+    assert_int_equal(config->sockets.telemetry.n, 1); /* the default */
+    assert_int_equal(config->sockets.mode, 0600);
+    assert_int_equal(config->controller.planner.horizon, 7);
+    assert_true(config->controller.planner.seed == UINT64_MAX);
+    assert_int_equal(config->controller.planner.method, HB_PLANNER_CEM);
+    assert_true(config->controller.planner.noise == 0.01);
+    assert_int_equal(config->controller.planner.ndirections, 2);
+    assert_true(config->controller.planner.direction[1] == -0.5);
+    assert_true(config->controller.estimator.forgetting == 0.99);
+    assert_int_equal(config->realtime.server_cpus.n, 2);
+    assert_int_equal(config->terms.n, 2);
+    assert_true(config->terms.at[0].cost.terminal == 10 && config->terms.at[1].cost.max == 2);
+}
+
+static void test_the_model_gives_names_a_meaning(void **state)
+{
+    (void)state;
+    hb_model *m;
+
+    assert_int_equal(hb_model_load(&m, model_path, NULL), 0);
+    assert_int_equal(parse("target: {velocity: -1}\n"
+                           "cost:\n"
+                           "- {kind: distance, states: [velocity, 0], weight: 3}\n"
+                           "- {kind: effort, controls: [force], weight: 1}\n"),
+                     0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    const hb_controller_settings *s = &config->controller;
+    assert_int_equal(s->ntarget, 2);
+    assert_true(s->target[0] == 0 && s->target[1] == -1);
+    assert_int_equal(s->nsafe_action, 0);
+    assert_int_equal(s->cost.nterms, 2);
+    assert_int_equal(s->cost.term[0].nindices, 2);
+    assert_int_equal(s->cost.term[0].index[0], 1);
+    assert_int_equal(s->cost.term[0].index[1], 0);
+    assert_int_equal(s->cost.term[1].index[0], 0);
+    assert_int_equal(s->estimator.method, HB_LEAST_SQUARES);
+
+    /* disagreements, each at its place */
+    const struct {
+        const char *text, *expected;
+    } table[] = {
+        {"target: [1, 2, 3]\n", "c.yaml:2:9: target: 3 numbers where the model has 2 states"},
+        {"target: {altitude: 3}\n", "c.yaml:2:9: target: the model has no state 'altitude'"},
+        {"target: {positon: 3}\n", "did you mean position?"},
+        {"safe_action: {force: 3}\n", "c.yaml:2:14: safe_action: force = 3 is outside -2..2"},
+        {"safe_action: [0, 0]\n", "2 numbers where the model has 1 controls"},
+        {"cost:\n - {kind: squared, states: [2], weight: 1}\n", "c.yaml:3:4: cost: there is no state 2: the model has 2"},
+        {"cost:\n - {kind: tilt, states: [0, 1], weight: 1}\n", "c.yaml:3:2: cost: "},
+        {"target: []\n", NULL},
+        {"cost: [{kind: squared, states: 0, weight: 1}]\nplanner: {directions: [[1, 2]]}\n",
+         "planner.directions: rows of 2 numbers where the model has 1 controls"},
+        {"cost: [{kind: squared, states: 0, weight: 1}]\nestimator: {method: inner_product}\n",
+         "c.yaml:3:21: estimator.method: "},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s%s%s", table[i].text,
+                 strstr(table[i].text, "cost:") ? "" : "cost: [{kind: squared, states: [position], weight: 1}]\n",
+                 strstr(table[i].text, "target:") ? "" : "target: []\n");
+        assert_int_equal(parse(text), 0);
+        int n = hb_config_resolve(config, m, &errors);
+        if (!table[i].expected) {
+            assert_int_equal(n, 0);
+            continue;
+        }
+        assert_true(n > 0);
+        if (!strstr(errors.text[0], table[i].expected))
+            fail_msg("'%s' gives '%s', expected '%s'", table[i].text, errors.text[0], table[i].expected);
+    }
+    /* the default is the quadrotor's */
+    assert_int_equal(parse(""), 0);
+    assert_true(hb_config_resolve(config, m, &errors) > 0);
+    assert_non_null(strstr(errors.text[0], "c.yaml: cost (default): there is no state 2"));
+    hb_model_free(m);
+}
+
+/* every way in which a file can be wrong, where it says so, and in which words */
+static void test_what_is_wrong_is_refused_at_its_place(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *expected;
+    } table[] = {
+        /* syntax */
+        {"a: [1, 2\n", "c.yaml:3:1: not YAML: "},
+        {"\ta: 1\n", "not YAML"},
+        {"name: \"open\n", "not YAML"},
+        /* keys */
+        {"nme: a\n", "c.yaml:2:1: nme: there is no such key: did you mean name?"},
+        {"planner: {horizn: 3}\n", "c.yaml:2:11: planner.horizn: there is no such key: did you mean planner.horizon?"},
+        {"planner: {hroizon: 3}\n", "did you mean planner.horizon?"},
+        {"window: 10\n", "window: there is no such key: did you mean estimator.window?"},
+        {"zzzzzz: 3\n", "c.yaml:2:1: zzzzzz: there is no such key"},
+        {"name: a\nname: b\n", "c.yaml:3:1: name: is given twice, first in line 2"},
+        {"planner: {horizon: 1}\nplanner: {horizon: 2}\n", "c.yaml:3:11: planner.horizon: is given twice"},
+        {"planner: 3\n", "c.yaml:2:10: planner: one value where a mapping of keys is expected"},
+        {"planner: [3]\n", "planner: a list where a mapping of keys is expected"},
+        {"[1]: 2\n", "a list where a key is expected"},
+        /* types */
+        {"planner: {horizon: ten}\n", "c.yaml:2:20: planner.horizon: 'ten' is not a whole number"},
+        {"planner: {horizon: 1.5}\n", "'1.5' is not a whole number"},
+        {"planner: {horizon: '10'}\n", "'10' is not a whole number"},
+        {"planner: {horizon: }\n", "'' is not a whole number"},
+        {"planner: {horizon: [10]}\n", "a list where a whole number is expected"},
+        {"planner: {horizon: 0x10}\n", "'0x10' is not a whole number"},
+        {"planner: {noise: nan}\n", "'nan' is not a number"},
+        {"planner: {noise: .inf}\n", "'.inf' is not a number"},
+        {"planner: {noise: 1e999}\n", "'1e999' is not a number"},
+        {"planner: {noise: 3 m}\n", "'3 m' is not a number"},
+        {"planner: {polish: yes}\n", "'yes' is neither true nor false"},
+        {"planner: {method: gradent}\n", "did you mean gradient?"},
+        {"planner: {method: zzz}\n", "'zzz' is none of gradient, cem"},
+        {"planner: {seed: -1}\n", "'-1' is not a whole number from 0"},
+        {"planner: {seed: 18446744073709551616}\n", "is not a whole number from 0"},
+        {"planner: {directions: [[1], [1, 2]]}\n", "a direction of 2 controls after one of 1"},
+        {"sockets: {mode: 999}\n", "'999' is not octal permissions"},
+        {"sockets: {actions: [a, b]}\n", "'a' is not an endpoint"},
+        {"sockets: {actions: {a: b}}\n", "a mapping where a list is expected"},
+        {"sockets: {actions: []}\n", "at least one endpoint is needed"},
+        {"sockets: {actions: [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n", "a list of 9 where at most 8 are possible"},
+        {"sockets: {actions: \"ipc:///tmp/0123456789012345678901234567890123456789012345678901234567890123456789012345678"
+         "9012345678901234567890123456789\"}\n",
+         "a socket's path has at most 107 characters"},
+        {"name: a23456789012345678901234567890123\n", "33 characters where at most 31 fit"},
+        {"name: [a]\n", "a list where text is expected"},
+        /* bounds */
+        {"planner: {horizon: 0}\n", "c.yaml:2:20: planner.horizon: 0 is below 1"},
+        {"planner:\n  horizon: 100000\n", "c.yaml:3:12: planner.horizon: 100000 is above 1000"},
+        {"latency: {budget: -1}\n", "latency.budget: -1 is below 1e-05"},
+        {"estimator: {forgetting: 1.5}\n", "estimator.forgetting: 1.5 is above 1"},
+        {"realtime: {server_cpus: [-1]}\n", "realtime.server_cpus: -1 is below 0"},
+        /* vectors and terms */
+        {"target: [1, a]\n", "'a' is not a number"},
+        {"target: {a: 1, a: 2}\n", "'a' is given twice"},
+        {"cost: []\n", "no terms"},
+        {"cost: 3\n", "one value where a term like"},
+        {"cost: [{weight: 1, states: [0]}]\n", "the term has no kind"},
+        {"cost: [{kind: squared, states: [0]}]\n", "the term has no weight"},
+        {"cost: [{kind: squared, weight: 1}]\n", "a term of kind squared needs states"},
+        {"cost: [{kind: squared, weight: 1, controls: [0]}]\n", "needs states, not controls"},
+        {"cost: [{kind: effort, weight: 1, states: [0]}]\n", "needs controls, not states"},
+        {"cost: [{kind: squred, weight: 1, states: [0]}]\n", "did you mean squared?"},
+        {"cost: [{kind: squared, weigth: 1, states: [0]}]\n", "a term has no 'weigth': did you mean weight?"},
+        {"cost: [{kind: squared, weight: 1, weight: 2, states: [0]}]\n", "'weight' is given twice"},
+        {"cost: [{kind: squared, weight: -1, states: [0]}]\n", "-1 is below 0"},
+        {"cost: [{kind: squared, weight: 1, states: [0], min: 3}]\n", "min and max belong to terms of kind bound"},
+        {"cost: [{kind: bound, weight: 1, states: [0]}]\n", "min and max belong to terms of kind bound"},
+        {"cost: [{kind: bound, weight: 1, states: [0], min: 3, max: 2}]\n", "min is above max"},
+        /* files, and what does not go together */
+        {"security: {server_key: nowhere.key, client_keys: [nobody.pub]}\n", "nowhere.key: No such file"},
+        {"sockets: {actions: tcp://127.0.0.1:7000}\n", "is open to the network"},
+        {"sockets: {telemetry_connect: tcp://127.0.0.1:7000}\n", "sockets.telemetry_connect: tcp://127.0.0.1:7000 is open"},
+        {"latency: {stale_after: 1, fallback_after: 0.5}\n", "0.5 is below latency.stale_after (1)"},
+        {"estimator: {window: 10, warmup: 20}\n", "20 is above estimator.window (10)"},
+        {"security: {server_key: cart.safetensors}\n", "no client could connect"},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (parse(table[i].text) == 0)
+            fail_msg("'%s' was accepted", table[i].text);
+        if (!strstr(errors.text[0], table[i].expected))
+            fail_msg("'%s' gives '%s', expected '%s'", table[i].text, errors.text[0], table[i].expected);
+        if (strncmp(errors.text[0], folder, strlen(folder)))
+            fail_msg("'%s' does not begin with the file", errors.text[0]);
+    }
+    const char missing[] = "model: nothere.safetensors\n";
+    assert_int_equal(hb_config_parse(config, "/tmp/x.yaml", missing, strlen(missing), &errors), 1);
+    assert_non_null(strstr(errors.text[0], "/tmp/x.yaml:1:8: model: "));
+    assert_non_null(strstr(errors.text[0], "No such file"));
+    assert_int_equal(hb_config_load(config, "/nonexistent/file.yaml", &errors), 1);
+    assert_non_null(strstr(errors.text[0], "/nonexistent/file.yaml: No such file"));
+}
+
+static void test_one_run_tells_all_errors(void **state)
+{
+    (void)state;
+    char text[2048] = "";
+
+    assert_int_equal(parse("nme: a\nplanner: {horizon: 0, samples: x}\n"), 3);
+    for (int i = 0; i < 40; i++)
+        strcat(text, "nosuchkey: 1\n");
+    assert_int_equal(parse(text), 40); /* more than are kept */
+}
+
+static void test_a_failure_leaves_the_configuration_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("name: before\n"), 0);
+    assert_int_equal(parse("name: after\nplanner: {horizon: 0}\n"), 1);
+    assert_string_equal(config->name, "before");
+}
+
+static char *print(const hb_config *c, bool comments)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    hb_config_print(c, comments, out);
+    fclose(out);
+    return text;
+}
+
+static void test_what_is_printed_reads_back_as_the_same(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("planner: {noise: 0.1, learning_rate: 0.0012345678901234, directions: [[1], [0.25]]}\n"
+                           "target: {velocity: -1.25}\n"
+                           "safe_action: [0.1]\n"
+                           "realtime: {planner_cpus: [1]}\n"
+                           "state_file: 'a \"quoted\" \\name'\n"
+                           "cost:\n"
+                           "- {kind: bound, states: [position], weight: 1e-7, min: -1, max: 1}\n"
+                           "- {kind: slew, controls: [force], weight: 12345.678}\n"),
+                     0);
+    for (int comments = 0; comments <= 1; comments++) {
+        char *first = print(config, comments);
+        assert_int_equal(hb_config_parse(config, "/tmp/again.yaml", first, strlen(first), &errors), 0);
+        char *second = print(config, comments);
+        assert_string_equal(first, second);
+        free(first);
+        free(second);
+    }
+}
+
+/* config/hilbertd.yaml is what --print-config prints */
+static void test_the_shipped_file_is_the_table(void **state)
+{
+    (void)state;
+    hb_config_default(config);
+    char *expected = print(config, true), *shipped = calloc(1, 1 << 20);
+    FILE *file = fopen(getenv("HILBERT_CONFIG"), "r");
+
+    assert_non_null(file);
+    assert_true(fread(shipped, 1, (1 << 20) - 1, file) > 0);
+    fclose(file);
+    if (strcmp(expected, shipped))
+        fail_msg("config/hilbertd.yaml is not what the table says: hilbertd --print-config >config/hilbertd.yaml");
+    free(expected);
+    free(shipped);
+}
+
+static void test_a_reload_takes_live_keys_and_names_the_others(void **state)
+{
+    (void)state;
+    hb_config *now = calloc(1, sizeof *now);
+    const char *restart[HB_CONFIG_ROWS];
+
+    assert_int_equal(parse("latency: {budget: 0.01}\nplanner: {horizon: 5}\ntarget: {position: 1}\n"), 0);
+    *now = *config;
+    assert_int_equal(parse("latency: {budget: 0.02}\nplanner: {horizon: 6, iterations: 9}\ntarget: {position: 2}\n"
+                           "name: other\n"),
+                     0);
+    assert_int_equal(hb_config_merge(now, config, restart), 2);
+    assert_string_equal(restart[0], "name");
+    assert_string_equal(restart[1], "planner.horizon");
+    assert_true(now->controller.budget == 0.02);
+    assert_int_equal(now->controller.planner.horizon, 5);
+    assert_int_equal(now->controller.planner.iterations, 9);
+    assert_true(now->target.value[0] == 2);
+    free(now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_arrive),
+        cmocka_unit_test(test_the_model_gives_names_a_meaning),
+        cmocka_unit_test(test_what_is_wrong_is_refused_at_its_place),
+        cmocka_unit_test(test_one_run_tells_all_errors),
+        cmocka_unit_test(test_a_failure_leaves_the_configuration_alone),
+        cmocka_unit_test(test_what_is_printed_reads_back_as_the_same),
+        cmocka_unit_test(test_the_shipped_file_is_the_table),
+        cmocka_unit_test(test_a_reload_takes_live_keys_and_names_the_others),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

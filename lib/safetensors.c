@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <libgen.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,9 +16,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are read and 
 
 enum { MAX_HEADER = 100000000, MAX_NAME = 127 };
 
+static const uint64_t max_file = UINT64_C(1) << 32;
+
 static const struct {
     const char *name;
-    size_t size;
+    size_t size; /* bytes */
 } dtypes[] = {[HB_F64] = {"F64", 8}, [HB_F32] = {"F32", 4}, [HB_F16] = {"F16", 2}, [HB_BF16] = {"BF16", 2}};
 
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
@@ -71,6 +71,16 @@ size_t hb_tensor_count(const hb_tensor *t)
     for (int i = 0; i < t->rank; i++)
         count *= t->shape[i];
     return count;
+}
+
+size_t hb_tensor_bytes(const hb_tensor *t)
+{
+    return hb_tensor_count(t) * dtypes[t->dtype].size;
+}
+
+const char *hb_dtype_name(hb_dtype dtype)
+{
+    return dtypes[dtype].name;
 }
 
 const char *hb_tensor_shape_text(int rank, const size_t *shape, char buffer[HB_SHAPE_TEXT])
@@ -190,6 +200,9 @@ static int read_file(struct loaded *l, size_t *size, hb_error *err)
     int r = fstat(fd, &status) < 0     ? hb_fail(err, errno, "%s: %s", path, strerror(errno))
             : !S_ISREG(status.st_mode) ? hb_fail(err, EINVAL, "%s: is not a regular file", path)
                                        : 0;
+    if (r == 0 && (uint64_t)status.st_size > max_file)
+        r = hb_fail(err, EFBIG, "%s: %jd bytes long, expected at most %" PRIu64, path, (intmax_t)status.st_size,
+                    max_file);
     if (r == 0) {
         *size = (size_t)status.st_size;
         l->bytes = malloc(*size ? *size : 1);
@@ -242,7 +255,6 @@ static int parse_header(struct loaded *l, size_t size, size_t *ret_length, hb_er
     return 0;
 }
 
-/* Names and texts end up in messages and terminals: control characters stay out, but line ends and tabs of texts. */
 static bool is_printable(const char *text, const char *but)
 {
     for (; *text; text++)
@@ -251,7 +263,7 @@ static bool is_printable(const char *text, const char *but)
     return true;
 }
 
-static int check_name(const char *path, const char *what, const char *name, hb_error *err)
+int hb_safetensors_check_name(const char *path, const char *what, const char *name, hb_error *err)
 {
     size_t length = strlen(name);
 
@@ -260,6 +272,15 @@ static int check_name(const char *path, const char *what, const char *name, hb_e
     if (!is_printable(name, ""))
         return hb_fail(err, EINVAL, "%s: a %s has control characters in it", path, what);
     return 0;
+}
+
+int hb_safetensors_check_text(const char *path, const hb_text *text, hb_error *err)
+{
+    int r = hb_safetensors_check_name(path, "metadata key", text->key, err);
+
+    if (r == 0 && !is_printable(text->value, "\t\n\r"))
+        r = hb_fail(err, EINVAL, "%s: metadata '%s' has control characters in it", path, text->key);
+    return r;
 }
 
 static int parse_texts(struct loaded *l, hb_error *err)
@@ -276,14 +297,15 @@ static int parse_texts(struct loaded *l, hb_error *err)
         return hb_fail(err, ENOMEM, "%s: out of memory", l->path);
     json_object_foreach(metadata, key, value)
     {
-        int r = check_name(l->path, "metadata key", key, err);
+        if (!json_is_string(value)) {
+            int r = hb_safetensors_check_name(l->path, "metadata key", key, err);
+            return r ? r : hb_fail(err, EINVAL, "%s: metadata '%s' is not a string", l->path, key);
+        }
+        hb_text *text = &l->text[l->public.ntexts++];
+        *text = (hb_text){key, json_string_value(value)};
+        int r = hb_safetensors_check_text(l->path, text, err);
         if (r)
             return r;
-        if (!json_is_string(value))
-            return hb_fail(err, EINVAL, "%s: metadata '%s' is not a string", l->path, key);
-        if (!is_printable(json_string_value(value), "\t\n\r"))
-            return hb_fail(err, EINVAL, "%s: metadata '%s' has control characters in it", l->path, key);
-        l->text[l->public.ntexts++] = (hb_text){key, json_string_value(value)};
     }
     return 0;
 }
@@ -361,7 +383,7 @@ static int parse_tensor(hb_tensor *t, const struct loaded *l, const char *name, 
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     json_t *field[3];
     size_t bytes = 0;
-    int r = check_name(l->path, "tensor name", name, err);
+    int r = hb_safetensors_check_name(l->path, "tensor name", name, err);
 
     if (r)
         return r;
@@ -385,11 +407,6 @@ static int parse_tensor(hb_tensor *t, const struct loaded *l, const char *name, 
     return r;
 }
 
-static size_t bytes_of(const hb_tensor *t)
-{
-    return hb_tensor_count(t) * dtypes[t->dtype].size;
-}
-
 /* empty tensors come before the one that begins where they do */
 static int by_position(const void *a, const void *b)
 {
@@ -398,7 +415,7 @@ static int by_position(const void *a, const void *b)
 
     if (s_begin != t_begin)
         return s_begin < t_begin ? -1 : 1;
-    return (bytes_of(s) > 0) - (bytes_of(t) > 0);
+    return (hb_tensor_bytes(s) > 0) - (hb_tensor_bytes(t) > 0);
 }
 
 /* Tensors must fill the data from the first byte to the last, each byte belonging to one. */
@@ -422,7 +439,7 @@ static int check_cover(const struct loaded *l, size_t header, size_t size, hb_er
         else if (begin > covered)
             r = hb_fail(err, EINVAL, "%s: tensor '%s' begins at byte %td of the data, leaving a hole from byte %td",
                         l->path, sorted[i]->name, begin - start, covered - start);
-        covered = begin + bytes_of(sorted[i]);
+        covered = begin + hb_tensor_bytes(sorted[i]);
     }
     if (r == 0 && covered != end)
         r = hb_fail(err, EINVAL, "%s: %td bytes of data, but the tensors end at byte %td", l->path, end - start,
@@ -478,117 +495,5 @@ int hb_safetensors_load(hb_safetensors **ret, const char *path, hb_error *err)
     l->public.tensor = l->tensor;
     l->public.text = l->text;
     *ret = &l->public;
-    return 0;
-}
-
-/* --- writing --- */
-
-/* The header as text, padded so that the data are aligned to 8 bytes; NULL when a string is not UTF-8 or memory is
- * short. */
-static char *header_text(const hb_safetensors *f)
-{
-    json_t *header = json_object(), *metadata = json_object();
-    bool good = header && metadata;
-    size_t offset = 0;
-
-    for (int i = 0; good && i < f->ntexts; i++)
-        good = !json_object_set_new(metadata, f->text[i].key, json_string(f->text[i].value));
-    if (good && f->ntexts)
-        good = !json_object_set(header, "__metadata__", metadata);
-    for (int i = 0; good && i < f->ntensors; i++) {
-        const hb_tensor *t = &f->tensor[i];
-        json_t *shape = json_array();
-        for (int k = 0; k < t->rank; k++)
-            good = good && !json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
-        json_t *value = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[t->dtype].name, "shape", shape,
-                                  "data_offsets", (json_int_t)offset, (json_int_t)(offset + bytes_of(t)));
-        good = good && !json_object_set_new(header, t->name, value);
-        offset += bytes_of(t);
-    }
-
-    char *text = good ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
-    json_decref(metadata);
-    if (!text)
-        return NULL;
-    size_t length = strlen(text), padded = (length + 7) / 8 * 8;
-    char *grown = realloc(text, padded + 1);
-    if (!grown) {
-        free(text);
-        return NULL;
-    }
-    memset(grown + length, ' ', padded - length);
-    grown[padded] = 0;
-    return grown;
-}
-
-static bool write_all(int fd, const void *data, size_t size)
-{
-    const char *at = data;
-
-    while (size) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-static bool write_content(int fd, const hb_safetensors *f, const char *header)
-{
-    uint64_t length = strlen(header);
-    bool good = write_all(fd, &length, sizeof length) && write_all(fd, header, length);
-
-    for (int i = 0; good && i < f->ntensors; i++)
-        good = write_all(fd, f->tensor[i].data, bytes_of(&f->tensor[i]));
-    return good && fsync(fd) == 0;
-}
-
-/* A rename is only safe on disk once the folder is. */
-static void sync_folder(const char *path)
-{
-    char *copy = strdup(path);
-    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(copy);
-}
-
-int hb_safetensors_save(const hb_safetensors *f, hb_error *err)
-{
-    char temporary[PATH_MAX];
-
-    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", f->path, (long)getpid()) >= (int)sizeof temporary)
-        return hb_fail(err, ENAMETOOLONG, "%s: the path is too long", f->path);
-    char *header = header_text(f);
-    if (!header)
-        return hb_fail(err, EINVAL, "%s: cannot be written: a name or text is not UTF-8, or memory is short", f->path);
-
-    unlink(temporary); /* left behind by a crash */
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    bool good = fd >= 0 && write_content(fd, f, header);
-    int why = errno;
-    if (fd >= 0 && close(fd) < 0 && good) {
-        good = false;
-        why = errno;
-    }
-    if (good && rename(temporary, f->path) < 0) {
-        good = false;
-        why = errno;
-    }
-    free(header);
-    if (!good) {
-        if (fd >= 0)
-            unlink(temporary);
-        return hb_fail(err, why, "%s: cannot be written: %s", f->path, strerror(why));
-    }
-    sync_folder(f->path);
     return 0;
 }

@@ -53,8 +53,9 @@ int hb_safetensors_save(const hb_safetensors *f, hb_error *err);
 const hb_tensor *hb_safetensors_find(const hb_safetensors *f, const char *name);
 const char *hb_safetensors_text(const hb_safetensors *f, const char *key);
 
-/* Number of elements. */
-size_t hb_tensor_count(const hb_tensor *t);
+size_t hb_tensor_count(const hb_tensor *t); /* elements */
+size_t hb_tensor_bytes(const hb_tensor *t);
+const char *hb_dtype_name(hb_dtype dtype);
 /* The shape as text, "[3, 4]", for messages; returns buffer. */
 enum { HB_SHAPE_TEXT = 192 };
 const char *hb_tensor_shape_text(int rank, const size_t *shape, char buffer[HB_SHAPE_TEXT]);
@@ -62,6 +63,11 @@ const char *hb_tensor_shape_text(int rank, const size_t *shape, char buffer[HB_S
 /* All elements, converted. NaN, Inf, and what the number type cannot hold are refused. */
 int hb_safetensors_doubles(const hb_safetensors *f, const hb_tensor *t, double *ret, hb_error *err);
 int hb_safetensors_reals(const hb_safetensors *f, const hb_tensor *t, hb_real *ret, hb_error *err);
+
+/* What names and texts of files are held to, written or read, since they end up in messages and terminals: names are
+ * short, and there are no control characters but the line ends and tabs of texts. `what` names the kind of name. */
+int hb_safetensors_check_name(const char *path, const char *what, const char *name, hb_error *err);
+int hb_safetensors_check_text(const char *path, const hb_text *text, hb_error *err);
 
 /* The shortest decimal text that reads back as the same number: for metadata. Returns buffer. */
 enum { HB_NUMBER_TEXT = 32 };

@@ -218,6 +218,8 @@ static void test_what_is_no_file_is_refused(void **state)
     assert_refused("empty", "0 bytes long, expected at least the 8 of the header's length");
     write_bytes("\1\0\0\0\0\0\0", 7);
     assert_refused("length cut short", "7 bytes long, expected at least the 8 of the header's length");
+    assert_int_equal(truncate(path, 5000000000), 0);
+    assert_refused("a sparse file of 5 GB", "5000000000 bytes long, expected at most 4294967296");
     write_bytes("\377\377\377\377\377\377\377\377{}", 10);
     assert_refused("length of 2^64 - 1",
                    "the header says it is 18446744073709551615 bytes long, expected at most 100000000");
@@ -394,6 +396,36 @@ static void test_what_cannot_be_saved_leaves_the_old_file(void **state)
     assert_string_equal(err.text, "/nowhere/at/all: cannot be written: No such file or directory");
 }
 
+static void test_what_would_not_load_is_not_saved(void **state)
+{
+    (void)state;
+    static const struct {
+        hb_text text;
+        const char *tensor[2], *message;
+    } cases[] = {
+        {{"k", "\x1b[2J"}, {"a", "b"}, "metadata 'k' has control characters in it"},
+        {{"", "v"}, {"a", "b"}, "a metadata key is 0 bytes long, expected 1 to 127"},
+        {{"k", "v"}, {"a\n", "b"}, "a tensor name has control characters in it"},
+        {{"k", "v"}, {"a", "a"}, "there are two tensors 'a'"},
+    };
+
+    unlink(path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hb_tensor tensor[] = {{.name = cases[i].tensor[0]}, {.name = cases[i].tensor[1]}};
+        double number[2] = {1, 2};
+        char expected[256];
+        hb_error err;
+
+        tensor[0].data = &number[0];
+        tensor[1].data = &number[1];
+        hb_safetensors out = {.path = path, .ntensors = 2, .tensor = tensor, .ntexts = 1, .text = &cases[i].text};
+        assert_int_equal(hb_safetensors_save(&out, &err), -EINVAL);
+        snprintf(expected, sizeof expected, "%s: %s", path, cases[i].message);
+        assert_string_equal(err.text, expected);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+}
+
 static void test_number_text_reads_back(void **state)
 {
     (void)state;
@@ -433,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_numbers_that_are_not_finite_are_refused),
         cmocka_unit_test(test_what_is_saved_is_loaded),
         cmocka_unit_test(test_what_cannot_be_saved_leaves_the_old_file),
+        cmocka_unit_test(test_what_would_not_load_is_not_saved),
         cmocka_unit_test(test_number_text_reads_back),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -286,39 +286,48 @@ ALWAYS_INLINE vector tanh_of(vector x)
     return (vector)((int_vector)(-e / (e + 2)) ^ sign);
 }
 
-/* one bit a lane: is x positive? */
-ALWAYS_INLINE unsigned positive_bits(vector x);
-#ifndef HB_DOUBLE
-#if defined(__AVX512F__)
+/* One bit a lane: is x positive? And max(x, 0), by which a NaN stays one. */
+#if defined(__AVX512F__) && !defined(HB_DOUBLE)
 #include <immintrin.h>
 ALWAYS_INLINE unsigned positive_bits(vector x)
 {
     return _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
 }
-#define HAVE_POSITIVE_BITS
-#elif defined(__AVX2__)
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x);
+}
+#elif defined(__AVX2__) && !defined(HB_DOUBLE)
 #include <immintrin.h>
 ALWAYS_INLINE unsigned positive_bits(vector x)
 {
     return (unsigned)_mm256_movemask_ps((__m256)(x > 0));
 }
-#define HAVE_POSITIVE_BITS
-#elif defined(__SSE2__)
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)_mm256_max_ps(_mm256_setzero_ps(), (__m256)x);
+}
+#elif defined(__SSE2__) && !defined(HB_DOUBLE)
 #include <emmintrin.h>
 ALWAYS_INLINE unsigned positive_bits(vector x)
 {
     return (unsigned)_mm_movemask_ps((__m128)(x > 0));
 }
-#define HAVE_POSITIVE_BITS
-#endif
-#endif
-#ifndef HAVE_POSITIVE_BITS
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)_mm_max_ps(_mm_setzero_ps(), (__m128)x);
+}
+#else
 ALWAYS_INLINE unsigned positive_bits(vector x)
 {
     unsigned bits = 0;
     for (int i = 0; i < WIDTH; i++)
         bits |= (unsigned)(x[i] > 0) << i;
     return bits;
+}
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)((int_vector)x & ~(x < 0));
 }
 #endif
 
@@ -330,42 +339,52 @@ static int_vector lane_bits(void)
     return bits;
 }
 
+/* n lanes of one row, which are whole groups; bits: a word a group, or NULL */
+ALWAYS_INLINE void relu(hb_real *y, uint16_t *bits, int n)
+{
+    for (int g = 0; g < n; g += HB_LANES) {
+        unsigned positive = 0;
+        UNROLL
+        for (int i = 0; i < PER_GROUP; i++) {
+            hb_real *at = y + g + i * WIDTH;
+            const vector x = load(at);
+            if (bits)
+                positive |= positive_bits(x) << (i * WIDTH);
+            store(at, positive_part(x));
+        }
+        if (bits)
+            bits[g / HB_LANES] = (uint16_t)positive;
+    }
+}
+
+ALWAYS_INLINE void smooth(hb_activation activation, hb_real *y, hb_real *derivative, int n)
+{
+    for (int s = 0; s < n; s += WIDTH) {
+        const vector x = load(y + s);
+        vector value, d;
+        if (activation == HB_TANH) {
+            value = tanh_of(x);
+            d = 1 - value * value;
+        } else {
+            const vector sigmoid = 1 / (1 + exponential(-x));
+            value = x * sigmoid;
+            d = sigmoid * (1 + x * (1 - sigmoid));
+        }
+        store(y + s, value);
+        if (derivative)
+            store(derivative + s, d);
+    }
+}
+
 static void activate(hb_activation activation, int rows, hb_real *y, void *slope, int n)
 {
     for (int r = 0; r < rows; r++, y += HB_STRIDE) {
-        if (activation == HB_RELU) {
-            uint16_t *bits = slope ? (uint16_t *)slope + r * (HB_STRIDE / HB_LANES) : NULL;
-            for (int g = 0; g < n; g += HB_LANES) {
-                unsigned positive = 0;
-    UNROLL
-                for (int i = 0; i < PER_GROUP; i++) {
-                    hb_real *at = y + g + i * WIDTH;
-                    const vector x = load(at);
-                    positive |= positive_bits(x) << (i * WIDTH);
-                    /* written so that a NaN stays one */
-                    store(at, (vector)((int_vector)x & ~(x < 0)));
-                }
-                if (bits)
-                    bits[g / HB_LANES] = (uint16_t)positive;
-            }
-            continue;
-        }
-        hb_real *derivative = slope ? (hb_real *)slope + r * HB_STRIDE : NULL;
-        for (int s = 0; s < n; s += WIDTH) {
-            const vector x = load(y + s);
-            vector value, d;
-            if (activation == HB_TANH) {
-                value = tanh_of(x);
-                d = 1 - value * value;
-            } else {
-                const vector sigmoid = 1 / (1 + exponential(-x));
-                value = x * sigmoid;
-                d = sigmoid * (1 + x * (1 - sigmoid));
-            }
-            store(y + s, value);
-            if (derivative)
-                store(derivative + s, d);
-        }
+        if (activation == HB_RELU && slope)
+            relu(y, (uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
+        else if (activation == HB_RELU)
+            relu(y, NULL, n);
+        else
+            smooth(activation, y, slope ? (hb_real *)slope + r * HB_STRIDE : NULL, n);
     }
 }
 

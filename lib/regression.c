@@ -78,43 +78,73 @@ static void add_products(int n, int ld, int rows, const double *restrict x, doub
         }
 }
 
-/* A transition's rows into all problems, or with a negative weight out of them. */
+/* s += weight y^T y - leaving x^T x: the same for two transitions, in one pass over the sums */
+static void exchange_products(int n, int ld, int rows, const double *restrict x, double leaving,
+                              const double *restrict y, double weight, double *restrict s)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < rows; k++) {
+            double out = leaving * x[k * ld + i], in = weight * y[k * ld + i];
+            for (int j = 0; j < i / 4 * 4 + 4; j++)
+                s[i * ld + j] += in * y[k * ld + j] - out * x[k * ld + j];
+        }
+}
+
+static double *sums_of(const hb_regression *r, double *sums, int problem)
+{
+    return sums + (size_t)problem * (size_t)(r->n * r->ld);
+}
+
+/* A transition's rows into all problems. */
 static void add_rows(const hb_regression *r, const double *row, double weight, double *sums)
 {
     for (int p = 0; p < r->nproblems; p++)
-        add_products(r->n, r->ld, r->nrows, row + p * r->ld, weight, sums + (size_t)p * (size_t)(r->n * r->ld));
+        add_products(r->n, r->ld, r->nrows, row + p * r->ld, weight, sums_of(r, sums, p));
 }
 
-void hb_regression_add(hb_regression *r, const double *row)
+/* The rows `out` out of all problems, and `in` into them. */
+static void exchange_rows(const hb_regression *r, const double *out, double leaving, const double *in, double weight,
+                          double *sums)
 {
+    for (int p = 0; p < r->nproblems; p++)
+        exchange_products(r->n, r->ld, r->nrows, out + p * r->ld, leaving, in + p * r->ld, weight, sums_of(r, sums, p));
+}
+
+static void age_by_one(hb_regression *r)
+{
+    r->prior_weight = r->prior_weight * prior_fading > prior_end ? r->prior_weight * prior_fading : 0;
     if (r->forgetting < 1)
         for (size_t i = 0; i < sums_size(r); i++) {
             r->sum[i] *= r->forgetting;
             r->spare[i] *= r->forgetting;
         }
+}
+
+void hb_regression_add(hb_regression *r, const double *row)
+{
+    age_by_one(r);
     add_rows(r, row, 1, r->sum);
     r->count++;
-    if (r->spare_count >= 0) {
-        add_rows(r, row, 1, r->spare);
-        r->spare_count++;
+    r->spare_count = -1;
+}
+
+void hb_regression_slide(hb_regression *r, const double *oldest, const double *newest)
+{
+    if (r->spare_count < 0) {
+        clear_sums(r, r->spare);
+        r->spare_count = 0;
     }
+    age_by_one(r);
+    add_rows(r, newest, 1, r->spare);
+    r->spare_count++;
 
     /* once a revolution: sums that were only ever added to */
     if (r->spare_count == r->count) {
         swap_with_spare(r);
         clear_sums(r, r->spare);
         r->spare_count = 0;
-    }
-    r->prior_weight = r->prior_weight * prior_fading > prior_end ? r->prior_weight * prior_fading : 0;
-}
-
-void hb_regression_remove(hb_regression *r, const double *row)
-{
-    r->count--;
-    add_rows(r, row, -weight_of_age(r, r->count), r->sum);
-    if (r->spare_count < 0) {
-        clear_sums(r, r->spare);
-        r->spare_count = 0;
+    } else {
+        exchange_rows(r, oldest, weight_of_age(r, r->count), newest, 1, r->sum);
     }
 }
 
@@ -122,12 +152,9 @@ void hb_regression_replace(hb_regression *r, int age, const double *before, cons
 {
     double weight = weight_of_age(r, age);
 
-    add_rows(r, before, -weight, r->sum);
-    add_rows(r, after, weight, r->sum);
-    if (age < r->spare_count) {
-        add_rows(r, before, -weight, r->spare);
-        add_rows(r, after, weight, r->spare);
-    }
+    exchange_rows(r, before, weight, after, weight, r->sum);
+    if (age < r->spare_count)
+        exchange_rows(r, before, weight, after, weight, r->spare);
 }
 
 void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *context, int age), void *context)
@@ -147,19 +174,18 @@ void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *c
     r->spare_count = -1;
 }
 
-/* Means over window and prior: A + lambda I to matrix, b to solution. */
-static void load_problem(hb_regression *r, int p)
+/* Means over window and prior: b to solution, and A + lambda I to matrix when it is wanted. */
+static void load_problem(hb_regression *r, int p, bool matrix)
 {
-    int nb = r->nb, ld = r->ld;
-    size_t at = (size_t)p * (size_t)(r->n * ld);
+    int nb = r->nb;
+    const double *s = sums_of(r, r->sum, p), *prior = sums_of(r, r->prior, p);
     double pw = r->prior_weight, scale = 1 / (weight_of_count(r, r->count) + pw);
 
-    for (int i = 0; i <= nb; i++) {
-        const double *s = r->sum + at + i * ld, *prior = r->prior + at + i * ld;
+    for (int i = matrix ? 0 : nb; i <= nb; i++) {
         double *row = i < nb ? r->matrix + i * nb : r->solution;
-        int length = i < nb ? i + 1 : nb;
+        int length = i < nb ? i + 1 : nb, at = i * r->ld;
         for (int j = 0; j < length; j++)
-            row[j] = (pw > 0 ? s[j] + pw * prior[j] : s[j]) * scale;
+            row[j] = (pw > 0 ? s[at + j] + pw * prior[at + j] : s[at + j]) * scale;
         if (i < nb)
             row[i] += r->ridge;
     }
@@ -170,13 +196,13 @@ static double norm_one(int n, const double *a, double *column)
 {
     double most = 0;
 
-    memset(column, 0, (size_t)n * sizeof *column);
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j <= i; j++) {
+    for (int i = 0; i < n; i++) {
+        column[i] = fabs(a[i * n + i]);
+        for (int j = 0; j < i; j++) {
             column[j] += fabs(a[i * n + j]);
-            if (j < i)
-                column[i] += fabs(a[i * n + j]);
+            column[i] += fabs(a[i * n + j]);
         }
+    }
     for (int i = 0; i < n; i++)
         most = fmax(most, column[i]);
     return most;
@@ -196,27 +222,42 @@ static bool factorise(hb_regression *r)
     return most * most <= singular_condition * least * least;
 }
 
+/* c A c, times the sum of weights */
+static double quadratic(const hb_regression *r, const double *s, const double *c)
+{
+    double sum = 0;
+
+    for (int i = 0; i < r->nb; i++) {
+        double product = 0.5 * s[i * r->ld + i] * c[i];
+        for (int j = 0; j < i; j++)
+            product += s[i * r->ld + j] * c[j];
+        sum += 2 * c[i] * product;
+    }
+    return sum;
+}
+
 /* Energies with the coefficients in solution. */
-static void measure(const hb_regression *r, int p, hb_regression_result *ret)
+static void measure(hb_regression *r, int p, hb_regression_result *ret)
 {
     int nb = r->nb, ld = r->ld;
-    const double *s = r->sum + (size_t)p * (size_t)(r->n * ld), *c = r->solution, *b = s + nb * ld;
-    double scale = 1 / weight_of_count(r, r->count), explained = 0;
+    const double *s = sums_of(r, r->sum, p), *c = r->solution, *b = s + nb * ld;
+    double weights = weight_of_count(r, r->count), cb = 0, cc = 0;
 
-    /* of the energy of r - G c, rr - 2 c b + c A c */
     ret->least = INFINITY;
     ret->most = 0;
     for (int i = 0; i < nb; i++) {
-        double product = 0.5 * s[i * ld + i] * c[i];
-        for (int j = 0; j < i; j++)
-            product += s[i * ld + j] * c[j];
-        explained += 2 * c[i] * (b[i] - product);
-        ret->least = fmin(ret->least, s[i * ld + i] * scale);
-        ret->most = fmax(ret->most, s[i * ld + i] * scale);
+        cb += c[i] * b[i];
+        cc += c[i] * c[i];
+        ret->least = fmin(ret->least, s[i * ld + i] / weights);
+        ret->most = fmax(ret->most, s[i * ld + i] / weights);
     }
-    ret->residual = b[nb] * scale;
-    ret->unexplained = fmax(0, b[nb] - explained) * scale;
-    ret->motion = s[(nb + 1) * ld + nb + 1] * scale;
+
+    /* of r - G c: rr - 2 c b + c A c, where least squares has just made A c = b - lambda c */
+    bool solved = r->method == HB_LEAST_SQUARES && r->prior_weight == 0;
+    double cac = solved ? cb - r->ridge * weights * cc : quadratic(r, s, c);
+    ret->residual = b[nb] / weights;
+    ret->unexplained = fmax(0, b[nb] - 2 * cb + cac) / weights;
+    ret->motion = s[(nb + 1) * ld + nb + 1] / weights;
 }
 
 /* Condition and variance. Errors of equal size and independent in all equations give the coefficients
@@ -240,7 +281,7 @@ bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regres
     bool least_squares = r->method == HB_LEAST_SQUARES, factored = false;
     double norm = 0;
 
-    load_problem(r, problem);
+    load_problem(r, problem, least_squares || examined);
     if (examined) {
         norm = norm_one(r->nb, r->matrix, r->scratch);
         for (int i = 0; i < r->nb; i++)

@@ -66,10 +66,10 @@ typedef struct hb_regression_result {
 void hb_regression_lay_out(hb_regression *r, hb_arena *arena);
 void hb_regression_clear(hb_regression *r);
 
-/* A new transition: all others age by one sample. */
+/* A new transition into a window that grows: all others age by one sample. */
 void hb_regression_add(hb_regression *r, const double *row);
-/* The oldest transition leaves, in a window that is full: before the add that makes it leave. */
-void hb_regression_remove(hb_regression *r, const double *row);
+/* A new transition into a window that is full: the oldest leaves. */
+void hb_regression_slide(hb_regression *r, const double *oldest, const double *newest);
 /* A transition is seen in a new light. age: 0 for the newest. */
 void hb_regression_replace(hb_regression *r, int age, const double *before, const double *after);
 /* Keeps the newest `count` transitions alone; row(context, age) gives their rows. */

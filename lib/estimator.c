@@ -1,0 +1,560 @@
+/* The walk of a transition: normalise, evaluate the basis, predict, look for a change, slide the window, solve. */
+#include "estimator.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "basis.h"
+#include "change.h"
+#include "regression.h"
+#include "window.h"
+
+/* unexplained motion, as a fraction of all motion (RMS), below which a vehicle is never called out of span */
+static const double span_motion = 0.1;
+enum {
+    RECENT = 10, /* prediction errors behind one_step_error */
+    MAX_WINDOW = 100000,
+};
+
+const char *const hb_estimate_status_name[] = {
+#define X(id, name, help) name,
+    HB_ESTIMATE_STATUSES(X)
+#undef X
+};
+
+const hb_estimator_settings hb_estimator_defaults = {
+    .window = 2000,
+    .warmup = 25,
+    .solve_every = 1,
+    .method = HB_LEAST_SQUARES,
+    .ridge = -1,
+    .forgetting = 1,
+    .relinearise = 15,
+    .detect_changes = true,
+    .change_threshold = 25,
+    .span_threshold = 0.5,
+};
+
+/* What is remembered of a problem's last solve. */
+typedef struct problem {
+    hb_regression_result result;
+    double condition; /* when it was examined last */
+    bool singular;
+} problem;
+
+struct hb_estimator {
+    const hb_model *m;
+    hb_estimator_settings s;
+    hb_workspace *workspace;
+    hb_window window;
+    hb_regression regression;
+    hb_change change;
+    hb_health health;
+
+    /* the window, evaluated: by sequence modulo window */
+    hb_real *increment; /* nw x nx x nb */
+    double *residual;   /* nw x nx */
+
+    hb_real *coefficient;
+    double *variance;
+    bool warm; /* coefficients were estimated since the last reset */
+    problem *problem;
+    int credit;         /* problems due, times solve_every */
+    int turn, examined; /* the problems whose turn it is to be solved, and to be examined */
+
+    uint64_t relinearised; /* sequence of the entry that was re-evaluated last */
+    double recent[RECENT]; /* squared errors of predictions, in turn */
+    uint64_t predictions;
+
+    /* scratch */
+    hb_real *z, *u, *dt, *g;                  /* a batch, batch.h */
+    double *row, *old_row;                    /* nx x ld, regression.h */
+    double *state, *control, *motion, *error; /* nx, nu, nx, nx */
+};
+
+/* ---- memory ---- */
+
+static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, void **memory, hb_arena *arena)
+{
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu, nb = (size_t)m->nb, nw = (size_t)s->window;
+    bool per_state = m->shape == HB_PER_STATE;
+    hb_estimator *taken = hb_arena_take(arena, 1, sizeof *taken);
+    hb_estimator e = {
+        .m = m,
+        .s = *s,
+        .regression = {.nb = m->nb,
+                       .nproblems = per_state ? m->nx : 1,
+                       .nrows = per_state ? 1 : m->nx,
+                       .method = s->method,
+                       .ridge = s->ridge < 0 ? m->ridge : s->ridge,
+                       .volume = m->volume,
+                       .forgetting = s->forgetting},
+        .change = {.nx = m->nx, .threshold = s->change_threshold},
+    };
+
+    hb_regression_lay_out(&e.regression, arena);
+    size_t rows = nx * (size_t)e.regression.ld;
+    e.increment = hb_arena_take(arena, nw * nx * nb, sizeof *e.increment);
+    e.residual = hb_arena_take(arena, nw * nx, sizeof *e.residual);
+    e.coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.coefficient);
+    e.variance = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.variance);
+    e.problem = hb_arena_take(arena, (size_t)e.regression.nproblems, sizeof *e.problem);
+    e.change.variance = hb_arena_take(arena, nx, sizeof *e.change.variance);
+    e.z = hb_arena_take(arena, nx * HB_STRIDE, sizeof *e.z);
+    e.u = hb_arena_take(arena, nu * HB_STRIDE, sizeof *e.u);
+    e.dt = hb_arena_take(arena, HB_STRIDE, sizeof *e.dt);
+    e.g = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *e.g);
+    e.row = hb_arena_take(arena, rows, sizeof *e.row);
+    e.old_row = hb_arena_take(arena, rows, sizeof *e.old_row);
+    e.state = hb_arena_take(arena, nx, sizeof *e.state);
+    e.control = hb_arena_take(arena, nu, sizeof *e.control);
+    e.motion = hb_arena_take(arena, nx, sizeof *e.motion);
+    e.error = hb_arena_take(arena, nx, sizeof *e.error);
+    if (!*memory)
+        *memory = hb_arena_take(arena, 1, hb_window_size(m, s->window));
+    if (taken)
+        *taken = e;
+    return taken;
+}
+
+static int check_settings(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
+{
+    if (s->window < 1 || s->window > MAX_WINDOW)
+        return hb_fail(err, EINVAL, "estimator.window: %d is not in 1..%d", s->window, (int)MAX_WINDOW);
+    if (s->warmup < 1 || s->warmup > s->window)
+        return hb_fail(err, EINVAL, "estimator.warmup: %d is not in 1..%d (the window)", s->warmup, s->window);
+    if (s->solve_every < 1)
+        return hb_fail(err, EINVAL, "estimator.solve_every: %d is below 1", s->solve_every);
+    if (!(s->forgetting > 0 && s->forgetting <= 1))
+        return hb_fail(err, EINVAL, "estimator.forgetting: %g is not above 0 and at most 1", s->forgetting);
+    if (!isfinite(s->ridge))
+        return hb_fail(err, EINVAL, "estimator.ridge: %g is not finite", s->ridge);
+    if (s->relinearise < 0 || s->relinearise > HB_STRIDE - 1)
+        return hb_fail(err, EINVAL, "estimator.relinearise: %d is not in 0..%d", s->relinearise, HB_STRIDE - 1);
+    if (!(s->change_threshold > 0) || !(s->span_threshold > 0))
+        return hb_fail(err, EINVAL, "estimator.%s is not above 0",
+                       s->change_threshold > 0 ? "span_threshold" : "change_threshold");
+    return hb_model_allows(m, s->method, err);
+}
+
+size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
+{
+    return hb_window_size(m, s->window);
+}
+
+void hb_estimator_free(hb_estimator *e)
+{
+    if (e)
+        hb_workspace_free(e->workspace);
+    free(e);
+}
+
+/* ---- rows ---- */
+
+static void load_lane(hb_estimator *e, int lane, const hb_window_entry *entry)
+{
+    for (int i = 0; i < e->m->nx; i++)
+        e->z[i * HB_STRIDE + lane] = (hb_real)entry->z[i];
+    for (int i = 0; i < e->m->nu; i++)
+        e->u[i * HB_STRIDE + lane] = (hb_real)entry->u[i];
+    e->dt[lane] = (hb_real)entry->dt;
+}
+
+/* Increments of the first `lanes` lanes along the model in use; the padding repeats the first. */
+static void evaluate(hb_estimator *e, int lanes)
+{
+    for (int lane = lanes; lane < hb_padded(lanes); lane++) {
+        for (int i = 0; i < e->m->nx; i++)
+            e->z[i * HB_STRIDE + lane] = e->z[i * HB_STRIDE];
+        for (int i = 0; i < e->m->nu; i++)
+            e->u[i * HB_STRIDE + lane] = e->u[i * HB_STRIDE];
+        e->dt[lane] = e->dt[0];
+    }
+    hb_basis_increments(e->m, e->workspace, &(hb_batch){.n = lanes, .z = e->z, .u = e->u, .dt = e->dt}, e->coefficient,
+                        e->g);
+}
+
+/* The rows of an evaluated lane; false when the model's increments are not finite. */
+static bool row_of_lane(hb_estimator *e, int lane, const double *dz)
+{
+    int nx = e->m->nx, nb = e->m->nb;
+    double check = 0;
+
+    for (int d = 0; d < nx; d++) {
+        double *row = e->row + d * e->regression.ld;
+        for (int i = 0; i < nb; i++)
+            row[i] = e->g[(i * nx + d) * HB_STRIDE + lane];
+        row[nb] = dz[d] - e->g[(nb * nx + d) * HB_STRIDE + lane];
+        row[nb + 1] = dz[d];
+        for (int i = 0; i <= nb; i++)
+            check += 0 * row[i];
+    }
+    return check == 0;
+}
+
+/* Rows into the ring ... */
+static void keep_row(hb_estimator *e, uint64_t sequence)
+{
+    int nx = e->m->nx, nb = e->m->nb;
+    size_t slot = sequence % (uint64_t)e->s.window * (size_t)nx;
+
+    for (int d = 0; d < nx; d++, slot++) {
+        const double *row = e->row + d * e->regression.ld;
+        for (int i = 0; i < nb; i++)
+            e->increment[slot * (size_t)nb + (size_t)i] = (hb_real)row[i];
+        e->residual[slot] = row[nb];
+    }
+}
+
+/* ... and out of it. */
+static const double *recall_row(hb_estimator *e, uint64_t sequence)
+{
+    int nx = e->m->nx, nb = e->m->nb;
+    size_t slot = sequence % (uint64_t)e->s.window * (size_t)nx;
+    const double *dz = hb_window_at(&e->window, sequence).dz;
+
+    for (int d = 0; d < nx; d++, slot++) {
+        double *row = e->old_row + d * e->regression.ld;
+        for (int i = 0; i < nb; i++)
+            row[i] = e->increment[slot * (size_t)nb + (size_t)i];
+        row[nb] = e->residual[slot];
+        row[nb + 1] = dz[d];
+    }
+    return e->old_row;
+}
+
+static const double *recall_row_by_age(void *context, int age)
+{
+    hb_estimator *e = context;
+
+    return recall_row(e, e->window.next - 1 - (uint64_t)age);
+}
+
+/* ---- sliding ---- */
+
+/* Chooses old entries to be evaluated again along with a new one, in turn, and loads them into lanes 1 and on. */
+static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
+{
+    int count = hb_window_count(&e->window), chosen = e->s.relinearise < count ? e->s.relinearise : count;
+
+    if (e->m->integration != HB_COMBINED || !e->warm)
+        return 0;
+    for (int i = 0; i < chosen; i++) {
+        uint64_t next = e->relinearised + 1;
+        e->relinearised = next >= e->window.first && next < e->window.next ? next : e->window.first;
+        hb_window_entry entry = hb_window_at(&e->window, e->relinearised);
+        load_lane(e, 1 + i, &entry);
+        ret_sequence[i] = e->relinearised;
+    }
+    return chosen;
+}
+
+/* Puts the entries that were evaluated again in the place of what they were. */
+static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!row_of_lane(e, 1 + i, hb_window_at(&e->window, sequence[i]).dz))
+            continue;
+        hb_regression_replace(&e->regression, (int)(e->window.next - 1 - sequence[i]), recall_row(e, sequence[i]),
+                              e->row);
+        keep_row(e, sequence[i]);
+    }
+}
+
+/* Takes lane 0, the transition `entry`, into window and sums, and the oldest out of them. */
+static void slide(hb_estimator *e, const hb_window_entry *entry)
+{
+    hb_window *w = &e->window;
+
+    row_of_lane(e, 0, entry->dz);
+    if (hb_window_count(w) < w->nw)
+        hb_regression_add(&e->regression, e->row);
+    else {
+        hb_regression_slide(&e->regression, recall_row(e, w->first), e->row);
+        e->health.span_seconds -= hb_window_at(w, w->first).dt;
+    }
+    keep_row(e, w->next);
+    hb_window_append(w, entry);
+    e->health.span_seconds += entry->dt;
+}
+
+/* Cuts the window to its newest `count` transitions. */
+static void shorten(hb_estimator *e, int count)
+{
+    hb_window *w = &e->window;
+
+    hb_regression_cut(&e->regression, count, recall_row_by_age, e);
+    hb_window_drop_before(w, w->next - (uint64_t)count);
+    e->health.span_seconds = 0;
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+        e->health.span_seconds += hb_window_at(w, sequence).dt;
+    e->health.changes++;
+}
+
+/* ---- solving ---- */
+
+/* index of coefficient i of a problem */
+static int coefficient_index(const hb_estimator *e, int p, int i)
+{
+    return e->m->shape == HB_PER_STATE ? i * e->m->nx + p : i;
+}
+
+/* New coefficients of one problem; the old ones stay when the window does not determine them. */
+static bool solve_problem(hb_estimator *e, int p, bool examine)
+{
+    problem *q = &e->problem[p];
+
+    q->singular = !hb_regression_solve(&e->regression, p, examine, &q->result);
+    if (q->singular) {
+        q->condition = INFINITY;
+        return false;
+    }
+    for (int i = 0; i < e->m->nb; i++) {
+        e->coefficient[coefficient_index(e, p, i)] = (hb_real)q->result.coefficient[i];
+        if (examine)
+            e->variance[coefficient_index(e, p, i)] = q->result.variance[i];
+    }
+    if (examine)
+        q->condition = q->result.condition;
+    return true;
+}
+
+/* Status and health from the results of all problems. */
+static void report(hb_estimator *e)
+{
+    hb_health *h = &e->health;
+    double unexplained = 0, residual = 0, motion = 0, least = INFINITY, most = 0;
+    bool singular = false;
+
+    h->samples = hb_window_count(&e->window);
+    if (!e->warm) {
+        h->status = HB_ESTIMATE_WARMING_UP;
+        return;
+    }
+    h->condition = 0;
+    for (int p = 0; p < e->regression.nproblems; p++) {
+        const problem *q = &e->problem[p];
+        unexplained += q->result.unexplained;
+        residual += q->result.residual;
+        motion += q->result.motion;
+        least = fmin(least, q->result.least);
+        most = fmax(most, q->result.most);
+        singular |= q->singular;
+        h->condition = fmax(h->condition, q->condition);
+    }
+    h->expected_error = sqrt(unexplained / e->m->nx);
+    h->out_of_span = residual > 0 ? fmin(1, unexplained / residual) : 0;
+    h->excitation = most > 0 ? least / most : 0;
+    if (singular)
+        h->status = HB_ESTIMATE_SINGULAR;
+    else if (h->out_of_span > e->s.span_threshold && unexplained > span_motion * span_motion * motion)
+        h->status = HB_ESTIMATE_OUT_OF_SPAN;
+    else
+        h->status = HB_ESTIMATE_OK;
+}
+
+/* Solves the next `count` problems and reports. Problems are examined in turn, at most one at a time; all at once
+ * only when there is nothing yet that could be reported. */
+static void solve(hb_estimator *e, int count, bool examine_all)
+{
+    int nproblems = e->regression.nproblems, examined = e->examined;
+    bool changed = false;
+
+    for (int i = 0; i < count; i++, e->turn = (e->turn + 1) % nproblems) {
+        changed |= solve_problem(e, e->turn, examine_all || e->turn == examined);
+        if (e->turn == examined)
+            e->examined = (examined + 1) % nproblems;
+    }
+    if (changed) {
+        e->health.version++;
+        hb_window_save_coefficients(&e->window, e->health.version, e->warm, e->coefficient);
+    }
+    report(e);
+}
+
+/* ---- the interface ---- */
+
+/* What the present coefficients make of the new transition, before it is used. */
+static void predict(hb_estimator *e)
+{
+    int nx = e->m->nx, nb = e->m->nb;
+    double squared = 0;
+
+    for (int d = 0; d < nx; d++) {
+        const double *row = e->row + d * e->regression.ld;
+        e->error[d] = row[nb];
+        for (int i = 0; i < nb; i++)
+            e->error[d] -= (double)e->coefficient[coefficient_index(e, d, i)] * row[i];
+        squared += e->error[d] * e->error[d];
+    }
+    e->recent[e->predictions++ % RECENT] = squared / nx;
+
+    int count = e->predictions < RECENT ? (int)e->predictions : RECENT;
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += e->recent[i];
+    e->health.one_step_error = sqrt(sum / count);
+}
+
+/* Normalised, in e->state, e->control and e->motion; false when a number is not finite in single precision. */
+static bool normalise(hb_estimator *e, const hb_transition *t)
+{
+    const hb_model *m = e->m;
+    double check = 0 * (double)(hb_real)t->dt;
+
+    for (int i = 0; i < m->nx; i++) {
+        e->state[i] = (t->x[i] - m->state_mean[i]) / m->state_std[i];
+        e->motion[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
+        check += 0 * (double)((hb_real)e->state[i] + (hb_real)e->motion[i]);
+    }
+    for (int i = 0; i < m->nu; i++) {
+        e->control[i] = (t->u[i] - m->control_mean[i]) / m->control_std[i];
+        check += 0 * (double)(hb_real)e->control[i];
+    }
+    return check == 0 && t->dt > 0;
+}
+
+void hb_estimator_push(hb_estimator *e, const hb_transition *t)
+{
+    hb_window_entry entry = {t->dt, e->state, e->control, e->motion};
+    uint64_t old[HB_STRIDE];
+    int nold = 0;
+    bool usable = normalise(e, t);
+
+    if (usable) {
+        load_lane(e, 0, &entry);
+        nold = choose_entries(e, old);
+        evaluate(e, 1 + nold);
+        usable = row_of_lane(e, 0, e->motion);
+    }
+    if (!usable) {
+        e->health.rejected++;
+        return;
+    }
+
+    predict(e);
+    int changed = e->s.detect_changes && e->warm ? hb_change_push(&e->change, e->error, e->motion) : 0;
+    replace_entries(e, old, nold);
+    slide(e, &entry);
+    if (changed > 0 && changed < hb_window_count(&e->window))
+        shorten(e, changed);
+
+    /* problems take turns, so that no sample pays for all when they are solved less often than samples come */
+    if (changed > 0 || (!e->warm && hb_window_count(&e->window) >= e->s.warmup)) {
+        e->warm = true;
+        e->credit = 0;
+        solve(e, e->regression.nproblems, true);
+    } else if (e->warm) {
+        e->credit += e->regression.nproblems;
+        solve(e, e->credit / e->s.solve_every, false);
+        e->credit %= e->s.solve_every;
+    } else {
+        report(e);
+    }
+}
+
+void hb_estimator_reset(hb_estimator *e)
+{
+    uint64_t rejected = e->health.rejected, changes = e->health.changes, version = e->health.version + 1;
+    size_t ncoefficients = (size_t)hb_model_ncoefficients(e->m);
+
+    hb_window_drop_before(&e->window, e->window.next);
+    hb_regression_clear(&e->regression);
+    memset(e->coefficient, 0, ncoefficients * sizeof *e->coefficient);
+    memset(e->variance, 0, ncoefficients * sizeof *e->variance);
+    memset(e->problem, 0, (size_t)e->regression.nproblems * sizeof *e->problem);
+    hb_change_reset(&e->change);
+    e->warm = false;
+    e->credit = 0;
+    e->turn = 0;
+    e->examined = 0;
+    e->predictions = 0;
+    e->health = (hb_health){.rejected = rejected, .changes = changes, .version = version};
+    hb_window_save_coefficients(&e->window, version, false, e->coefficient);
+}
+
+/* Evaluates and sums up a window that was taken up from memory. */
+static void resume(hb_estimator *e)
+{
+    hb_window *w = &e->window;
+
+    hb_window_load_coefficients(w, &e->health.version, &e->warm, e->coefficient);
+    for (uint64_t start = w->first; start < w->next; start += HB_STRIDE) {
+        int lanes = w->next - start < HB_STRIDE ? (int)(w->next - start) : HB_STRIDE;
+        for (int lane = 0; lane < lanes; lane++) {
+            hb_window_entry entry = hb_window_at(w, start + (uint64_t)lane);
+            load_lane(e, lane, &entry);
+        }
+        evaluate(e, lanes);
+        for (int lane = 0; lane < lanes; lane++) {
+            uint64_t sequence = start + (uint64_t)lane;
+            hb_window_entry entry = hb_window_at(w, sequence);
+            if (!row_of_lane(e, lane, entry.dz))
+                memset(e->row, 0, (size_t)(e->m->nx * e->regression.ld) * sizeof *e->row);
+            keep_row(e, sequence);
+            hb_regression_add(&e->regression, e->row);
+            e->health.span_seconds += entry.dt;
+        }
+    }
+    if (hb_window_count(w) >= e->s.warmup)
+        e->warm = true;
+    if (e->warm && hb_window_count(w) > 0)
+        solve(e, e->regression.nproblems, true);
+    else
+        report(e);
+}
+
+int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_settings *s, void *memory,
+                     hb_error *resumed, hb_error *err)
+{
+    int r = check_settings(m, s, err);
+    hb_arena arena = {0};
+
+    if (r)
+        return r;
+    if ((uintptr_t)memory % HB_ALIGNMENT)
+        return hb_fail(err, EINVAL, "the window's memory is not aligned to %d bytes", (int)HB_ALIGNMENT);
+    void *block = memory;
+    lay_out(m, s, &block, &arena);
+    if ((r = hb_arena_allocate(&arena, err)))
+        return r;
+    block = memory;
+    hb_estimator *e = lay_out(m, s, &block, &arena);
+    if ((r = hb_workspace_new(&e->workspace, m, false, err))) {
+        hb_estimator_free(e);
+        return r;
+    }
+
+    if (hb_window_open(&e->window, m, s->window, block, resumed))
+        resume(e);
+    else
+        report(e);
+    *ret = e;
+    return 0;
+}
+
+const hb_real *hb_estimator_coefficients(const hb_estimator *e)
+{
+    return e->coefficient;
+}
+
+const double *hb_estimator_variance(const hb_estimator *e)
+{
+    return e->variance;
+}
+
+const hb_health *hb_estimator_health(const hb_estimator *e)
+{
+    return &e->health;
+}
+
+void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient)
+{
+    if (e->warm)
+        return;
+    memcpy(e->coefficient, coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *coefficient);
+    e->health.version++;
+    hb_window_save_coefficients(&e->window, e->health.version, false, e->coefficient);
+}

@@ -36,8 +36,8 @@ _Static_assert(sizeof(explorer) <= sizeof(((hb_policy_memory *)0)->number), "exp
 static void start(hb_policy_memory *m, const hb_plant *p)
 {
     explorer e = {
-        .gain = hb_draw_uniform(&m->draws, 0.5, 1.5),
-        .attitude = hb_draw_uniform(&m->draws, 0.6, 1.2),
+        .gain = hb_draw_uniform(&m->draws, 0.5, 1.2),
+        .attitude = hb_draw_uniform(&m->draws, 0.8, 1.3),
         .noise = 0.0005 * exp(hb_draw_uniform(&m->draws, 0, log(12))),
     };
     (void)p;
@@ -62,9 +62,10 @@ static void next_manoeuvre(explorer *e, hb_policy_memory *m, const hb_plant *p, 
         double tilt = 45 * DEGREE * sqrt(hb_draw_uniform(d, 0, 1)), heading = hb_draw_uniform(d, -M_PI, M_PI);
         e->lean[0] = sin(tilt) * cos(heading);
         e->lean[1] = sin(tilt) * sin(heading);
-        e->thrust = hb_draw_uniform(d, 0.7, 1.4) / cos(tilt);
+        e->thrust = hb_draw_uniform(d, 0.7, 1.3) / sqrt(cos(tilt));
         e->yaw_rate = hb_draw_uniform(d, -2, 2);
-        m->until = p->time + hb_draw_uniform(d, 0.12, 0.45);
+        /* as long as it takes to gain about a metre per second */
+        m->until = p->time + hb_draw_uniform(d, 0.6, 1.2) / (1.5 + gravity * e->thrust * sin(tilt));
     } else {
         for (int i = 0; i < 3; i++)
             e->target[i] = clamp(x[X + 2 * i] + hb_draw_uniform(d, -0.9, 0.9), box_min[i], box_max[i]);
@@ -116,7 +117,7 @@ static void wanted_force(const explorer *e, const double *x, double *force)
         return;
     }
     for (int i = 0; i < 3; i++)
-        force[i] = e->gain * (7 * (e->target[i] - x[X + 2 * i]) - 3.5 * x[VX + 2 * i]);
+        force[i] = e->gain * (6 * clamp(e->target[i] - x[X + 2 * i], -1, 1) - 3.6 * x[VX + 2 * i]);
     force[2] = fmax(force[2] + gravity, 3);
     /* at most 45 degrees off the vertical */
     double side = hypot(force[0], force[1]);

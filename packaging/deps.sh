@@ -1,16 +1,18 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need and that are missing. Silent when none is.
 #
-# usage: deps.sh [--list] [--minimal]
-#   --list     print the packages and install nothing
-#   --minimal  only what the daemon and its library need
+# usage: deps.sh [--list] [--minimal] [--packaging]
+#   --list       print the packages and install nothing
+#   --minimal    only what the daemon and its library need
+#   --packaging  also what building packages and trying them under systemd needs
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config"
 daemon="libzmq3-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libopenblas-dev libyaml-dev
         libsystemd-dev libjansson-dev"
 clients="libmujoco-dev libhdf5-dev gnuplot-nox python3 python3-zmq python3-protobuf python3-numpy"
-tests="libcmocka-dev clang libclang-rt-14-dev scdoc man-db"
+tests="libcmocka-dev clang libclang-rt-14-dev scdoc man-db systemd"
+packaging="bash-completion debhelper debootstrap dh-python dpkg-dev lintian systemd-container"
 
 packages="$build $daemon $clients $tests"
 list=no
@@ -18,7 +20,8 @@ for option; do
     case $option in
     --list) list=yes ;;
     --minimal) packages="$build $daemon" ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --packaging) packages="$packages $packaging" ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "deps.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
     esac
 done

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need and that are missing. Silent when none is.
 #
-# usage: deps.sh [--list] [--minimal] [--packaging]
+# usage: deps.sh [--list] [--minimal] [--packaging] [--cross]
 #   --list       print the packages and install nothing
 #   --minimal    only what the daemon and its library need
 #   --packaging  also what building packages and trying them under systemd needs
+#   --cross      also what tests/cross.sh needs
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config"
@@ -13,6 +14,7 @@ daemon="libzmq3-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libo
 clients="libmujoco-dev libhdf5-dev gnuplot-nox python3 python3-zmq python3-protobuf python3-numpy"
 tests="libcmocka-dev clang libclang-rt-14-dev scdoc man-db systemd"
 packaging="bash-completion debhelper debootstrap dh-python dpkg-dev lintian systemd-container"
+cross="gcc-aarch64-linux-gnu qemu-user"
 
 packages="$build $daemon $clients $tests"
 list=no
@@ -21,7 +23,8 @@ for option; do
     --list) list=yes ;;
     --minimal) packages="$build $daemon" ;;
     --packaging) packages="$packages $packaging" ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --cross) packages="$packages $cross" ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "deps.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
     esac
 done

@@ -2,6 +2,8 @@
 #include "config.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
@@ -147,6 +149,16 @@ int hb_config_find(const char *key)
 #define TERM(what, w, end, count, ...)                                                                                 \
     {.cost = {.kind = HB_COST_##what, .weight = w, .terminal = end}, .n = count, .name = {__VA_ARGS__}}
 
+/* In the folder that the service manager made for this instance. */
+static hb_endpoints endpoint(const char *name)
+{
+    const char *folder = getenv("RUNTIME_DIRECTORY");
+    hb_endpoints e = {.n = 1};
+
+    snprintf(e.at[0], sizeof e.at[0], "ipc://%s/%s", folder && *folder ? folder : "/run/hilbertd", name);
+    return e;
+}
+
 /* Flies the paper's quadrotor (states x vx y vy z vz, quaternion xyzw, body rates; four rotors) to 1 m. */
 void hb_config_default(hb_config *ret)
 {
@@ -154,10 +166,10 @@ void hb_config_default(hb_config *ret)
         .name = "hilbertd",
         .model = "quadrotor.safetensors",
         .log_level = HB_LOG_INFO,
-        .sockets = {.telemetry = {1, {"ipc:///run/hilbertd/telemetry"}},
-                    .actions = {1, {"ipc:///run/hilbertd/actions"}},
-                    .control = {1, {"ipc:///run/hilbertd/control"}},
-                    .status = {1, {"ipc:///run/hilbertd/status"}},
+        .sockets = {.telemetry = endpoint("telemetry"),
+                    .actions = endpoint("actions"),
+                    .control = endpoint("control"),
+                    .status = endpoint("status"),
                     .max_message = 262144,
                     .mode = 0660},
         .status_period = 0.1,

@@ -341,6 +341,19 @@ static void test_a_reload_takes_live_keys_and_names_the_others(void **state)
     free(now);
 }
 
+static void test_sockets_are_in_the_folder_of_the_instance(void **state)
+{
+    (void)state;
+    setenv("RUNTIME_DIRECTORY", "/run/hilbertd/left", 1);
+    hb_config_default(config);
+    assert_string_equal(config->sockets.telemetry.at[0], "ipc:///run/hilbertd/left/telemetry");
+    assert_string_equal(config->sockets.status.at[0], "ipc:///run/hilbertd/left/status");
+    unsetenv("RUNTIME_DIRECTORY");
+    hb_config_default(config);
+    assert_string_equal(config->sockets.actions.at[0], "ipc:///run/hilbertd/actions");
+    assert_string_equal(config->sockets.control.at[0], "ipc:///run/hilbertd/control");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_what_is_printed_reads_back_as_the_same),
         cmocka_unit_test(test_the_shipped_file_is_the_table),
         cmocka_unit_test(test_a_reload_takes_live_keys_and_names_the_others),
+        cmocka_unit_test(test_sockets_are_in_the_folder_of_the_instance),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

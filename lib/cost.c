@@ -30,8 +30,8 @@ const char *const hb_cost_kind_help[] = {
 
 /* distances below this have no direction worth following */
 static const hb_real nowhere = (hb_real)1e-12;
-/* radius, in the state's unit, within which the curvature of a distance stays that of a bowl instead of a cusp */
-static const double distance_bowl = 0.01;
+/* radius, in the state's unit, within which a distance is modelled as a bowl instead of a cusp */
+static const double distance_bowl = 0.005;
 
 static bool is_control_kind(hb_cost_kind kind)
 {
@@ -360,19 +360,21 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
     }
 }
 
-/* q += scale a a^T at the rows and columns of `index` */
-static void add_outer(int n, const int *index, double scale, const double *a, int stride, double *q)
+/* The residual terms of a quadratic model: value, gradient and curvature follow from r and its derivatives. */
+
+/* weight * (a - b)^2, where b moves along with da, db telling where its gradient goes; db NULL: b is a constant */
+static double square_model(double weight, double residual, double *da, double *db)
 {
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            q[index[i] * stride + index[j]] += scale * a[i] * a[j];
+    *da += 2 * weight * residual;
+    if (db)
+        *db -= 2 * weight * residual;
+    return 2 * weight;
 }
 
-/* |r|: curved by 1 / |r| across the line to the target. Along it a distance has none, which would send a Newton
- * step to infinity, so the bowl is taken as round as the quadratic r^2 / (2 |r|) + |r| / 2 that touches it from above
- */
-static void distance_curvature(const hb_cost_term *t, const double *target, double weight, int nx, const double *x,
-                               double *q)
+/* |r|, as the quadratic r^2 / (2 d) + d / 2 that touches it from above at the present distance d. Close to the target,
+ * where the true one has a cusp that no quadratic follows, d is held at the radius of the bowl. */
+static void distance_model(const hb_cost_term *t, const double *target, double weight, int nx, const double *x,
+                           double *lx, double *q)
 {
     double sum = 0;
 
@@ -381,64 +383,81 @@ static void distance_curvature(const hb_cost_term *t, const double *target, doub
         sum += r * r;
     }
     double radius = fmax(sqrt(sum), distance_bowl);
-    for (int i = 0; i < t->nindices; i++)
-        q[t->index[i] * nx + t->index[i]] += weight / radius;
+    for (int i = 0; i < t->nindices; i++) {
+        int at = t->index[i];
+        lx[at] += weight / radius * (x[at] - target[at]);
+        q[at * nx + at] += weight / radius;
+    }
 }
 
-static void tilt_curvature(const hb_cost_term *t, double weight, int nx, const double *x, double *q)
+static void tilt_model(const hb_cost_term *t, double weight, int nx, const double *x, double *lx, double *q)
 {
     const int *at = t->index;
     tilt a = tilt_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
-    double droll[4], dpitch[4];
 
     for (int i = 0; i < 4; i++) {
-        droll[i] = a.droll[i];
-        dpitch[i] = a.dpitch[i];
+        lx[at[i]] += 2 * weight * (a.roll * a.droll[i] + a.pitch * a.dpitch[i]);
+        for (int j = 0; j < 4; j++)
+            q[at[i] * nx + at[j]] += 2 * weight * (a.droll[i] * a.droll[j] + a.dpitch[i] * a.dpitch[j]);
     }
-    add_outer(4, at, 2 * weight, droll, nx, q);
-    add_outer(4, at, 2 * weight, dpitch, nx, q);
 }
 
-static void state_curvature(const hb_cost_term *t, const double *target, double weight, int nx, const double *x,
-                            double *q)
+static void state_model(const hb_cost_term *t, const double *target, double weight, int nx, const double *x, double *lx,
+                        double *q)
 {
-    switch (t->kind) {
-    case HB_COST_DISTANCE:
-        distance_curvature(t, target, weight, nx, x, q);
-        break;
-    case HB_COST_TILT:
-        tilt_curvature(t, weight, nx, x, q);
-        break;
-    default: /* sums of squares */
-        for (int i = 0; i < t->nindices; i++) {
-            int at = t->index[i];
-            if (t->kind != HB_COST_BOUND || x[at] < t->min || x[at] > t->max)
-                q[at * nx + at] += 2 * weight;
+    if (t->kind == HB_COST_DISTANCE) {
+        distance_model(t, target, weight, nx, x, lx, q);
+        return;
+    }
+    if (t->kind == HB_COST_TILT) {
+        tilt_model(t, weight, nx, x, lx, q);
+        return;
+    }
+    for (int i = 0; i < t->nindices; i++) {
+        int at = t->index[i];
+        double residual = x[at];
+        if (t->kind == HB_COST_SQUARED)
+            residual = x[at] - target[at];
+        else if (t->kind == HB_COST_BOUND)
+            residual = x[at] > t->max ? x[at] - t->max : x[at] < t->min ? x[at] - t->min : 0;
+        double curvature = square_model(weight, residual, &lx[at], NULL);
+        if (t->kind != HB_COST_BOUND || residual != 0)
+            q[at * nx + at] += curvature;
+    }
+}
+
+static void control_model(const hb_cost_term *t, const hb_goal *goal, double weight, int nu, const double *u,
+                          const double *u_before, hb_stage_model *to)
+{
+    for (int i = 0; i < t->nindices; i++) {
+        int at = t->index[i];
+
+        if (t->kind == HB_COST_EFFORT) {
+            to->r[at * nu + at] += square_model(weight, u[at] - goal->trim[at], &to->lu[at], NULL);
+        } else if (t->kind == HB_COST_SLEW) {
+            double from = u_before ? u_before[at] : goal->last_control[at];
+            to->slew[at] += square_model(weight, u[at] - from, &to->lu[at], u_before ? &to->lu_before[at] : NULL);
+        } else if (i % 2 == 0) { /* HB_COST_IMBALANCE, the first of a pair */
+            int other = t->index[i + 1];
+            double curvature = square_model(weight, u[at] - u[other], &to->lu[at], &to->lu[other]);
+            to->r[at * nu + at] += curvature;
+            to->r[other * nu + other] += curvature;
+            to->r[at * nu + other] -= curvature;
+            to->r[other * nu + at] -= curvature;
         }
     }
 }
 
-void hb_cost_stage_curvature(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
-                             double *q, double *r, double *slew)
+void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
+                         const double *u, const double *u_before, hb_stage_model *to)
 {
-    static const double opposed[2] = {1, -1};
-
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
         double weight = stage_weight(t, nh, k);
 
-        if (!is_control_kind(t->kind)) {
-            state_curvature(t, stage_target(goal, nx, k), weight, nx, x, q);
-            continue;
-        }
-        for (int j = 0; r && j < t->nindices; j++) {
-            int at = t->index[j];
-            if (t->kind == HB_COST_EFFORT)
-                r[at * nu + at] += 2 * weight;
-            else if (t->kind == HB_COST_SLEW)
-                slew[at] += 2 * weight;
-            else if (j % 2 == 0)
-                add_outer(2, t->index + j, 2 * weight, opposed, nu, r);
-        }
+        if (!is_control_kind(t->kind))
+            state_model(t, stage_target(goal, nx, k), weight, nx, x, to->lx, to->q);
+        else if (u)
+            control_model(t, goal, weight, nu, u, u_before, to);
     }
 }

@@ -48,7 +48,7 @@ int hb_cost_check(const hb_cost *c, int nx, int nu, hb_error *err);
 
 /* What a request asks for. */
 typedef struct hb_goal {
-    const double *target;       /* nx if ntargets is 1 (a point), else (nh + 1) x nx (a reference trajectory) */
+    const double *target; /* nx if ntargets is 1 (a point), else (nh + 1) x nx (a reference trajectory) */
     int ntargets;
     const double *last_control; /* nu, physical: in force until now */
     const double *trim;         /* nu */
@@ -63,9 +63,16 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
                             const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
                             hb_real *du_before);
 
-/* The Gauss-Newton curvature of the same for one sample, positive semidefinite: adds to q (nx x nx), and to r
- * (nu x nu) and slew (nu, the curvature of u - u_before), both NULL at the last stage. */
-void hb_cost_stage_curvature(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
-                             double *q, double *r, double *slew);
+/* The cost of one stage of one sample as a quadratic function of its states and controls: gradient and curvature,
+ * positive semidefinite (Gauss-Newton; a distance is bounded from above by a parabola). All are added to. */
+typedef struct hb_stage_model {
+    double *lx, *q;             /* nx, nx x nx */
+    double *lu, *lu_before, *r; /* nu, nu, nu x nu */
+    double *slew;               /* nu: curvature of u - u_before */
+} hb_stage_model;
+
+/* u and its outputs are not used at the last stage, u_before and lu_before not at the first. */
+void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
+                         const double *u, const double *u_before, hb_stage_model *to);
 
 #endif

@@ -272,56 +272,100 @@ static void test_gradient_is_finite_where_the_formula_is_not(void **state)
     assert_true(l.cost[1] >= (hb_real)(5 * (NH + 10) / (NH + 1.) * (M_PI * M_PI / 4 - 1e-4)));
 }
 
-/* curvature of one stage by second differences of the reference, where that is what Gauss-Newton means: all terms
- * but distance and tilt are quadratic */
-static void test_curvature_of_quadratic_terms_is_their_hessian(void **state)
+/* the quadratic model of one stage, all of it */
+typedef struct quadratic {
+    double lx[NX], q[NX * NX], lu[NU], lu_before[NU], r[NU * NU], slew[NU];
+} quadratic;
+
+static quadratic model_of(const setting *s, const trajectory *t, int k)
+{
+    quadratic m = {0};
+    hb_stage_model to = {.lx = m.lx, .q = m.q, .lu = m.lu, .lu_before = m.lu_before, .r = m.r, .slew = m.slew};
+
+    hb_cost_stage_model(&s->cost, &s->goal, NX, NU, NH, k, t->x[k], k < NH ? t->u[k] : NULL,
+                        k > 0 && k < NH ? t->u[k - 1] : NULL, &to);
+    return m;
+}
+
+static void test_model_has_the_gradient_of_the_cost(void **state)
 {
     (void)state;
-    static const int quadratic[] = {1, 2, 5, 6, 7, 8};
     setting s;
     trajectory t;
-    double h = 1e-3;
 
-    for (size_t i = 0; i < sizeof quadratic / sizeof *quadratic; i++) {
-        make_setting(&s, quadratic[i], 1);
+    make_setting(&s, -1, NH + 1);
+    for (int sample = 0; sample < N; sample++) {
+        make_trajectory(&t, sample);
+        double du[NH][NU] = {{0}};
+        for (int k = 0; k <= NH; k++) {
+            quadratic m = model_of(&s, &t, k);
+            for (int i = 0; i < NX; i++) {
+                double d = central_difference(&s, &t, &t.x[k][i]);
+                assert_near(m.lx[i], d, gradient_tolerance * (1 + fabs(d)));
+            }
+            for (int i = 0; k < NH && i < NU; i++) {
+                du[k][i] += m.lu[i];
+                if (k > 0)
+                    du[k - 1][i] += m.lu_before[i];
+            }
+        }
+        for (int k = 0; k < NH; k++)
+            for (int i = 0; i < NU; i++) {
+                double d = central_difference(&s, &t, &t.u[k][i]);
+                assert_near(du[k][i], d, gradient_tolerance * (1 + fabs(d)));
+            }
+    }
+}
+
+/* second derivative of the reference by two numbers of a trajectory */
+static double second_difference(const setting *s, trajectory *t, double *a, double *b)
+{
+    double h = 1e-3, d[2][2], at_a = *a, at_b = *b;
+
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) {
+            *a += i ? h : -h;
+            *b += j ? h : -h;
+            d[i][j] = reference(s, t);
+            *a = at_a;
+            *b = at_b;
+        }
+    return (d[1][1] - d[1][0] - d[0][1] + d[0][0]) / (4 * h * h);
+}
+
+/* all terms but distance and tilt are quadratic: there the model's curvature is the Hessian */
+static void test_model_of_quadratic_terms_is_exact(void **state)
+{
+    (void)state;
+    static const int quadratics[] = {1, 2, 5, 6, 7, 8};
+    setting s;
+    trajectory t;
+
+    for (size_t term = 0; term < sizeof quadratics / sizeof *quadratics; term++) {
+        make_setting(&s, quadratics[term], 1);
         make_trajectory(&t, 0);
         for (int k = 0; k <= NH; k++) {
-            double q[NX * NX] = {0}, r[NU * NU] = {0}, slew[NU] = {0}, after[NU] = {0};
-            hb_cost_stage_curvature(&s.cost, &s.goal, NX, NU, NH, k, t.x[k], q, k < NH ? r : NULL,
-                                    k < NH ? slew : NULL);
+            quadratic m = model_of(&s, &t, k), after;
+            memset(&after, 0, sizeof after);
             if (k + 1 < NH)
-                hb_cost_stage_curvature(&s.cost, &s.goal, NX, NU, NH, k + 1, t.x[k + 1], (double[NX * NX]){0},
-                                        (double[NU * NU]){0}, after);
-            for (int a = 0; a < NX; a++) {
-                double x = t.x[k][a], middle = reference(&s, &t);
-                t.x[k][a] = x + h;
-                double above = reference(&s, &t);
-                t.x[k][a] = x - h;
-                double below = reference(&s, &t);
-                t.x[k][a] = x;
-                assert_near(q[a * NX + a], (above - 2 * middle + below) / (h * h), 1e-5);
-            }
+                after = model_of(&s, &t, k + 1);
+            for (int a = 0; a < NX; a++)
+                for (int b = 0; b < NX; b++)
+                    assert_near(m.q[a * NX + b], second_difference(&s, &t, &t.x[k][a], &t.x[k][b]), 1e-5);
             for (int a = 0; k < NH && a < NU; a++)
                 for (int b = 0; b < NU; b++) {
-                    double d[2][2];
-                    for (int ia = 0; ia < 2; ia++)
-                        for (int ib = 0; ib < 2; ib++) {
-                            trajectory moved = t;
-                            moved.u[k][a] += ia ? h : -h;
-                            moved.u[k][b] += ib ? h : -h;
-                            d[ia][ib] = reference(&s, &moved);
-                        }
-                    double hessian = (d[1][1] - d[1][0] - d[0][1] + d[0][0]) / (4 * h * h);
-                    double slews = a == b ? slew[a] + after[a] : 0;
-                    assert_near(r[a * NU + b] + slews, hessian, 1e-5);
+                    double slew = a == b ? m.slew[a] + after.slew[a] : 0;
+                    assert_near(m.r[a * NU + b] + slew, second_difference(&s, &t, &t.u[k][a], &t.u[k][b]), 1e-5);
+                    if (k > 0)
+                        assert_near(a == b ? -m.slew[a] : 0, second_difference(&s, &t, &t.u[k][a], &t.u[k - 1][b]),
+                                    1e-5);
                 }
         }
     }
 }
 
-/* what a step of the planner counts on: the model of a distance lies above it, and that of a tilt is exact when level
- */
-static void test_curvature_of_distance_bounds_it_from_above(void **state)
+/* what a step of the planner counts on: the model of a distance lies above it everywhere */
+static void test_model_of_distance_bounds_it_from_above(void **state)
 {
     (void)state;
     setting s;
@@ -329,50 +373,42 @@ static void test_curvature_of_distance_bounds_it_from_above(void **state)
 
     make_setting(&s, 0, 1);
     for (int trial = 0; trial < 200; trial++) {
-        static lanes l;
-        memset(&l, 0, sizeof l);
-        double q[NX * NX] = {0}, model;
         make_trajectory(&t, trial);
         moved = t;
-        fill_lane(&l, &t, 0);
-        evaluate(&l, &s);
-        hb_cost_stage_curvature(&s.cost, &s.goal, NX, NU, NH, NH, t.x[NH], q, NULL, NULL);
-        model = reference(&s, &t);
+        quadratic m = model_of(&s, &t, NH);
+        double model = reference(&s, &t);
         for (int i = 0; i < NX; i++)
             moved.x[NH][i] += draw(5000 + trial, i);
         for (int i = 0; i < NX; i++) {
             double d = moved.x[NH][i] - t.x[NH][i];
-            model += l.dx[NH][i * HB_STRIDE] * d;
+            model += m.lx[i] * d;
             for (int j = 0; j < NX; j++)
-                model += 0.5 * q[i * NX + j] * d * (moved.x[NH][j] - t.x[NH][j]);
+                model += 0.5 * m.q[i * NX + j] * d * (moved.x[NH][j] - t.x[NH][j]);
         }
-        assert_true(reference(&s, &moved) <= model + 1e-5);
+        assert_true(reference(&s, &moved) <= model + 1e-9);
     }
+    /* at the target it is a bowl whose bottom is there */
+    make_trajectory(&t, 0);
+    memcpy(t.x[NH], s.target, sizeof t.x[NH]);
+    quadratic m = model_of(&s, &t, NH);
+    for (int i = 0; i < NX; i++)
+        assert_near(m.lx[i], 0, 0);
+    assert_true(m.q[0] > 100 && isfinite(m.q[0]));
 }
 
-static void test_curvature_of_tilt_is_exact_when_level(void **state)
+static void test_model_of_tilt_is_exact_when_level(void **state)
 {
     (void)state;
     setting s;
     trajectory t;
-    double q[NX * NX] = {0}, h = 1e-3;
 
     make_setting(&s, 3, 1);
     make_trajectory(&t, 0);
     memcpy(t.x[1] + 6, (double[]){0, 0, 0.6, 0.8}, 4 * sizeof(double));
-    hb_cost_stage_curvature(&s.cost, &s.goal, NX, NU, NH, 1, t.x[1], q, (double[NU * NU]){0}, (double[NU]){0});
+    quadratic m = model_of(&s, &t, 1);
     for (int a = 6; a < 10; a++)
-        for (int b = 6; b < 10; b++) {
-            double d[2][2];
-            for (int ia = 0; ia < 2; ia++)
-                for (int ib = 0; ib < 2; ib++) {
-                    trajectory moved = t;
-                    moved.x[1][a] += ia ? h : -h;
-                    moved.x[1][b] += ib ? h : -h;
-                    d[ia][ib] = reference(&s, &moved);
-                }
-            assert_near(q[a * NX + b], (d[1][1] - d[1][0] - d[0][1] + d[0][0]) / (4 * h * h), 1e-3);
-        }
+        for (int b = 6; b < 10; b++)
+            assert_near(m.q[a * NX + b], second_difference(&s, &t, &t.x[1][a], &t.x[1][b]), 1e-3);
 }
 
 static void test_check_names_what_is_wrong(void **state)
@@ -416,9 +452,10 @@ int main(void)
         cmocka_unit_test(test_all_terms_add_up),
         cmocka_unit_test(test_reference_trajectory_gives_each_stage_its_target),
         cmocka_unit_test(test_gradient_is_finite_where_the_formula_is_not),
-        cmocka_unit_test(test_curvature_of_quadratic_terms_is_their_hessian),
-        cmocka_unit_test(test_curvature_of_distance_bounds_it_from_above),
-        cmocka_unit_test(test_curvature_of_tilt_is_exact_when_level),
+        cmocka_unit_test(test_model_has_the_gradient_of_the_cost),
+        cmocka_unit_test(test_model_of_quadratic_terms_is_exact),
+        cmocka_unit_test(test_model_of_distance_bounds_it_from_above),
+        cmocka_unit_test(test_model_of_tilt_is_exact_when_level),
         cmocka_unit_test(test_check_names_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #include "base.h"
 
 enum { HB_LANES = 16, HB_STRIDE = 112 };
+enum { HB_MAX_CONTROLS = 64 }; /* of a vehicle that is planned for */
 
 /* One integration step's input for n <= HB_STRIDE samples. */
 typedef struct hb_batch {

@@ -1,0 +1,73 @@
+#include "pace.h"
+
+void hb_pace_begin(hb_pace *p, const hb_clock *clock, double deadline, atomic_bool *stop)
+{
+    p->clock = clock;
+    p->deadline = deadline;
+    p->stop = stop;
+    p->pieces = 0;
+    p->running = false;
+}
+
+/* a piece this many times longer than the mean was interrupted: it says nothing about the next */
+static const double interrupted = 8;
+/* how fast the largest is forgotten, by piece, and what is expected, by refusal: else one bad time would be the last */
+static const double fading = 0.02, doubt = 0.3;
+
+static void end_piece(hb_pace *p, double now)
+{
+    if (!p->running)
+        return;
+    p->running = false;
+
+    hb_piece_times *t = &p->past[p->running_as];
+    double took = now - p->since;
+    if (t->count > 0 && took > interrupted * t->mean)
+        took = interrupted * t->mean;
+    t->count++;
+    t->last = took;
+    t->mean += (took - t->mean) / (double)(t->count < 100 ? t->count : 100);
+    t->max += fading * (t->mean - t->max);
+    t->max = took > t->max ? took : t->max;
+}
+
+/* the longest of late, which is never below the last or the mean; a kind that was never seen is tried */
+static double expected(const hb_piece_times *t)
+{
+    return t->max;
+}
+
+static void doubt_times(hb_piece_times *t)
+{
+    t->mean *= 1 - doubt;
+    t->max *= 1 - doubt;
+}
+
+void hb_pace_rest(hb_pace *p)
+{
+    if (p->clock && p->running)
+        end_piece(p, p->clock->now(p->clock->context));
+}
+
+bool hb_pace_ask(void *context)
+{
+    hb_pace *p = context;
+
+    if (p->clock) {
+        double now = p->clock->now(p->clock->context);
+        end_piece(p, now);
+        if (now >= p->deadline) {
+            atomic_store_explicit(p->stop, true, memory_order_relaxed);
+        } else if (now + expected(&p->past[p->kind]) > p->deadline) {
+            atomic_store_explicit(p->stop, true, memory_order_relaxed);
+            doubt_times(&p->past[p->kind]);
+        }
+        p->since = now;
+        p->running_as = p->kind;
+    }
+    if (atomic_load_explicit(p->stop, memory_order_relaxed))
+        return false;
+    p->running = true;
+    p->pieces++;
+    return true;
+}

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "cost.h"
+#include "pace.h"
 #include "pool.h"
 #include "predictor.h"
 
@@ -26,8 +27,6 @@ typedef enum {
 } hb_planner_method;
 
 extern const char *const hb_planner_method_name[], *const hb_planner_method_help[];
-
-enum { HB_MAX_CONTROLS = 64 };
 
 typedef struct hb_planner_settings {
     hb_planner_method method;
@@ -48,20 +47,14 @@ typedef struct hb_planner_settings {
 
 extern const hb_planner_settings hb_planner_defaults;
 
-/* Time comes in from outside. now() may be called on any thread of the pool. */
-typedef struct hb_clock {
-    double (*now)(void *context); /* seconds, monotonic */
-    void *context;
-} hb_clock;
-
 typedef struct hb_plan {
-    const double *action;  /* horizon x nu, physical, within bounds; row 0 is to be applied first */
+    const double *action; /* horizon x nu, physical, within bounds; row 0 is to be applied first */
     double cost;
-    int iterations;        /* complete ones */
-    uint64_t pieces;       /* of work done */
-    uint64_t dropped;      /* candidates that were not finite */
-    bool converged;        /* stopped by itself, not by the deadline */
-    bool evaluated;        /* false: no candidate could be evaluated; action is the shifted last plan or trim */
+    int iterations;   /* complete ones */
+    uint64_t pieces;  /* of work done */
+    uint64_t dropped; /* candidates that were not finite */
+    bool converged;   /* arrived, or did all its iterations, before the deadline */
+    bool evaluated;   /* false: no candidate could be evaluated; action is the shifted last plan or trim */
 } hb_plan;
 
 typedef struct hb_planner hb_planner;

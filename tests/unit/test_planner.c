@@ -1,0 +1,612 @@
+/* Plans: against the exact optimum of a linear system with quadratic costs, under clocks that the test turns, on any
+ * number of threads, and with models that go wrong. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "models.h"
+#include "numeric.h"
+#include "planner.h"
+#include "rollout.h"
+#include "trap.h"
+
+enum { NX = 4, NU = 2, NH = 8 };
+
+/* x' = A x + B u, two damped masses that push each other */
+static const double rate_a[NX][NX] = {{0, 1, 0, 0}, {-2, -0.3, 1, 0}, {0, 0, 0, 1}, {1, 0, -1.5, -0.2}};
+static const double rate_b[NX][NU] = {{0, 0}, {2, 0.5}, {0, 0}, {-0.3, 1.5}};
+static const double target[NX] = {0.5, 0, -0.3, 0}, start[NX] = {1, 0, 0.2, -0.5};
+
+/* the same as a model of one linear layer. `gain` stiffens it until floats overflow. */
+static hb_model *linear_model(double bound, double gain)
+{
+    hb_model shape = {
+        .nx = NX,
+        .nu = NU,
+        .nb = 1,
+        .architecture = HB_SHARED,
+        .activation = HB_TANH,
+        .average = HB_AVERAGE_HEAD,
+        .integration = HB_COMBINED,
+        .substeps = 1,
+        .method = HB_LEAST_SQUARES,
+        .ridge = 1e-3,
+        .volume = 1,
+        .dt = 0.1,
+        .ninputs = NX,
+        .basis = {.nlayers = 1},
+    };
+    hb_model *m;
+    hb_error err;
+
+    if (hb_model_new(&m, &shape, NULL, &err))
+        fail_msg("%s", err.text);
+    for (int i = 0; i < NX; i++) {
+        hb_real *row = m->parameter + (NX + i) * (NX + NU);
+        for (int j = 0; j < NX; j++)
+            row[j] = (hb_real)(gain * rate_a[i][j]);
+        for (int j = 0; j < NU; j++)
+            row[NX + j] = (hb_real)(gain * rate_b[i][j]);
+    }
+    for (int i = 0; i < NU; i++) {
+        m->control_min[i] = -bound;
+        m->control_max[i] = bound;
+    }
+    hb_model_seal(m);
+    return m;
+}
+
+static const hb_cost quadratic_cost = {
+    .nterms = 4,
+    .term = {{.kind = HB_COST_SQUARED, .weight = 3, .terminal = 10, .nindices = 2, .index = {0, 2}},
+             {.kind = HB_COST_VELOCITY, .weight = 0.2, .terminal = 1, .nindices = 2, .index = {1, 3}},
+             {.kind = HB_COST_EFFORT, .weight = 0.05, .terminal = 1, .nindices = 2, .index = {0, 1}},
+             {.kind = HB_COST_SLEW, .weight = 0.1, .terminal = 1, .nindices = 2, .index = {0, 1}}},
+};
+
+static const double nothing[NU] = {0};
+static const hb_goal goal = {.target = target, .ntargets = 1, .last_control = nothing, .trim = nothing};
+
+/* the cost of a sequence, by simulation in double */
+static double simulate(const double *u)
+{
+    double x[NX], dt = 0.1, total = 0;
+
+    memcpy(x, start, sizeof x);
+    for (int k = 0; k <= NH; k++) {
+        total += 3 * (pow(x[0] - target[0], 2) + pow(x[2] - target[2], 2)) * (k == NH ? 10 : 1) / (NH + 1);
+        total += 0.2 * (x[1] * x[1] + x[3] * x[3]) / (NH + 1);
+        if (k == NH)
+            break;
+        double s[4][NX], at[NX];
+        for (int i = 0; i < NU; i++) {
+            double before = k ? u[(k - 1) * NU + i] : 0;
+            total += (0.05 * u[k * NU + i] * u[k * NU + i] + 0.1 * pow(u[k * NU + i] - before, 2)) / NH;
+        }
+        for (int stage = 0; stage < 4; stage++) {
+            for (int i = 0; i < NX; i++)
+                at[i] = x[i] + (stage ? (stage < 3 ? dt / 2 : dt) * s[stage - 1][i] : 0);
+            for (int i = 0; i < NX; i++) {
+                s[stage][i] = 0;
+                for (int j = 0; j < NX; j++)
+                    s[stage][i] += rate_a[i][j] * at[j];
+                for (int j = 0; j < NU; j++)
+                    s[stage][i] += rate_b[i][j] * u[k * NU + j];
+            }
+        }
+        for (int i = 0; i < NX; i++)
+            x[i] += dt / 6 * (s[0][i] + 2 * s[1][i] + 2 * s[2][i] + s[3][i]);
+    }
+    return total;
+}
+
+/* the least cost within bounds: coordinate by coordinate, exact for each, until nothing moves */
+static double optimum(double bound, double *u)
+{
+    memset(u, 0, NH * NU * sizeof *u);
+    for (int sweep = 0; sweep < 5000; sweep++)
+        for (int i = 0; i < NH * NU; i++) {
+            double at = u[i], h = 0.5, middle = simulate(u);
+            u[i] = at + h;
+            double above = simulate(u);
+            u[i] = at - h;
+            double below = simulate(u);
+            u[i] = fmin(fmax(at - h * (above - below) / 2 / (above - 2 * middle + below), -bound), bound);
+        }
+    return simulate(u);
+}
+
+typedef struct rig {
+    hb_model *m;
+    hb_pool *pool;
+    hb_predictor *predictor;
+    hb_planner *planner;
+} rig;
+
+static rig rig_new(hb_model *m, const hb_planner_settings *s, const hb_cost *c, int nthreads)
+{
+    rig r = {.m = m};
+    hb_error err;
+
+    if (hb_pool_new(&r.pool, nthreads, NULL, NULL, &err) || hb_predictor_new(&r.predictor, m, &err) ||
+        hb_planner_new(&r.planner, m, s, c, r.pool, &err))
+        fail_msg("%s", err.text);
+    return r;
+}
+
+static void rig_free(rig *r)
+{
+    hb_planner_free(r->planner);
+    hb_predictor_free(r->predictor);
+    hb_pool_free(r->pool);
+    hb_model_free(r->m);
+}
+
+static hb_planner_settings settings(hb_planner_method method)
+{
+    hb_planner_settings s = hb_planner_defaults;
+
+    s.method = method;
+    s.horizon = NH;
+    s.seed = 11;
+    return s;
+}
+
+static void test_second_order_finds_the_optimum(void **state)
+{
+    (void)state;
+    static const double bounds[] = {50, 1.2};
+
+    for (int i = 0; i < 2; i++) {
+        double u[NH * NU], least = optimum(bounds[i], u);
+        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        s.samples = 1;
+        rig r = rig_new(linear_model(bounds[i], 1), &s, &quadratic_cost, 1);
+        const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+        assert_true(plan->evaluated && plan->converged);
+        assert_near(plan->cost, least, 1e-5 * least);
+        assert_near(simulate(plan->action), least, 1e-5 * least);
+        for (int j = 0; j < NH * NU; j++)
+            assert_near(plan->action[j], u[j], 0.01);
+        /* the problem is quadratic: one step gets there, one more sees that it has */
+        assert_true(plan->iterations <= 3);
+        rig_free(&r);
+    }
+}
+
+static void test_every_method_comes_close_to_the_optimum(void **state)
+{
+    (void)state;
+    static const double within[HB_PLANNER_NMETHODS] = {
+        [HB_PLANNER_GRADIENT] = 0.02, [HB_PLANNER_CEM] = 0.02,   [HB_PLANNER_GRADIENT_CEM] = 0.02,
+        [HB_PLANNER_MPPI] = 0.1,      [HB_PLANNER_ILQR] = 0.001,
+    };
+    double u[NH * NU], least = optimum(3, u), idle = simulate((double[NH *NU]){0});
+
+    assert_true(idle > 1.5 * least);
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
+        for (int polish = 0; polish < 2; polish++) {
+            hb_planner_settings s = settings((hb_planner_method)method);
+            s.polish = polish;
+            s.iterations = 200;
+            rig r = rig_new(linear_model(3, 1), &s, &quadratic_cost, 2);
+            const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+            double allowed = polish ? 1e-4 : within[method];
+            if (!(plan->cost <= least * (1 + allowed)))
+                fail_msg("%s, polish %d: %g, the optimum is %g", hb_planner_method_name[method], polish, plan->cost,
+                         least);
+            assert_near(simulate(plan->action), plan->cost, 1e-5);
+            assert_true(plan->cost > least * (1 - 1e-5));
+            assert_int_equal(plan->dropped, 0);
+            rig_free(&r);
+        }
+}
+
+static void test_cost_and_states_are_those_of_the_actions(void **state)
+{
+    (void)state;
+    hb_real *u = new_rows(NH * NU), *cost = new_rows(1);
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
+        hb_planner_settings s = settings((hb_planner_method)method);
+        s.iterations = 3;
+        s.learning_rate = 0.2;
+        rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 2);
+        hb_rollout *rollout;
+        assert_int_equal(hb_rollout_new(&rollout, r.m, NH, NULL), 0);
+        for (uint64_t tick = 0; tick < 3; tick++) {
+            const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, tick, NULL, 0);
+            for (int i = 0; i < NH * NU; i++)
+                u[i * HB_STRIDE] = (hb_real)plan->action[i];
+            assert_true(hb_rollout_cost(rollout, r.predictor, &quadratic_cost, &goal, start, NH, r.m->dt, 1, u, false,
+                                        cost, NULL));
+            assert_near(cost[0], plan->cost, 1e-5 * plan->cost);
+            assert_near(simulate(plan->action), plan->cost, 1e-5 * plan->cost);
+            for (int i = 0; i < (NH + 1) * NX; i++)
+                assert_near(hb_planner_states(r.planner)[i], hb_rollout_states(rollout)[i * HB_STRIDE], 1e-5);
+            assert_memory_equal(plan->action, hb_planner_current(r.planner), NH * NU * sizeof(double));
+        }
+        hb_rollout_free(rollout);
+        rig_free(&r);
+    }
+    free(u);
+    free(cost);
+}
+
+static void test_warm_start_shifts(void **state)
+{
+    (void)state;
+    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+    double before[NH * NU];
+
+    const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+    memcpy(before, plan->action, sizeof before);
+    hb_planner_shift(r.planner, 1.5);
+    for (int k = 0; k < NH; k++)
+        for (int i = 0; i < NU; i++) {
+            int a = k + 1 < NH ? k + 1 : NH - 1, b = k + 2 < NH ? k + 2 : NH - 1;
+            assert_near(hb_planner_current(r.planner)[k * NU + i], (before[a * NU + i] + before[b * NU + i]) / 2, 1e-6);
+        }
+    hb_planner_reset(r.planner);
+    for (int i = 0; i < NH * NU; i++)
+        assert_near(hb_planner_current(r.planner)[i], 0, 0);
+
+    /* a good warm start is kept when there is no time to improve it: no iteration is allowed here */
+    s.iterations = 0;
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
+        s.method = (hb_planner_method)method;
+        hb_planner_reset(r.planner);
+        hb_planner_settings full = settings(HB_PLANNER_ILQR);
+        assert_int_equal(hb_planner_retune(r.planner, &full, &quadratic_cost, NULL), 0);
+        double cost = hb_planner_plan(r.planner, r.predictor, start, &goal, 1, NULL, 0)->cost;
+        assert_int_equal(hb_planner_retune(r.planner, &s, &quadratic_cost, NULL), 0);
+        assert_near(hb_planner_plan(r.planner, r.predictor, start, &goal, 2, NULL, 0)->cost, cost, 1e-6);
+    }
+    rig_free(&r);
+}
+
+static void test_bytes_are_the_same_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    static const int threads[] = {1, 2, 3, 7};
+    static const int samples[] = {5, 100, 230};
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
+        for (int ns = 0; ns < 3; ns++) {
+            double action[4][3][NH * NU], states[4][3][(NH + 1) * NX], cost[4][3];
+            uint64_t pieces[4][3];
+            for (int t = 0; t < 4; t++) {
+                hb_planner_settings s = settings((hb_planner_method)method);
+                s.samples = samples[ns];
+                s.iterations = 11;
+                s.polish = method == HB_PLANNER_CEM;
+                rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, threads[t]);
+                for (uint64_t tick = 0; tick < 3; tick++) {
+                    hb_planner_shift(r.planner, tick == 1 ? 1 : 0.3);
+                    const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, tick, NULL, 0);
+                    memcpy(action[t][tick], plan->action, sizeof action[t][tick]);
+                    memcpy(states[t][tick], hb_planner_states(r.planner), sizeof states[t][tick]);
+                    cost[t][tick] = plan->cost;
+                    pieces[t][tick] = plan->pieces;
+                }
+                rig_free(&r);
+            }
+            for (int t = 1; t < 4; t++) {
+                assert_memory_equal(action[t], action[0], sizeof action[0]);
+                assert_memory_equal(states[t], states[0], sizeof states[0]);
+                assert_memory_equal(cost[t], cost[0], sizeof cost[0]);
+                assert_true(pieces[t][0] >= pieces[0][0]);
+            }
+        }
+}
+
+static void test_seed_and_tick_change_the_draws(void **state)
+{
+    (void)state;
+    double cost[3];
+
+    for (int i = 0; i < 3; i++) {
+        hb_planner_settings s = settings(HB_PLANNER_CEM);
+        s.iterations = 3;
+        s.seed = i == 1;
+        rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+        cost[i] = hb_planner_plan(r.planner, r.predictor, start, &goal, i == 2, NULL, 0)->cost;
+        rig_free(&r);
+    }
+    assert_true(cost[0] != cost[1] && cost[0] != cost[2] && cost[1] != cost[2]);
+}
+
+/* a clock that goes on by one second whenever it is looked at */
+static double tick_on(void *context)
+{
+    return (double)atomic_fetch_add((atomic_long *)context, 1);
+}
+
+static void check_plan(const rig *r, const hb_plan *plan, int nh)
+{
+    for (int i = 0; i < nh * r->m->nu; i++) {
+        assert_true(isfinite(plan->action[i]));
+        assert_true(plan->action[i] >= r->m->control_min[i % r->m->nu]);
+        assert_true(plan->action[i] <= r->m->control_max[i % r->m->nu]);
+    }
+    assert_int_equal(plan->evaluated, isfinite(plan->cost) != 0);
+}
+
+static void test_can_be_stopped_before_any_piece(void **state)
+{
+    (void)state;
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
+        for (int polish = 0; polish < 2; polish++) {
+            double last_cost = INFINITY;
+            bool arrived = false;
+            for (int seconds = 0; seconds < 250; seconds++) {
+                hb_planner_settings s = settings((hb_planner_method)method);
+                s.samples = 40;
+                s.iterations = 6;
+                s.polish = polish;
+                rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+                atomic_long time = 1000;
+                hb_clock clock = {tick_on, &time};
+                const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, &clock, 1000 + seconds);
+                check_plan(&r, plan, NH);
+                /* no piece begins at or after the deadline; looking at the clock takes its time too, here */
+                assert_true(time <= 1000 + seconds + 3);
+                assert_true((int)plan->pieces <= seconds);
+                assert_false(plan->evaluated && seconds < NH);
+                assert_true(plan->evaluated || seconds < 2 * NH);
+                /* with polish, how the time is shared changes with it: only the last word counts */
+                if (!polish)
+                    assert_true(!(plan->cost > last_cost));
+                last_cost = plan->cost;
+                arrived = arrived || plan->converged;
+                if (plan->converged)
+                    assert_true(plan->iterations >= 1);
+                rig_free(&r);
+            }
+            assert_true(arrived);
+        }
+}
+
+static void test_late_requests_get_the_plan_in_hand(void **state)
+{
+    (void)state;
+    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 2);
+    double shifted[NH * NU];
+    atomic_long time = 1000;
+    hb_clock clock = {tick_on, &time};
+
+    const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, &clock, 500);
+    assert_false(plan->evaluated);
+    assert_false(plan->converged);
+    for (int i = 0; i < NH * NU; i++)
+        assert_near(plan->action[i], 0, 0);
+
+    assert_true(hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0)->evaluated);
+    hb_planner_shift(r.planner, 1);
+    memcpy(shifted, hb_planner_current(r.planner), sizeof shifted);
+    plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 1, &clock, 500);
+    assert_false(plan->evaluated);
+    assert_memory_equal(plan->action, shifted, sizeof shifted);
+    rig_free(&r);
+}
+
+/* so stiff that anything but trim overflows */
+static void test_candidates_that_are_not_finite_are_dropped(void **state)
+{
+    (void)state;
+    static const double rest[NX] = {0};
+    const hb_goal to_rest = {.target = rest, .ntargets = 1, .last_control = nothing, .trim = nothing};
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
+        hb_planner_settings s = settings((hb_planner_method)method);
+        s.iterations = 10;
+        rig r = rig_new(linear_model(2, 1e4), &s, &quadratic_cost, 2);
+        for (uint64_t tick = 0; tick < 3; tick++) {
+            const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, rest, &to_rest, tick, NULL, 0);
+            check_plan(&r, plan, NH);
+            assert_true(plan->evaluated);
+            /* from the second on, what the first has dropped may be gone from the samples */
+            assert_true(plan->dropped > 10 || tick > 0);
+            assert_true(plan->cost < 1e-6);
+        }
+        /* and a start that is no number leaves nothing to evaluate */
+        double nowhere[NX] = {0, NAN, 0, 0};
+        const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, nowhere, &to_rest, 9, NULL, 0);
+        check_plan(&r, plan, NH);
+        assert_false(plan->evaluated);
+        assert_false(plan->converged);
+        rig_free(&r);
+    }
+}
+
+static void test_directions_are_kept_to(void **state)
+{
+    (void)state;
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
+        hb_planner_settings s = settings((hb_planner_method)method);
+        s.ndirections = 1;
+        s.direction[0] = 1;
+        s.direction[1] = -2;
+        s.iterations = 30;
+        rig r = rig_new(linear_model(0.8, 1), &s, &quadratic_cost, 2);
+        const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+        double largest = 0;
+        check_plan(&r, plan, NH);
+        for (int k = 0; k < NH; k++) {
+            assert_near(plan->action[k * NU + 1], -2 * plan->action[k * NU], 1e-6);
+            largest = fmax(largest, fabs(plan->action[k * NU + 1]));
+        }
+        assert_true(largest > 0.7);
+        rig_free(&r);
+    }
+}
+
+static void test_nothing_is_allocated_once_made(void **state)
+{
+    (void)state;
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
+        hb_planner_settings s = settings((hb_planner_method)method);
+        s.iterations = 3;
+        s.samples = 20;
+        s.polish = true;
+        rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 2);
+        long before = trap_allocations();
+        assert_true(before > 0);
+        for (uint64_t tick = 0; tick < 2000; tick++) {
+            hb_planner_shift(r.planner, 1);
+            assert_true(hb_planner_plan(r.planner, r.predictor, start, &goal, tick, NULL, 0)->evaluated);
+        }
+        assert_int_equal(hb_planner_retune(r.planner, &s, &quadratic_cost, NULL), 0);
+        assert_int_equal(trap_allocations(), before);
+        rig_free(&r);
+    }
+}
+
+/* any settings, any model with controls: what comes back can be flown */
+static void test_random_settings_give_valid_plans(void **state)
+{
+    (void)state;
+
+    for (int trial = 0; trial < 60; trial++) {
+        const hb_random_key key = {.seed = 31, .stream = (uint64_t)trial};
+        hb_model *m = variant_model(trial % nvariants);
+        if (m->nu == 0) {
+            hb_model_free(m);
+            continue;
+        }
+        for (int i = 0; i < m->nu; i++) {
+            m->control_trim[i] = m->control_mean[i];
+            m->control_min[i] = m->control_mean[i] - m->control_std[i] * (0.2 + hb_random_uniform(key, 90));
+            m->control_max[i] = m->control_mean[i] + m->control_std[i] * (0.2 + hb_random_uniform(key, 91));
+        }
+        hb_planner_settings s = hb_planner_defaults;
+        s.method = (hb_planner_method)(hb_random_bits(key, 0) % HB_PLANNER_NMETHODS);
+        s.samples = 1 + (int)(hb_random_bits(key, 1) % 150);
+        s.horizon = 1 + (int)(hb_random_bits(key, 2) % 12);
+        s.iterations = (int)(hb_random_bits(key, 3) % 8);
+        s.noise = hb_random_uniform(key, 4);
+        s.noise_correlation = hb_random_uniform(key, 5);
+        s.elites = hb_random_uniform(key, 6);
+        s.temperature = hb_random_uniform(key, 7);
+        s.learning_rate = hb_random_uniform(key, 8);
+        s.polish = hb_random_bits(key, 9) % 2;
+        s.ndirections = (int)(hb_random_bits(key, 10) % (uint64_t)(m->nu + 1));
+        for (int i = 0; i < s.ndirections * m->nu; i++)
+            s.direction[i] = hb_random_normal(key, (uint64_t)(200 + i));
+        const hb_cost c = {
+            .nterms = 3,
+            .term =
+                {{.kind = HB_COST_DISTANCE, .weight = 1, .terminal = 5, .nindices = 2, .index = {0, 1}},
+                 {.kind = HB_COST_BOUND, .weight = 1, .terminal = 1, .nindices = 1, .index = {1}, .min = -1, .max = 1},
+                 {.kind = HB_COST_SLEW, .weight = 1, .terminal = 1, .nindices = 1, .index = {0}}},
+        };
+        rig r = rig_new(m, &s, &c, 1 + trial % 3);
+        double x[16], to[16];
+        for (int i = 0; i < m->nx; i++) {
+            x[i] = m->state_mean[i] + 0.3 * m->state_std[i] * hb_random_normal(key, (uint64_t)(300 + i));
+            to[i] = m->state_mean[i];
+        }
+        const hb_goal g = {.target = to, .ntargets = 1, .last_control = m->control_trim, .trim = m->control_trim};
+        double first_cost = 0;
+        for (uint64_t tick = 0; tick < 2; tick++) {
+            const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, x, &g, tick, NULL, 0);
+            check_plan(&r, plan, s.horizon);
+            assert_true(plan->evaluated);
+            /* the plan before is among the samples: planning again from there cannot be worse */
+            if (tick)
+                assert_true(plan->cost <= first_cost * (1 + 1e-5));
+            first_cost = plan->cost;
+        }
+        rig_free(&r);
+    }
+}
+
+static void test_settings_are_checked(void **state)
+{
+    (void)state;
+    hb_model *m = linear_model(2, 1);
+    hb_pool *pool;
+    hb_planner *p = NULL;
+    hb_error err;
+    static const struct {
+        const char *says;
+        size_t offset;
+        double value;
+        bool integer;
+    } wrong[] = {
+        {"planner.samples", offsetof(hb_planner_settings, samples), 0, true},
+        {"planner.horizon", offsetof(hb_planner_settings, horizon), 0, true},
+        {"planner.iterations", offsetof(hb_planner_settings, iterations), -1, true},
+        {"planner.directions", offsetof(hb_planner_settings, ndirections), NU + 1, true},
+        {"planner.directions", offsetof(hb_planner_settings, ndirections), 1, true},
+        {"planner.method", offsetof(hb_planner_settings, method), HB_PLANNER_NMETHODS, true},
+        {"planner.dt", offsetof(hb_planner_settings, dt), -1, false},
+        {"planner.noise", offsetof(hb_planner_settings, noise), NAN, false},
+        {"planner.noise_correlation", offsetof(hb_planner_settings, noise_correlation), 1.5, false},
+        {"planner.elites", offsetof(hb_planner_settings, elites), 2, false},
+    };
+
+    assert_int_equal(hb_pool_new(&pool, 1, NULL, NULL, NULL), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        char *field = (char *)&s + wrong[i].offset;
+        if (wrong[i].integer)
+            *(int *)field = (int)wrong[i].value;
+        else
+            *(double *)field = wrong[i].value;
+        assert_int_equal(hb_planner_new(&p, m, &s, &quadratic_cost, pool, &err), -EINVAL);
+        assert_null(p);
+        if (!strstr(err.text, wrong[i].says))
+            fail_msg("'%s' does not name %s", err.text, wrong[i].says);
+    }
+    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    m->control_trim[1] = 5;
+    assert_int_equal(hb_planner_new(&p, m, &s, &quadratic_cost, pool, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "control 1"));
+    m->control_trim[1] = 0;
+    hb_cost c = quadratic_cost;
+    c.term[0].index[0] = 99;
+    assert_int_equal(hb_planner_new(&p, m, &s, &c, pool, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "index 99"));
+
+    /* retuning: no more than there was room for, and no change when refused */
+    assert_int_equal(hb_planner_new(&p, m, &s, &quadratic_cost, pool, &err), 0);
+    s.samples++;
+    assert_int_equal(hb_planner_retune(p, &s, &quadratic_cost, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "restart"));
+    s.samples = 3;
+    s.horizon = 2;
+    assert_int_equal(hb_planner_retune(p, &s, &c, &err), -EINVAL);
+    assert_int_equal(hb_planner_retune(p, &s, &quadratic_cost, &err), 0);
+    hb_planner_free(p);
+    hb_planner_free(NULL);
+    hb_pool_free(pool);
+    hb_model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_second_order_finds_the_optimum),
+        cmocka_unit_test(test_every_method_comes_close_to_the_optimum),
+        cmocka_unit_test(test_cost_and_states_are_those_of_the_actions),
+        cmocka_unit_test(test_warm_start_shifts),
+        cmocka_unit_test(test_bytes_are_the_same_on_any_number_of_threads),
+        cmocka_unit_test(test_seed_and_tick_change_the_draws),
+        cmocka_unit_test(test_can_be_stopped_before_any_piece),
+        cmocka_unit_test(test_late_requests_get_the_plan_in_hand),
+        cmocka_unit_test(test_candidates_that_are_not_finite_are_dropped),
+        cmocka_unit_test(test_directions_are_kept_to),
+        cmocka_unit_test(test_nothing_is_allocated_once_made),
+        cmocka_unit_test(test_random_settings_give_valid_plans),
+        cmocka_unit_test(test_settings_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -10,16 +10,16 @@
 
 #include "design.h"
 #include "evaluator.h"
+#include "fit.h"
 #include "numeric.h"
 #include "plot.h"
 #include "progress.h"
 #include "sampler.h"
 
-enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, INCREMENT_POINTS = 2000 };
+enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100 };
 
 /* random numbers that no gradient step has */
-static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2,
-                      increment_stream = UINT64_MAX - 3;
+static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2, weight_stream = UINT64_MAX - 3;
 
 typedef struct run {
     const hb_settings *settings;
@@ -116,32 +116,55 @@ static int longest_rollout(const hb_dataset *d, int limit)
     return limit;
 }
 
-/* weights of squared errors: 1, or 1 / mean squared increment of each state */
-static int weigh_states(run *r, hb_error *err)
+/* mean squared error of the untrained average after one step, for each state: what there is to learn */
+static int measure_residuals(const run *r, double *square, hb_error *err)
 {
     const hb_model *m = r->design.model;
-    const hb_dataset *d = r->data;
-    hb_random_key key = {.seed = r->settings->seed, .stream = increment_stream};
-    double largest = 0;
+    hb_random_key key = {.seed = r->settings->seed, .stream = weight_stream};
+    hb_fit *f = NULL;
+    hb_workspace *w = NULL;
+    hb_sampler *s = NULL;
+    hb_points points;
+    hb_arena arena = {0};
+    int status;
 
-    r->weight = calloc((size_t)m->nx, sizeof *r->weight);
-    if (!r->weight)
-        return hb_fail(err, ENOMEM, "out of memory");
-    for (uint64_t p = 0; p < INCREMENT_POINTS; p++) {
-        int f = (int)(hb_random_bits(key, 2 * p) % (uint64_t)d->nfunctions);
-        hb_transition t;
-        hb_dataset_transition(d, f, hb_random_bits(key, 2 * p + 1) % d->function[f].ntransitions, &t, NULL);
-        for (int i = 0; i < m->nx; i++) {
-            double increment = (t.x_next[i] - t.x[i]) / m->state_std[i];
-            r->weight[i] += increment * increment / INCREMENT_POINTS;
+    hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
+    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, err)) &&
+        !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, r->data, m, 1, err))) {
+        hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
+        for (int k = 0; k < r->nlearned; k++) {
+            int function = r->function[k];
+            hb_sampler_draw(s, function, 0, hb_sampler_count(s, function), key, (uint64_t)k << 32, &points);
+            hb_fit_evaluate(f, w, &points);
+            for (int i = 0; i < m->nx * HB_STRIDE; i++)
+                square[i / HB_STRIDE] += (double)f->r[i] * (double)f->r[i] / ((double)HB_STRIDE * r->nlearned);
         }
     }
-    for (int i = 0; i < m->nx; i++)
-        largest = fmax(largest, r->weight[i]);
-    /* a state that hardly moves must not outweigh the others */
-    for (int i = 0; i < m->nx; i++)
-        r->weight[i] =
-            r->settings->weighting == HB_WEIGHT_INCREMENT && largest > 0 ? 1 / fmax(r->weight[i], 1e-6 * largest) : 1;
+    hb_sampler_free(s);
+    hb_workspace_free(w);
+    hb_fit_free(f);
+    free(arena.base);
+    return status;
+}
+
+/* Weights of squared errors, so that the loss is 1 where nothing was learned yet: all states alike, or each by
+ * itself. With that scale the regulariser, the limit of the gradient and Adam's epsilon mean the same for all data. */
+static int weigh_states(run *r, hb_error *err)
+{
+    int nx = r->design.model->nx, status;
+    double mean = 0;
+
+    r->weight = calloc((size_t)nx, sizeof *r->weight);
+    if (!r->weight)
+        return hb_fail(err, ENOMEM, "out of memory");
+    if ((status = measure_residuals(r, r->weight, err)))
+        return status;
+    for (int i = 0; i < nx; i++)
+        mean += r->weight[i] / nx;
+    if (!(mean > 0) || !isfinite(mean))
+        return hb_fail(err, EINVAL, "the average explains the data to the last bit: there is nothing to learn");
+    for (int i = 0; i < nx; i++)
+        r->weight[i] = 1 / (r->settings->weighting == HB_WEIGHT_EACH ? fmax(r->weight[i], 1e-3 * mean) : mean);
     return 0;
 }
 

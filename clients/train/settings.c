@@ -21,7 +21,7 @@ const char *const hb_kind_help[] = {
 #undef X
         NULL};
 static const char *const decay_name[] = {"none", "cosine", NULL};
-static const char *const weighting_name[] = {"state", "increment", NULL};
+static const char *const weighting_name[] = {"alike", "each", NULL};
 
 typedef enum { TEXT, INTEGER, COUNT, NUMBER, CHOICE, WIDTHS } type;
 
@@ -70,7 +70,7 @@ static const setting table[] = {
      "states that feed the networks, comma-separated; -NAME leaves one out; \"\": all"},
     {"method", CHOICE, AT(method), 0, 0, hb_method_name, "least_squares", true, "how coefficients come from examples"},
     {"coefficients", CHOICE, AT(shape), 0, 0, hb_shape_name, "vector", true, "their shape"},
-    {"ridge", NUMBER, AT(ridge), 0, 1e6, NULL, "0.001", true, "lambda of least squares"},
+    {"ridge", NUMBER, AT(ridge), 0, 1e6, NULL, "0.0001", true, "lambda of least squares"},
     {"volume", NUMBER, AT(volume), 1e-12, 1e12, NULL, "1", true, "V of the inner product"},
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps a control period"},
 
@@ -79,12 +79,12 @@ static const setting table[] = {
     {"examples", INTEGER, AT(examples), 1, 1e6, NULL, "200", true, "example points a function"},
     {"queries", INTEGER, AT(queries), 1, 1e6, NULL, "800", true, "query points a function"},
     {"rollout", INTEGER, AT(rollout), 1, 1000, NULL, "1", true, "transitions that each query point is rolled out for"},
-    {"regulariser", NUMBER, AT(regulariser), 0, 1e6, NULL, "1", true,
+    {"regulariser", NUMBER, AT(regulariser), 0, 1e6, NULL, "0.1", true,
      "weight of mean((diag A - 1)^2), with least squares"},
     {"matryoshka", NUMBER, AT(matryoshka), 0, 1e6, NULL, "0", true,
      "weight of the loss of the first n basis functions alone, n drawn at each step"},
-    {"weighting", CHOICE, AT(weighting), 0, 0, weighting_name, "state", true,
-     "errors are relative to each state's deviation, or to that of its increments"},
+    {"weighting", CHOICE, AT(weighting), 0, 0, weighting_name, "alike", true,
+     "errors of all states count by their deviation in the data, or each by what is left to learn of it"},
 
     {.help = "Optimiser"},
     {"steps", COUNT, AT(steps), 0, 1e12, NULL, "10000", true, "gradient steps"},

@@ -30,7 +30,7 @@ typedef enum {
 extern const char *const hb_kind_name[], *const hb_kind_help[];
 
 typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
-typedef enum { HB_WEIGHT_STATE, HB_WEIGHT_INCREMENT } hb_weighting;
+typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH } hb_weighting;
 
 /* A list of layer widths; n = 0: the kind's own. */
 typedef struct hb_widths {

@@ -1,0 +1,474 @@
+/* hilbert-eval predict: each model is fitted to examples of every function and rolled out elsewhere. Three views of
+ * the same errors: over steps (with and without coefficients), over each hidden parameter, over the number of
+ * examples. Figures are medians over functions; brackets are quartiles. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "eval.h"
+#include "evaluator.h"
+#include "plot.h"
+#include "progress.h"
+#include "run.h"
+
+enum { MAX_MODELS = 32, BINS = 5, MAX_COUNTS = 12, SHOWN_STEPS = 5 };
+
+typedef struct options {
+    const char *data, *plot;
+    hb_dataset_mapping mapping;
+    int examples, steps, rollouts, threads;
+    uint64_t seed;
+    bool json, successive;
+    int nmodels;
+    char **model;
+} options;
+
+/* quartiles over functions, a number a step */
+typedef struct curve {
+    double *lower, *median, *upper;
+} curve;
+
+/* one of BINS ranges of a hidden parameter, with equal numbers of functions */
+typedef struct bin {
+    double low, high;
+    int functions;
+    double one, last; /* medians after 1 and after all steps */
+} bin;
+
+typedef struct count {
+    int examples;
+    double one, last;
+} count;
+
+typedef struct result {
+    const char *path;
+    hb_model *model;
+    curve adapted, without;
+    bin *hidden; /* nhidden x BINS */
+    int ncounts;
+    count counts[MAX_COUNTS];
+    double *memory;
+} result;
+
+static void print_help(void)
+{
+    printf("usage: hilbert-eval predict MODEL... --data TEST.h5 [options]\n\n"
+           "  --data FILE      data set of functions, best ones that were not trained on\n"
+           "  --map TEXT       how to read a foreign data set (hilbert-train data --help)\n"
+           "  --examples N     transitions that a model is fitted to [200]\n"
+           "  --successive     successive in time, as a vehicle would collect them; else drawn at random\n"
+           "  --steps N        length of a rollout [30]\n"
+           "  --rollouts N     from each function [100]\n"
+           "  --seed N         of the draws [0]\n"
+           "  --threads N      0: as many as there are processors [0]\n"
+           "  --json           everything as JSON instead of tables\n"
+           "  --plot NAME      curves to NAME.svg and NAME.png (needs gnuplot)\n\n"
+           "An error is the mean squared difference of normalised states after so many steps.\n");
+}
+
+static int parse(int argc, char **argv, options *o)
+{
+    static const struct option known[] = {
+        {"data", required_argument, NULL, 'd'},     {"map", required_argument, NULL, 'm'},
+        {"examples", required_argument, NULL, 'e'}, {"successive", no_argument, NULL, 'c'},
+        {"steps", required_argument, NULL, 's'},    {"rollouts", required_argument, NULL, 'r'},
+        {"seed", required_argument, NULL, 'S'},     {"threads", required_argument, NULL, 't'},
+        {"json", no_argument, NULL, 'j'},           {"plot", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},           {0}};
+    hb_error err = {0};
+    long long n = 0;
+
+    *o = (options){.examples = 200, .steps = 30, .rollouts = 100};
+    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;)
+        switch (c) {
+        case 'd':
+            o->data = optarg;
+            break;
+        case 'm':
+            if (hb_run_mapping(optarg, &o->mapping, &err))
+                return hb_eval_complain(HB_EXIT_USAGE, &err);
+            break;
+        case 'e':
+            if (!hb_eval_whole("examples", optarg, 1, 1000000, &n))
+                return HB_EXIT_USAGE;
+            o->examples = (int)n;
+            break;
+        case 'c':
+            o->successive = true;
+            break;
+        case 's':
+            if (!hb_eval_whole("steps", optarg, 1, 100000, &n))
+                return HB_EXIT_USAGE;
+            o->steps = (int)n;
+            break;
+        case 'r':
+            if (!hb_eval_whole("rollouts", optarg, 1, 100000, &n))
+                return HB_EXIT_USAGE;
+            o->rollouts = (int)n;
+            break;
+        case 'S':
+            if (!hb_eval_whole("seed", optarg, 0, INT64_MAX, &n))
+                return HB_EXIT_USAGE;
+            o->seed = (uint64_t)n;
+            break;
+        case 't':
+            if (!hb_eval_whole("threads", optarg, 0, 1024, &n))
+                return HB_EXIT_USAGE;
+            o->threads = (int)n;
+            break;
+        case 'j':
+            o->json = true;
+            break;
+        case 'p':
+            o->plot = optarg;
+            break;
+        case 'h':
+            print_help();
+            exit(HB_EXIT_OK);
+        default:
+            return HB_EXIT_USAGE;
+        }
+    o->nmodels = argc - optind;
+    o->model = argv + optind;
+    if (!o->data || o->nmodels < 1 || o->nmodels > MAX_MODELS) {
+        fprintf(stderr, "hilbert-eval: predict wants --data and 1 to %d models (try --help)\n", MAX_MODELS);
+        return HB_EXIT_USAGE;
+    }
+    return HB_EXIT_OK;
+}
+
+/* --- measuring --- */
+
+static int new_evaluator(hb_evaluator **ret, const options *o, int examples, const hb_model *m, const hb_dataset *d,
+                         hb_pool *pool, hb_error *err)
+{
+    hb_evaluator_settings s = {
+        .examples = examples, .rollouts = o->rollouts, .steps = o->steps, .seed = o->seed, .successive = o->successive};
+    return hb_evaluator_new(ret, m, d, NULL, 0, &s, pool, err);
+}
+
+static void fill_curve(curve *c, const hb_evaluator *e, const double *error, int steps)
+{
+    for (int k = 0; k < steps; k++) {
+        c->lower[k] = hb_evaluator_quantile(e, error, k + 1, 0.25);
+        c->median[k] = hb_evaluator_quantile(e, error, k + 1, 0.5);
+        c->upper[k] = hb_evaluator_quantile(e, error, k + 1, 0.75);
+    }
+}
+
+/* a function's value of a hidden parameter, and its place in the data */
+typedef struct placed {
+    double value;
+    int function;
+} placed;
+
+static int by_value(const void *a, const void *b)
+{
+    const placed *x = a, *y = b;
+    return x->value != y->value ? (x->value > y->value) - (x->value < y->value) : x->function - y->function;
+}
+
+static int fill_bins(bin *bins, int hidden, const hb_dataset *d, const double *error, int steps, hb_error *err)
+{
+    int n = d->nfunctions;
+    placed *order = calloc((size_t)n, sizeof *order);
+    double *one = calloc(2 * (size_t)n, sizeof *one), *last = one ? one + n : NULL;
+
+    if (!order || !one) {
+        free(order);
+        free(one);
+        return hb_fail(err, ENOMEM, "out of memory");
+    }
+    for (int f = 0; f < n; f++)
+        order[f] = (placed){d->function[f].hidden[hidden], f};
+    qsort(order, (size_t)n, sizeof *order, by_value);
+    for (int b = 0; b < BINS; b++) {
+        int first = n * b / BINS, end = n * (b + 1) / BINS;
+        for (int i = first; i < end; i++) {
+            one[i - first] = error[order[i].function * steps];
+            last[i - first] = error[order[i].function * steps + steps - 1];
+        }
+        if (end > first)
+            bins[b] = (bin){order[first].value, order[end - 1].value, end - first, hb_quantile(one, end - first, 0.5),
+                            hb_quantile(last, end - first, 0.5)};
+    }
+    free(order);
+    free(one);
+    return 0;
+}
+
+/* error with fewer and with more examples: 5, 10, 20, 50, ... and what was asked for */
+static int count_examples(const options *o, result *r, const hb_dataset *d, hb_pool *pool, double *error, hb_error *err)
+{
+    static const int tried[] = {5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000};
+    size_t next = 0;
+
+    if (r->model->nb == 0)
+        return 0;
+    for (bool done = false; !done && r->ncounts < MAX_COUNTS;) {
+        int n = next < sizeof tried / sizeof *tried ? tried[next++] : o->examples;
+        if (n >= o->examples) {
+            n = o->examples;
+            done = true;
+        }
+        hb_evaluator *e = NULL;
+        int status = new_evaluator(&e, o, n, r->model, d, pool, err);
+        if (status)
+            return status;
+        hb_evaluator_run(e, true, error, NULL);
+        r->counts[r->ncounts++] =
+            (count){n, hb_evaluator_quantile(e, error, 1, 0.5), hb_evaluator_quantile(e, error, o->steps, 0.5)};
+        hb_evaluator_free(e);
+    }
+    return 0;
+}
+
+static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    size_t steps = (size_t)o->steps;
+    hb_evaluator *e = NULL;
+    double *error = calloc((size_t)d->nfunctions * steps, sizeof *error);
+    r->memory = calloc(6 * steps, sizeof *r->memory);
+    r->hidden = calloc((size_t)d->header.nhidden * BINS + 1, sizeof *r->hidden);
+    int status = error && r->memory && r->hidden ? 0 : hb_fail(err, ENOMEM, "out of memory");
+
+    if (!status)
+        status = new_evaluator(&e, o, o->examples, r->model, d, pool, err);
+    if (!status) {
+        r->adapted = (curve){r->memory, r->memory + steps, r->memory + 2 * steps};
+        r->without = (curve){r->memory + 3 * steps, r->memory + 4 * steps, r->memory + 5 * steps};
+        hb_evaluator_run(e, false, error, NULL);
+        fill_curve(&r->without, e, error, o->steps);
+        hb_evaluator_run(e, true, error, NULL);
+        fill_curve(&r->adapted, e, error, o->steps);
+        for (int h = 0; h < d->header.nhidden && !status; h++)
+            status = fill_bins(r->hidden + h * BINS, h, d, error, o->steps, err);
+        if (!status)
+            status = count_examples(o, r, d, pool, error, err);
+    }
+    hb_evaluator_free(e);
+    free(error);
+    return status;
+}
+
+/* --- showing --- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* steps to show: 1 and the last, and three between, evenly in proportion */
+static int choose_steps(int steps, int shown[SHOWN_STEPS])
+{
+    int n = 0;
+    for (int i = 0; i < SHOWN_STEPS; i++) {
+        int k = (int)lround(exp(log(steps) * i / (SHOWN_STEPS - 1)));
+        if (n == 0 || k > shown[n - 1])
+            shown[n++] = k;
+    }
+    return n;
+}
+
+static void print_curve(const char *name, const char *row, const curve *c, const int *shown, int nshown)
+{
+    printf("%-28.28s %-17s", name, row);
+    for (int i = 0; i < nshown; i++) {
+        int k = shown[i] - 1;
+        printf("  %8.2e [%7.1e %7.1e]", c->median[k], c->lower[k], c->upper[k]);
+    }
+    printf("\n");
+}
+
+static void print_tables(const options *o, const result *r, const hb_dataset *d)
+{
+    int shown[SHOWN_STEPS], nshown = choose_steps(o->steps, shown);
+
+    printf("%s: %d functions, %d examples%s, %d rollouts each\n\n", o->data, d->nfunctions, o->examples,
+           o->successive ? " in succession" : "", o->rollouts);
+    printf("%-28s %-17s", "error after steps", "");
+    for (int i = 0; i < nshown; i++)
+        printf("  %-26d", shown[i]);
+    printf("\n");
+    for (int i = 0; i < o->nmodels; i++) {
+        print_curve(base_name(r[i].path), hb_eval_row(r[i].model), &r[i].adapted, shown, nshown);
+        if (r[i].model->nb > 0)
+            print_curve("", "  with c = 0", &r[i].without, shown, nshown);
+    }
+    for (int h = 0; h < d->header.nhidden; h++) {
+        printf("\n%s\n%-28s %-17s", "error after 1 and all steps, over", d->header.hidden_name[h], "");
+        for (int b = 0; b < BINS; b++)
+            printf("  %9.3g..%-9.3g", r[0].hidden[h * BINS + b].low, r[0].hidden[h * BINS + b].high);
+        printf("\n");
+        for (int i = 0; i < o->nmodels; i++) {
+            printf("%-28.28s %-17s", base_name(r[i].path), hb_eval_row(r[i].model));
+            for (int b = 0; b < BINS; b++)
+                printf("  %9.2e %9.2e ", r[i].hidden[h * BINS + b].one, r[i].hidden[h * BINS + b].last);
+            printf("\n");
+        }
+    }
+    printf("\nerror after 1 and all steps, over the number of examples\n");
+    for (int i = 0; i < o->nmodels; i++)
+        for (int k = 0; k < r[i].ncounts; k++)
+            printf("%-28.28s %-17s  %6d  %9.2e %9.2e\n", k ? "" : base_name(r[i].path),
+                   k ? "" : hb_eval_row(r[i].model), r[i].counts[k].examples, r[i].counts[k].one, r[i].counts[k].last);
+}
+
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *numbers(const double *x, int n)
+{
+    json_t *a = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(a, number(x[i]));
+    return a;
+}
+
+static json_t *curve_json(const curve *c, int steps)
+{
+    return json_pack("{s:o, s:o, s:o}", "median", numbers(c->median, steps), "lower", numbers(c->lower, steps), "upper",
+                     numbers(c->upper, steps));
+}
+
+static void print_json(const options *o, const result *r, const hb_dataset *d)
+{
+    json_t *models = json_array();
+
+    for (int i = 0; i < o->nmodels; i++) {
+        json_t *hidden = json_object(), *counts = json_array();
+        for (int h = 0; h < d->header.nhidden; h++) {
+            json_t *bins = json_array();
+            for (int b = 0; b < BINS; b++) {
+                const bin *x = &r[i].hidden[h * BINS + b];
+                json_array_append_new(bins, json_pack("{s:o, s:o, s:i, s:o, s:o}", "low", number(x->low), "high",
+                                                      number(x->high), "functions", x->functions, "one_step",
+                                                      number(x->one), "last_step", number(x->last)));
+            }
+            json_object_set_new(hidden, d->header.hidden_name[h], bins);
+        }
+        for (int k = 0; k < r[i].ncounts; k++)
+            json_array_append_new(counts,
+                                  json_pack("{s:i, s:o, s:o}", "examples", r[i].counts[k].examples, "one_step",
+                                            number(r[i].counts[k].one), "last_step", number(r[i].counts[k].last)));
+        json_array_append_new(models,
+                              json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:o}", "model", r[i].path, "row",
+                                        hb_eval_row(r[i].model), "nb", r[i].model->nb, "parameters",
+                                        (json_int_t)r[i].model->nparameters, "adapted",
+                                        curve_json(&r[i].adapted, o->steps), "without_coefficients",
+                                        curve_json(&r[i].without, o->steps), "hidden", hidden, "by_examples", counts));
+    }
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o}", "data", o->data, "functions", d->nfunctions,
+                            "examples", o->examples, "steps", o->steps, "rollouts", o->rollouts, "successive",
+                            o->successive, "models", models);
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    printf("\n");
+    json_decref(all);
+}
+
+static int draw(const options *o, const result *r, const hb_dataset *d, hb_error *err)
+{
+    static const char *const colour[] = {"#08519c", "#a50f15", "#238b45", "#6a51a3", "#d94801", "#525252"};
+    enum { NCOLOURS = sizeof colour / sizeof *colour };
+    int panels = 2 + (d->header.nhidden > 0);
+    hb_plot *p = NULL;
+    int status = hb_plot_new(&p, o->plot, 420 * panels, 400, err);
+    if (status)
+        return status;
+
+    FILE *out = hb_plot_script(p);
+    for (int i = 0; i < o->nmodels; i++) {
+        fprintf(out, "$curve%d << EOD\n", i);
+        for (int k = 0; k < o->steps; k++)
+            fprintf(out, "%d %g %g %g %g\n", k + 1, r[i].adapted.lower[k], r[i].adapted.median[k],
+                    r[i].adapted.upper[k], r[i].without.median[k]);
+        fprintf(out, "EOD\n$counts%d << EOD\nNaN NaN\n", i);
+        for (int k = 0; k < r[i].ncounts; k++)
+            fprintf(out, "%d %g\n", r[i].counts[k].examples, r[i].counts[k].last);
+        fprintf(out, "EOD\n$hidden%d << EOD\nNaN NaN\n", i);
+        for (int b = 0; b < BINS && d->header.nhidden; b++)
+            fprintf(out, "%g %g\n", 0.5 * (r[i].hidden[b].low + r[i].hidden[b].high), r[i].hidden[b].last);
+        fprintf(out, "EOD\n");
+    }
+    fprintf(out,
+            "set multiplot layout 1,%d\nset logscale y\nset format y '10^{%%T}'\nset grid\nset key bottom right\n"
+            "set style fill transparent solid 0.15 noborder\nset xlabel 'steps'\nset ylabel 'error'\nplot ",
+            panels);
+    for (int i = 0; i < o->nmodels; i++) {
+        const char *c = colour[i % NCOLOURS];
+        fprintf(out,
+                "$curve%d using 1:2:4 with filledcurves lc rgb '%s' notitle, $curve%d using 1:3 with lines lw 2 lc "
+                "rgb '%s' title '%s', ",
+                i, c, i, c, hb_eval_row(r[i].model));
+        if (r[i].model->nb > 0)
+            fprintf(out, "$curve%d using 1:5 with lines dt 3 lc rgb '%s' title '  c = 0', ", i, c);
+    }
+    fprintf(out, "NaN notitle\nset xlabel 'examples'\nset logscale x\nset ylabel 'error after %d steps'\nplot ",
+            o->steps);
+    for (int i = 0; i < o->nmodels; i++)
+        fprintf(out, "$counts%d using 1:2 with linespoints pt 7 ps 0.5 lc rgb '%s' notitle, ", i, colour[i % NCOLOURS]);
+    fprintf(out, "NaN notitle\n");
+    if (d->header.nhidden) {
+        fprintf(out, "unset logscale x\nset xlabel '%s'\nplot ", d->header.hidden_name[0]);
+        for (int i = 0; i < o->nmodels; i++)
+            fprintf(out, "$hidden%d using 1:2 with linespoints pt 7 ps 0.5 lc rgb '%s' notitle, ", i,
+                    colour[i % NCOLOURS]);
+        fprintf(out, "NaN notitle\n");
+    }
+    fprintf(out, "unset multiplot\n");
+    return hb_plot_finish(p, err);
+}
+
+static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    hb_progress progress;
+    int status;
+
+    hb_progress_start(&progress, "predict");
+    for (int i = 0; i < o->nmodels; i++) {
+        r[i].path = o->model[i];
+        if ((status = hb_model_load(&r[i].model, o->model[i], err)) || (status = measure(o, &r[i], d, pool, err)))
+            return status;
+        hb_progress_update(&progress, (i + 1.0) / o->nmodels, base_name(o->model[i]));
+    }
+    hb_progress_end(&progress);
+    if (o->json)
+        print_json(o, r, d);
+    else
+        print_tables(o, r, d);
+    return o->plot ? draw(o, r, d, err) : 0;
+}
+
+int hb_eval_predict(int argc, char **argv)
+{
+    options o;
+    result results[MAX_MODELS] = {0};
+    hb_dataset *d = NULL;
+    hb_pool *pool = NULL;
+    hb_error err = {0};
+    int status, code = parse(argc, argv, &o);
+
+    if (code)
+        return code;
+    if ((o.plot && (status = hb_plot_available(&err))) || (status = hb_dataset_read(&d, o.data, &o.mapping, &err)) ||
+        (status = hb_pool_new(&pool, o.threads ? o.threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err)) ||
+        (status = evaluate(&o, results, d, pool, &err)))
+        code = hb_eval_complain(HB_EXIT_FAILURE, &err);
+    for (int i = 0; i < o.nmodels; i++) {
+        free(results[i].hidden);
+        free(results[i].memory);
+        hb_model_free(results[i].model);
+    }
+    hb_pool_free(pool);
+    hb_dataset_free(d);
+    return code;
+}

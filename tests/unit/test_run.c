@@ -1,0 +1,384 @@
+/* Training runs: the same bytes for any number of threads, after any interruption, and a model that learns. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "numeric.h"
+#include "run.h"
+
+enum { FUNCTIONS = 12, EPISODES = 2, STEPS = 60, INTERRUPTIONS = 6 };
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[8][256];
+    static int next;
+    char *p = path[next++ % 8];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+/* damped oscillators x'' = u - k x - d x', integrated finely; k and d are hidden */
+static void write_data(const char *path)
+{
+    char state[2][HB_NAME_SIZE] = {"x", "v"}, state_unit[2][HB_NAME_SIZE] = {"m", "m/s"};
+    char control[1][HB_NAME_SIZE] = {"u"}, control_unit[1][HB_NAME_SIZE] = {"N"};
+    char hidden[2][HB_NAME_SIZE] = {"damping", "stiffness"};
+    double min = -2, max = 2, trim = 0;
+    hb_dataset_header h = {.nx = 2,
+                           .nu = 1,
+                           .dt = 0.1,
+                           .plant = "oscillator",
+                           .state_name = state,
+                           .state_unit = state_unit,
+                           .control_name = control,
+                           .control_unit = control_unit,
+                           .control_min = &min,
+                           .control_max = &max,
+                           .control_trim = &trim,
+                           .nhidden = 2,
+                           .hidden_name = hidden};
+    hb_dataset_writer *w = NULL;
+    hb_error err = {0};
+
+    assert_int_equal(hb_dataset_writer_new(&w, path, &h, &err), 0);
+    for (int e = 0; e < FUNCTIONS * EPISODES; e++) {
+        double x[(STEPS + 1) * 2], u[STEPS], time[STEPS + 1], parameter[2];
+        hb_random_key key = {.seed = 1, .stream = (uint64_t)(e / EPISODES)}, own = {.seed = 2, .stream = (uint64_t)e};
+        parameter[0] = 0.1 + hb_random_uniform(key, 0);
+        parameter[1] = 0.5 + 2 * hb_random_uniform(key, 1);
+        x[0] = hb_random_normal(own, 0);
+        x[1] = hb_random_normal(own, 1);
+        time[0] = 0;
+        for (int i = 0; i < STEPS; i++) {
+            double p = x[2 * i], v = x[2 * i + 1], dt = 0.05 + 0.1 * hb_random_uniform(own, (uint64_t)(1000 + i));
+            u[i] = fmax(-2, fmin(2, hb_random_normal(own, (uint64_t)(2000 + i))));
+            for (int k = 0; k < 1000; k++) {
+                double a = u[i] - parameter[1] * p - parameter[0] * v;
+                p += dt / 1000 * v;
+                v += dt / 1000 * a;
+            }
+            x[2 * i + 2] = p;
+            x[2 * i + 3] = v;
+            time[i + 1] = time[i] + dt;
+        }
+        if (hb_dataset_writer_append(w, e / EPISODES, STEPS, x, u, time, parameter, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+}
+
+static hb_settings small_run(const char *output)
+{
+    hb_settings s;
+    hb_settings_default(&s);
+    snprintf(s.data, sizeof s.data, "%s", in_folder("data.h5"));
+    snprintf(s.output, sizeof s.output, "%s", in_folder(output));
+    s.nb = 3;
+    s.hidden = (hb_widths){2, {12, 12}};
+    s.functions = 7;
+    s.examples = 40;
+    s.queries = 50;
+    s.steps = 60;
+    s.validate_every = 25;
+    s.threads = 2;
+    s.decay = HB_DECAY_COSINE;
+    s.seed = 3;
+    return s;
+}
+
+static hb_run_result train(const hb_settings *s, const hb_run_options *with)
+{
+    hb_run_options o = with ? *with : (hb_run_options){0};
+    hb_run_result r = {0};
+    hb_error err = {0};
+    o.quiet = true;
+    if (hb_run(s, &o, &r, &err))
+        fail_msg("%s", err.text);
+    return r;
+}
+
+static char *read_file(const char *path, size_t *size)
+{
+    FILE *in = fopen(path, "rb");
+    struct stat st;
+    assert_non_null(in);
+    assert_int_equal(fstat(fileno(in), &st), 0);
+    char *bytes = malloc((size_t)st.st_size + 1);
+    *size = fread(bytes, 1, (size_t)st.st_size, in);
+    assert_int_equal(*size, st.st_size);
+    fclose(in);
+    return bytes;
+}
+
+static void assert_same_files(const char *a, const char *b)
+{
+    size_t na, nb;
+    char *in_a = read_file(in_folder(a), &na), *in_b = read_file(in_folder(b), &nb);
+    assert_int_equal(na, nb);
+    assert_memory_equal(in_a, in_b, na);
+    free(in_a);
+    free(in_b);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        hb_settings s = small_run("threads");
+        s.threads = threads;
+        train(&s, NULL);
+        assert_same_files("reference", "threads");
+    }
+}
+
+static void test_other_seed(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("seed");
+    size_t na, nb;
+    s.seed = 4;
+    train(&s, NULL);
+    char *a = read_file(in_folder("reference"), &na), *b = read_file(in_folder("seed"), &nb);
+    assert_true(na != nb || memcmp(a, b, na) != 0);
+    free(a);
+    free(b);
+}
+
+/* goes on from the checkpoint if there is one, from the start otherwise */
+static int run_or_resume(const hb_settings *s, const volatile sig_atomic_t *stop, hb_run_result *ret, hb_error *err)
+{
+    hb_checkpoint *c = NULL;
+    hb_settings from_file = *s;
+    char path[HB_PATH_SIZE];
+
+    hb_run_checkpoint_path(s, path);
+    if (access(path, F_OK) == 0) {
+        int status = hb_checkpoint_load(&c, path, err);
+        if (status)
+            return status;
+        hb_settings_default(&from_file);
+        if ((status = hb_settings_parse(&from_file, hb_checkpoint_settings(c), path, err)))
+            return status;
+    }
+    int status = hb_run(&from_file, &(hb_run_options){.resume = c, .stop = stop, .quiet = true}, ret, err);
+    hb_checkpoint_free(c);
+    return status;
+}
+
+static volatile sig_atomic_t alarm_rang;
+
+static void ring(int signal_number)
+{
+    (void)signal_number;
+    alarm_rang = 1;
+}
+
+/* a run that is asked to stop again and again */
+static void test_stop_and_resume(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("stopped");
+    struct sigaction action = {.sa_handler = ring};
+    struct itimerval soon = {.it_value = {.tv_usec = 15000}}, never = {0};
+    hb_run_result r = {.stopped = true};
+    hb_error err = {0};
+    int stops = 0;
+
+    sigaction(SIGALRM, &action, NULL);
+    alarm_rang = 1;
+    assert_int_equal(run_or_resume(&s, &alarm_rang, &r, &err), 0);
+    assert_true(r.stopped);
+    assert_int_equal(r.steps, 0);
+    /* to start afresh over an interrupted run is refused */
+    assert_int_equal(hb_run(&s, &(hb_run_options){.quiet = true}, &r, &err), -EEXIST);
+    assert_non_null(strstr(err.text, "--resume"));
+
+    for (; r.stopped; stops++) {
+        alarm_rang = 0;
+        if (stops < INTERRUPTIONS)
+            setitimer(ITIMER_REAL, &soon, NULL);
+        if (run_or_resume(&s, &alarm_rang, &r, &err))
+            fail_msg("%s", err.text);
+        setitimer(ITIMER_REAL, &never, NULL);
+    }
+    assert_same_files("reference", "stopped");
+}
+
+/* a run that is killed at any moment, while it writes a checkpoint after every step */
+static void test_kill_and_resume(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("killed");
+    hb_run_result r = {0};
+    hb_error err = {0};
+
+    s.checkpoint_every = 0;
+    for (int i = 0; i < INTERRUPTIONS; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(run_or_resume(&s, NULL, &r, &err) ? 1 : 0);
+        usleep((useconds_t)(5000 + 7000 * i));
+        kill(child, SIGKILL);
+        int how;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFSIGNALED(how) || WEXITSTATUS(how) == 0);
+        if (!WIFSIGNALED(how))
+            break;
+    }
+    if (access(in_folder("killed"), F_OK) != 0 && run_or_resume(&s, NULL, &r, &err))
+        fail_msg("%s", err.text);
+    assert_same_files("reference", "killed");
+}
+
+static void test_resume_refuses_other_data(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("refused");
+    volatile sig_atomic_t stop = 1;
+    hb_run_result r;
+    hb_error err = {0};
+    hb_checkpoint *c = NULL;
+    char path[HB_PATH_SIZE];
+
+    train(&s, &(hb_run_options){.stop = &stop});
+    hb_run_checkpoint_path(&s, path);
+    assert_int_equal(hb_checkpoint_load(&c, path, &err), 0);
+    /* validation data are data too */
+    snprintf(s.validation, sizeof s.validation, "%s", s.data);
+    assert_int_equal(hb_run(&s, &(hb_run_options){.resume = c, .quiet = true}, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "other data"));
+    hb_checkpoint_free(c);
+}
+
+/* every kind, through the whole run: adaptation must bring something where there are coefficients */
+static void test_kinds_learn(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < HB_NKINDS; kind++) {
+        hb_settings s = small_run("kind");
+        hb_error err = {0};
+        hb_model *m = NULL;
+        s.kind = kind;
+        s.nb = kind == HB_KIND_NODE || kind == HB_KIND_ORACLE ? -1 : 3;
+        s.steps = 500;
+        s.hold_out = 4;
+        s.learning_rate = 5e-3;
+        hb_run_result r = train(&s, NULL);
+        /* of what there was to learn, nearly all is learned, but by networks that give increments directly: they are
+         * not told how long a step is; and coefficients bring their part */
+        double left = kind == HB_KIND_FE_RES ? 0.1 : 0.05;
+        if (!(r.last.terms.query < left) || !(s.nb < 0 || r.validation.one_step < r.without.one_step))
+            fail_msg("%s: loss %g, one-step error %g, with c = 0 %g", hb_kind_name[kind], r.last.terms.query,
+                     r.validation.one_step, r.without.one_step);
+        if (hb_model_load(&m, s.output, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(m->nu, kind == HB_KIND_ORACLE ? 3 : 1);
+        assert_non_null(strstr(m->notes, "hilbert-train --data"));
+        hb_model_free(m);
+    }
+}
+
+/* the average of one run, trunk and head, is the frozen network of the next */
+static void test_given_average(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("given");
+    hb_model *reference = NULL, *m = NULL;
+    hb_error err = {0};
+
+    snprintf(s.average, sizeof s.average, "%s", in_folder("reference"));
+    train(&s, NULL);
+    assert_int_equal(hb_model_load(&reference, in_folder("reference"), &err), 0);
+    assert_int_equal(hb_model_load(&m, in_folder("given"), &err), 0);
+    assert_int_equal(m->average, HB_AVERAGE_NETWORK);
+
+    const hb_mlp *b = &reference->basis, *a = &m->average_network;
+    size_t width = (size_t)b->width[b->nlayers - 1], rows = (size_t)b->width[b->nlayers];
+    size_t trunk = b->nparameters - rows * (width + 1);
+    const hb_real *network = m->parameter + m->nparameters - a->nparameters;
+    assert_int_equal(a->nparameters, trunk + 2 * (width + 1));
+    assert_memory_equal(network, reference->parameter, trunk * sizeof *network);
+    assert_memory_equal(network + trunk, reference->parameter + trunk + (rows - 2) * width,
+                        2 * width * sizeof *network);
+    assert_memory_equal(network + trunk + 2 * width, reference->parameter + b->nparameters - 2, 2 * sizeof *network);
+    hb_model_free(m);
+    hb_model_free(reference);
+}
+
+static void test_bad_settings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *complaint;
+    } bad[] = {
+        {"inputs", "x,w", "no state 'w'"},
+        {"inputs", "x,-v", "either name the states"},
+        {"average", "nominal:zeppelin", "quadrotor"},
+        {"average", "nominal:quadrotor", "states"},
+        {"average", "/nowhere", "/nowhere"},
+        {"hold-out", "12", "none to train on"},
+        {"rollout", "61", "no episode of 61 steps"},
+        {"data", "/nowhere.h5", "/nowhere.h5"},
+        {"data", "", "--data"},
+        {"nb", "0", "basis function"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        hb_settings s = small_run("bad");
+        hb_run_result r;
+        hb_error err = {0};
+        assert_int_equal(hb_settings_set(&s, bad[i].name, bad[i].value, &err), 0);
+        assert_true(hb_run(&s, &(hb_run_options){.quiet = true}, &r, &err) < 0);
+        if (!strstr(err.text, bad[i].complaint))
+            fail_msg("%s %s: '%s' does not say '%s'", bad[i].name, bad[i].value, err.text, bad[i].complaint);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/hilbert-test-run-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    write_data(in_folder("data.h5"));
+    hb_settings s = small_run("reference");
+    hb_run_result r = train(&s, NULL);
+    return r.steps == s.steps && !r.stopped && access(in_folder("reference.checkpoint"), F_OK) != 0 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    hb_numeric_single_thread();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_other_seed),
+        cmocka_unit_test(test_stop_and_resume),
+        cmocka_unit_test(test_kill_and_resume),
+        cmocka_unit_test(test_resume_refuses_other_data),
+        cmocka_unit_test(test_kinds_learn),
+        cmocka_unit_test(test_given_average),
+        cmocka_unit_test(test_bad_settings),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

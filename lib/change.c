@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What a mean of squared unit-variance errors may be without counting as evidence, and the most that one sample
- * counts. */
-static const double drift = 3, cap = 12;
+/* What a squared relative error may be on average without counting as evidence, and the most that one counts. */
+static const double drift = 3, cap = 50;
+/* A squared relative error of a sample that cannot be one from before the change. */
+static const double large = 6;
 /* Error that is excused as inexactness of the model: a fraction of the motion, and rounding. */
 static const double inexactness = 0.05, rounding = 1e-5;
 /* An error counts at most this many times its variance when the variance is learned. */
@@ -19,11 +20,25 @@ enum {
     SETTLING = 20, /* samples after an alarm in which the coefficients find their new values */
 };
 
+void hb_change_lay_out(hb_change *d, hb_arena *arena)
+{
+    d->variance = hb_arena_take(arena, (size_t)d->nx, sizeof *d->variance);
+    d->statistic = hb_arena_take(arena, (size_t)d->nx, sizeof *d->statistic);
+    d->run = hb_arena_take(arena, (size_t)d->nx, sizeof *d->run);
+}
+
+static void clear_statistics(hb_change *d)
+{
+    for (int i = 0; i < d->nx; i++) {
+        d->statistic[i] = 0;
+        d->run[i] = 0;
+    }
+}
+
 void hb_change_reset(hb_change *d)
 {
+    clear_statistics(d);
     memset(d->variance, 0, (size_t)d->nx * sizeof *d->variance);
-    d->statistic = 0;
-    d->run = 0;
     d->learned = 0;
     d->settling = 0;
 }
@@ -33,34 +48,27 @@ static double square(double x)
     return x * x;
 }
 
-int hb_change_push(hb_change *d, const double *e, const double *dz)
+/* Adds the evidence of a sample; the state whose sum is the largest above the threshold, or -1. */
+static int weigh(hb_change *d, const double *e, const double *dz)
 {
-    if (d->settling > 0) {
-        d->settling--;
-        return 0;
-    }
+    int alarm = -1;
 
-    /* evidence, by the variance from before this sample */
+    for (int i = 0; i < d->nx; i++) {
+        double expected = d->variance[i] + square(inexactness * dz[i]) + square(rounding);
+        double q = fmin(square(e[i]) / expected, cap);
+        d->statistic[i] = fmax(0, d->statistic[i] + q - drift);
+        d->run[i] = q > large ? d->run[i] + 1 : 0;
+        if (d->statistic[i] > d->threshold && (alarm < 0 || d->statistic[i] > d->statistic[alarm]))
+            alarm = i;
+    }
+    return alarm;
+}
+
+/* Wild errors count in part, so that they can neither hide a change nor last. */
+static void learn(hb_change *d, const double *e)
+{
     bool trusted = d->learned >= LEARN;
-    double q = 0;
-    for (int i = 0; i < d->nx; i++)
-        q += square(e[i]) / (d->variance[i] + square(inexactness * dz[i]) + square(rounding));
-    q = fmin(q / d->nx, cap);
-    if (trusted) {
-        d->statistic = fmax(0, d->statistic + q - drift);
-        d->run = d->statistic > 0 ? d->run + 1 : 0;
-    }
-    if (d->statistic > d->threshold) {
-        int run = d->run;
-        d->statistic = 0;
-        d->run = 0;
-        d->settling = SETTLING;
-        /* the new dynamics may be predicted less well: its errors soon outweigh the old ones */
-        d->learned = LEARN;
-        return run;
-    }
 
-    /* learn the variance; wild errors count in part, so that they can neither hide a change nor last */
     d->learned = d->learned < MEMORY ? d->learned + 1 : MEMORY;
     for (int i = 0; i < d->nx; i++) {
         double seen = square(e[i]);
@@ -68,5 +76,31 @@ int hb_change_push(hb_change *d, const double *e, const double *dz)
             seen = fmin(seen, outlier * (d->variance[i] + square(rounding)));
         d->variance[i] += (seen - d->variance[i]) / d->learned;
     }
-    return 0;
+}
+
+int hb_change_push(hb_change *d, const double *e, const double *dz, int *ret_state)
+{
+    int fresh = 0;
+
+    if (d->settling > 0) {
+        d->settling--;
+        return 0;
+    }
+
+    /* evidence, by the variance from before this sample */
+    int alarm = d->learned >= LEARN ? weigh(d, e, dz) : -1;
+    if (alarm >= 0) {
+        fresh = d->run[alarm] > HB_CHANGE_FEWEST ? d->run[alarm] : HB_CHANGE_FEWEST;
+        *ret_state = alarm;
+        clear_statistics(d);
+    }
+    learn(d, e);
+    return fresh;
+}
+
+void hb_change_settle(hb_change *d)
+{
+    d->settling = SETTLING;
+    /* the new dynamics may be predicted less well: its errors soon outweigh the old ones */
+    d->learned = LEARN;
 }

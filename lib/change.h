@@ -1,31 +1,39 @@
-/* Has this vehicle's behaviour just changed? A cumulative sum (Page's test) on the one-step prediction error.
+/* Has this vehicle's behaviour just changed? Cumulative sums (Page's test) on the one-step prediction error.
  *
- *     y_d = e_d / s_d                 error of state d relative to its expected size
- *     q   = min(mean of y_d^2, cap)   about 1 as long as the model predicts as well as it used to
- *     S   = max(0, S + q - drift)     alarm when S > threshold; the change happened where S last left zero
+ *     q_d = min(e_d^2 / s_d^2, cap)       error of state d relative to its expected size, about 1 on average as long as
+ *                                         the model predicts as well as it used to
+ *     S_d = max(0, S_d + q_d - drift)     alarm when an S_d > threshold; what has passed since q_d became large for
+ *                                         good belongs to the new dynamics
  *
  * The expected size has two parts: the variance seen so far, and a fraction of the motion itself, because no model is
- * exact and vigorous flight must not look like a new vehicle. The cap makes one wild sample harmless. */
+ * exact and vigorous flight must not look like a new vehicle. The cap makes one wild sample harmless. States are
+ * watched one by one, because a change of mass, say, shows in few of them. */
 #ifndef HB_CHANGE_H
 #define HB_CHANGE_H
 
 #include "base.h"
 
+enum { HB_CHANGE_FEWEST = 3 }; /* samples that an alarm speaks of, at least */
+
 typedef struct hb_change {
     int nx;
     double threshold;
-    double *variance; /* nx, of the error */
-    double statistic; /* S */
-    int run;          /* samples since S left zero */
-    int learned;      /* samples behind the variance */
-    int settling;     /* samples still to pass before errors count again */
+    double *variance;  /* nx, of the error */
+    double *statistic; /* nx, S */
+    int *run;          /* nx, samples of late whose q was large without a break */
+    int learned;       /* samples behind the variance */
+    int settling;      /* samples still to pass before errors count again */
 } hb_change;
 
-/* Forgets everything; variance must point to nx numbers. */
+/* Takes the arrays from the arena; nx and threshold are given. */
+void hb_change_lay_out(hb_change *d, hb_arena *arena);
+/* Forgets everything. */
 void hb_change_reset(hb_change *d);
 
 /* One prediction error e and the motion dz that was predicted, both nx and normalised. Returns 0, or on an alarm the
- * number of newest samples, this one included, that belong to the new dynamics. */
-int hb_change_push(hb_change *d, const double *e, const double *dz);
+ * number of newest samples, this one included, that may belong to new dynamics; *ret_state is where it shows. */
+int hb_change_push(hb_change *d, const double *e, const double *dz, int *ret_state);
+/* The alarm was right: errors count again when the coefficients have had time to find their new values. */
+void hb_change_settle(hb_change *d);
 
 #endif

@@ -13,6 +13,9 @@
 
 /* unexplained motion, as a fraction of all motion (RMS), below which a vehicle is never called out of span */
 static const double span_motion = 0.1;
+/* what the coefficients of new dynamics must leave, at most, of the squared errors that speak for a change */
+static const double explained_by_change = 0.5;
+
 enum {
     RECENT = 10, /* prediction errors behind one_step_error */
     MAX_WINDOW = 100000,
@@ -33,7 +36,7 @@ const hb_estimator_settings hb_estimator_defaults = {
     .forgetting = 1,
     .relinearise = 15,
     .detect_changes = true,
-    .change_threshold = 25,
+    .change_threshold = 150,
     .span_threshold = 0.5,
 };
 
@@ -70,6 +73,7 @@ struct hb_estimator {
 
     /* scratch */
     hb_real *z, *u, *dt, *g;                  /* a batch, batch.h */
+    hb_real *trial;                           /* coefficients */
     double *row, *old_row;                    /* nx x ld, regression.h */
     double *state, *control, *motion, *error; /* nx, nu, nx, nx */
 };
@@ -99,9 +103,10 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.increment = hb_arena_take(arena, nw * nx * nb, sizeof *e.increment);
     e.residual = hb_arena_take(arena, nw * nx, sizeof *e.residual);
     e.coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.coefficient);
+    e.trial = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.trial);
     e.variance = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.variance);
     e.problem = hb_arena_take(arena, (size_t)e.regression.nproblems, sizeof *e.problem);
-    e.change.variance = hb_arena_take(arena, nx, sizeof *e.change.variance);
+    hb_change_lay_out(&e.change, arena);
     e.z = hb_arena_take(arena, nx * HB_STRIDE, sizeof *e.z);
     e.u = hb_arena_take(arena, nu * HB_STRIDE, sizeof *e.u);
     e.dt = hb_arena_take(arena, HB_STRIDE, sizeof *e.dt);
@@ -162,8 +167,8 @@ static void load_lane(hb_estimator *e, int lane, const hb_window_entry *entry)
     e->dt[lane] = (hb_real)entry->dt;
 }
 
-/* Increments of the first `lanes` lanes along the model in use; the padding repeats the first. */
-static void evaluate(hb_estimator *e, int lanes)
+/* Increments of the first `lanes` lanes along the model with these coefficients; the padding repeats the first. */
+static void evaluate(hb_estimator *e, int lanes, const hb_real *coefficient)
 {
     for (int lane = lanes; lane < hb_padded(lanes); lane++) {
         for (int i = 0; i < e->m->nx; i++)
@@ -172,7 +177,7 @@ static void evaluate(hb_estimator *e, int lanes)
             e->u[i * HB_STRIDE + lane] = e->u[i * HB_STRIDE];
         e->dt[lane] = e->dt[0];
     }
-    hb_basis_increments(e->m, e->workspace, &(hb_batch){.n = lanes, .z = e->z, .u = e->u, .dt = e->dt}, e->coefficient,
+    hb_basis_increments(e->m, e->workspace, &(hb_batch){.n = lanes, .z = e->z, .u = e->u, .dt = e->dt}, coefficient,
                         e->g);
 }
 
@@ -280,19 +285,6 @@ static void slide(hb_estimator *e, const hb_window_entry *entry)
     e->health.span_seconds += entry->dt;
 }
 
-/* Cuts the window to its newest `count` transitions. */
-static void shorten(hb_estimator *e, int count)
-{
-    hb_window *w = &e->window;
-
-    hb_regression_cut(&e->regression, count, recall_row_by_age, e);
-    hb_window_drop_before(w, w->next - (uint64_t)count);
-    e->health.span_seconds = 0;
-    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
-        e->health.span_seconds += hb_window_at(w, sequence).dt;
-    e->health.changes++;
-}
-
 /* ---- solving ---- */
 
 /* index of coefficient i of a problem */
@@ -319,6 +311,78 @@ static bool solve_problem(hb_estimator *e, int p, bool examine)
     if (examine)
         q->condition = q->result.condition;
     return true;
+}
+
+/* ---- changes of dynamics ---- */
+
+/* The coefficients that the newest `count` transitions would give on their own, to e->trial; false: none. */
+static bool try_cut(hb_estimator *e, int count)
+{
+    for (int p = 0; p < e->regression.nproblems; p++) {
+        const double *c = hb_regression_try_cut(&e->regression, p, count, recall_row_by_age, e);
+        for (int i = 0; c && i < e->m->nb; i++)
+            e->trial[coefficient_index(e, p, i)] = (hb_real)c[i];
+        if (!c)
+            return false;
+    }
+    return true;
+}
+
+/* squared error of the current row in one state */
+static double squared_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state)
+{
+    double error = row[state * e->regression.ld + e->m->nb];
+
+    for (int i = 0; i < e->m->nb; i++)
+        error -= (double)coefficient[coefficient_index(e, state, i)] * row[state * e->regression.ld + i];
+    return error * error;
+}
+
+/* An alarm may be raised by what no coefficients explain, a gust for one: then the window is worth keeping. So the
+ * newest `count` transitions on their own must explain what they themselves show in the state that raised it. */
+static bool worth_cutting(hb_estimator *e, int count, int state)
+{
+    double before = 0, after = 0;
+
+    if (count >= hb_window_count(&e->window) || count > HB_STRIDE || !try_cut(e, count))
+        return false;
+    for (int age = 0; age < count; age++) {
+        hb_window_entry entry = hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age);
+        load_lane(e, age, &entry);
+    }
+    evaluate(e, count, e->trial);
+    for (int age = 0; age < count; age++) {
+        before += squared_error(e, recall_row_by_age(e, age), e->coefficient, state);
+        row_of_lane(e, age, hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age).dz);
+        after += squared_error(e, e->row, e->trial, state);
+    }
+    return after < explained_by_change * before;
+}
+
+/* Cuts the window to its newest `count` transitions. */
+static void shorten(hb_estimator *e, int count)
+{
+    hb_window *w = &e->window;
+
+    hb_regression_cut(&e->regression, count, recall_row_by_age, e);
+    hb_window_drop_before(w, w->next - (uint64_t)count);
+    e->health.span_seconds = 0;
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+        e->health.span_seconds += hb_window_at(w, sequence).dt;
+    e->health.changes++;
+}
+
+/* Looks into an alarm, and cuts the window if the newest transitions are of other dynamics. Chance may have added one
+ * too many to them, which spoils the fit: then fewer are tried. */
+static bool adopt_change(hb_estimator *e, int count, int state)
+{
+    for (int fewer = 0; fewer < 3 && count - fewer >= HB_CHANGE_FEWEST; fewer++)
+        if (worth_cutting(e, count - fewer, state)) {
+            shorten(e, count - fewer);
+            hb_change_settle(&e->change);
+            return true;
+        }
+    return false;
 }
 
 /* Status and health from the results of all problems. */
@@ -426,7 +490,7 @@ void hb_estimator_push(hb_estimator *e, const hb_transition *t)
     if (usable) {
         load_lane(e, 0, &entry);
         nold = choose_entries(e, old);
-        evaluate(e, 1 + nold);
+        evaluate(e, 1 + nold, e->coefficient);
         usable = row_of_lane(e, 0, e->motion);
     }
     if (!usable) {
@@ -435,14 +499,13 @@ void hb_estimator_push(hb_estimator *e, const hb_transition *t)
     }
 
     predict(e);
-    int changed = e->s.detect_changes && e->warm ? hb_change_push(&e->change, e->error, e->motion) : 0;
+    int where = 0, fresh = e->s.detect_changes && e->warm ? hb_change_push(&e->change, e->error, e->motion, &where) : 0;
     replace_entries(e, old, nold);
     slide(e, &entry);
-    if (changed > 0 && changed < hb_window_count(&e->window))
-        shorten(e, changed);
+    bool changed = fresh > 0 && adopt_change(e, fresh, where);
 
     /* problems take turns, so that no sample pays for all when they are solved less often than samples come */
-    if (changed > 0 || (!e->warm && hb_window_count(&e->window) >= e->s.warmup)) {
+    if (changed || (!e->warm && hb_window_count(&e->window) >= e->s.warmup)) {
         e->warm = true;
         e->credit = 0;
         solve(e, e->regression.nproblems, true);
@@ -487,7 +550,7 @@ static void resume(hb_estimator *e)
             hb_window_entry entry = hb_window_at(w, start + (uint64_t)lane);
             load_lane(e, lane, &entry);
         }
-        evaluate(e, lanes);
+        evaluate(e, lanes, e->coefficient);
         for (int lane = 0; lane < lanes; lane++) {
             uint64_t sequence = start + (uint64_t)lane;
             hb_window_entry entry = hb_window_at(w, sequence);

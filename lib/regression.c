@@ -9,8 +9,9 @@
 /* condition (by the factor's diagonal) from which the window does not determine the coefficients: increments have
  * single precision, so what is left of a smaller eigenvalue is rounding */
 static const double singular_condition = 1e12;
-/* the prior after a change, in samples, and how it fades with every sample */
-static const double prior_start = 1, prior_fading = 0.8, prior_end = 1e-6;
+/* the prior after a change, in samples; it is halved whenever as many equations have come in as there are coefficients,
+ * but lasts a few samples in any case */
+static const double prior_start = 0.5, prior_end = 1e-6, fastest_fading = 0.25;
 
 static size_t sums_size(const hb_regression *r)
 {
@@ -26,6 +27,7 @@ void hb_regression_lay_out(hb_regression *r, hb_arena *arena)
     r->sum = hb_arena_take(arena, sums_size(r), sizeof *r->sum);
     r->spare = hb_arena_take(arena, sums_size(r), sizeof *r->spare);
     r->prior = hb_arena_take(arena, sums_size(r), sizeof *r->prior);
+    r->trial = hb_arena_take(arena, 2 * (size_t)(r->n * r->ld), sizeof *r->trial);
     r->matrix = hb_arena_take(arena, nb * nb, sizeof *r->matrix);
     r->inverse = hb_arena_take(arena, nb * nb, sizeof *r->inverse);
     r->solution = hb_arena_take(arena, nb, sizeof *r->solution);
@@ -112,7 +114,10 @@ static void exchange_rows(const hb_regression *r, const double *out, double leav
 
 static void age_by_one(hb_regression *r)
 {
-    r->prior_weight = r->prior_weight * prior_fading > prior_end ? r->prior_weight * prior_fading : 0;
+    if (r->prior_weight > 0)
+        r->prior_weight *= fmax(fastest_fading, pow(0.5, (double)r->nrows / r->nb));
+    if (r->prior_weight < prior_end)
+        r->prior_weight = 0;
     if (r->forgetting < 1)
         for (size_t i = 0; i < sums_size(r); i++) {
             r->sum[i] *= r->forgetting;
@@ -157,35 +162,41 @@ void hb_regression_replace(hb_regression *r, int age, const double *before, cons
         exchange_rows(r, before, weight, after, weight, r->spare);
 }
 
+/* weight of the prior that a cut to `count` transitions makes: all that is left out, and the prior of before */
+static double weight_left_out(const hb_regression *r, int count)
+{
+    return weight_of_count(r, r->count) - weight_of_count(r, count) + r->prior_weight;
+}
+
 void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *context, int age), void *context)
 {
-    double before = weight_of_count(r, r->count) - weight_of_count(r, count) + r->prior_weight;
+    double left_out = weight_left_out(r, count);
 
-    /* the sums of what is kept, anew; the mean of what is left is the prior, the prior of before included */
+    /* the sums of what is kept, anew; the mean of what is left out is the prior */
     clear_sums(r, r->spare);
     for (int age = count - 1; age >= 0; age--)
         add_rows(r, row(context, age), weight_of_age(r, age), r->spare);
-    if (before > 0)
+    if (left_out > 0)
         for (size_t i = 0; i < sums_size(r); i++)
-            r->prior[i] = (r->sum[i] - r->spare[i] + r->prior_weight * r->prior[i]) / before;
-    r->prior_weight = before > 0 ? prior_start : 0;
+            r->prior[i] = (r->sum[i] - r->spare[i] + r->prior_weight * r->prior[i]) / left_out;
+    r->prior_weight = left_out > 0 ? prior_start : 0;
     swap_with_spare(r);
     r->count = count;
     r->spare_count = -1;
 }
 
-/* Means over window and prior: b to solution, and A + lambda I to matrix when it is wanted. */
-static void load_problem(hb_regression *r, int p, bool matrix)
+/* Means over a window of the given weight and a prior: b to solution, and A + lambda I to matrix when it is wanted. */
+static void load(hb_regression *r, const double *s, double weight, const double *prior, double prior_weight,
+                 bool matrix)
 {
     int nb = r->nb;
-    const double *s = sums_of(r, r->sum, p), *prior = sums_of(r, r->prior, p);
-    double pw = r->prior_weight, scale = 1 / (weight_of_count(r, r->count) + pw);
+    double scale = 1 / (weight + prior_weight);
 
     for (int i = matrix ? 0 : nb; i <= nb; i++) {
         double *row = i < nb ? r->matrix + i * nb : r->solution;
         int length = i < nb ? i + 1 : nb, at = i * r->ld;
         for (int j = 0; j < length; j++)
-            row[j] = (pw > 0 ? s[at + j] + pw * prior[at + j] : s[at + j]) * scale;
+            row[j] = (prior_weight > 0 ? s[at + j] + prior_weight * prior[at + j] : s[at + j]) * scale;
         if (i < nb)
             row[i] += r->ridge;
     }
@@ -276,12 +287,23 @@ static void examine(hb_regression *r, double norm, bool factored, hb_regression_
         r->variance[i] *= variance / samples;
 }
 
+/* Coefficients to solution, from b there and the factor; what was a mean becomes an answer. */
+static void finish(hb_regression *r)
+{
+    if (r->method == HB_LEAST_SQUARES)
+        hb_cholesky_solve(r->nb, r->matrix, 1, r->solution);
+    else
+        for (int i = 0; i < r->nb; i++)
+            r->solution[i] *= r->volume;
+}
+
 bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regression_result *ret)
 {
     bool least_squares = r->method == HB_LEAST_SQUARES, factored = false;
     double norm = 0;
 
-    load_problem(r, problem, least_squares || examined);
+    load(r, sums_of(r, r->sum, problem), weight_of_count(r, r->count), sums_of(r, r->prior, problem), r->prior_weight,
+         least_squares || examined);
     if (examined) {
         norm = norm_one(r->nb, r->matrix, r->scratch);
         for (int i = 0; i < r->nb; i++)
@@ -292,14 +314,29 @@ bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regres
     if (least_squares && !factored)
         return false;
 
-    if (least_squares)
-        hb_cholesky_solve(r->nb, r->matrix, 1, r->solution);
-    else
-        for (int i = 0; i < r->nb; i++)
-            r->solution[i] *= r->volume;
+    finish(r);
     *ret = (hb_regression_result){.coefficient = r->solution};
     measure(r, problem, ret);
     if (examined)
         examine(r, norm, factored, ret);
     return true;
+}
+
+const double *hb_regression_try_cut(hb_regression *r, int problem, int count,
+                                    const double *(*row)(void *context, int age), void *context)
+{
+    double *kept = r->trial, *prior = r->trial + r->n * r->ld, left_out = weight_left_out(r, count);
+    const double *sum = sums_of(r, r->sum, problem), *prior_before = sums_of(r, r->prior, problem);
+
+    memset(kept, 0, (size_t)(r->n * r->ld) * sizeof *kept);
+    for (int age = count - 1; age >= 0; age--)
+        add_products(r->n, r->ld, r->nrows, row(context, age) + problem * r->ld, weight_of_age(r, age), kept);
+    for (int i = 0; i < r->n * r->ld && left_out > 0; i++)
+        prior[i] = (sum[i] - kept[i] + r->prior_weight * prior_before[i]) / left_out;
+
+    load(r, kept, weight_of_count(r, count), prior, left_out > 0 ? prior_start : 0, true);
+    if (r->method == HB_LEAST_SQUARES && !factorise(r))
+        return NULL;
+    finish(r);
+    return r->solution;
 }

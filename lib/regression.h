@@ -25,8 +25,8 @@
  *     spare                        |==================|      adds at the right
  *
  * After a change of dynamics the window is cut to the transitions since. They are few, so the mean of the sums before
- * the change stays on as a prior worth one sample, which fades: directions that the new samples do not determine keep
- * their old coefficients, the others move at once. */
+ * the change stays on as a prior worth half a sample, which fades as new samples come in: directions that they do not
+ * determine keep their old coefficients, the others move at once. */
 #ifndef HB_REGRESSION_H
 #define HB_REGRESSION_H
 
@@ -47,6 +47,7 @@ typedef struct hb_regression {
     int spare_count;             /* transitions in the spare; -1: there is none */
     double prior_weight;         /* in samples; 0: there is no prior */
 
+    double *trial;                                            /* n x ld twice */
     double *matrix, *inverse, *solution, *variance, *scratch; /* nb x nb twice, nb twice, 4 nb */
     int *iscratch;                                            /* nb */
 } hb_regression;
@@ -72,6 +73,9 @@ void hb_regression_add(hb_regression *r, const double *row);
 void hb_regression_slide(hb_regression *r, const double *oldest, const double *newest);
 /* A transition is seen in a new light. age: 0 for the newest. */
 void hb_regression_replace(hb_regression *r, int age, const double *before, const double *after);
+/* The coefficients (nb) that a problem would have after a cut, valid until the next call; NULL: none. */
+const double *hb_regression_try_cut(hb_regression *r, int problem, int count,
+                                    const double *(*row)(void *context, int age), void *context);
 /* Keeps the newest `count` transitions alone; row(context, age) gives their rows. */
 void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *context, int age), void *context);
 

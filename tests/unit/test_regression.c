@@ -270,7 +270,7 @@ static void test_cut_keeps_the_newest_and_the_prior_fades(void **state)
         for (int i = 0; i < 150; i++)
             push(&f);
 
-        /* the prior is the mean of what was cut, worth one sample: half the weight beside one that is kept */
+        /* the prior is the mean of what was cut, worth half a sample: a third of the weight beside one that is kept */
         int n = 7;
         long double old[7 * 7], new[7 * 7], a[5 * 5], c[5];
         brute all = f.b, kept = f.b;
@@ -281,10 +281,13 @@ static void test_cut_keeps_the_newest_and_the_prior_fades(void **state)
         brute_gram(&kept, 0, new);
         for (int i = 0; i < 5; i++) {
             for (int j = 0; j < 5; j++)
-                a[i * 5 + j] = (old[i * n + j] + new[i * n + j]) / 2 + (i == j ? 1e-3L : 0);
-            c[i] = (old[5 * n + i] + new[5 * n + i]) / 2;
+                a[i * 5 + j] = (old[i * n + j] + 2 * new[i * n + j]) / 3 + (i == j ? 1e-3L : 0);
+            c[i] = (old[5 * n + i] + 2 * new[5 * n + i]) / 3;
         }
         eliminate(5, a, c);
+        const double *tried = hb_regression_try_cut(&f.r, 0, 1, row_by_age, &f);
+        for (int i = 0; i < 5; i++)
+            assert_near(tried[i], (double)c[i], 1e-9);
         hb_regression_cut(&f.r, 1, row_by_age, &f);
         f.b.window = 1;
         assert_true(hb_regression_solve(&f.r, 0, false, &result));

@@ -166,11 +166,12 @@ static hb_field working_terms(const hb_predictor *p, hb_workspace *w)
 void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape)
 {
     const hb_model *m = p->model;
+    const bool single = in->n == 1 && !tape;
     char *at = tape;
 
     if (!separate(m)) {
         const hb_field field = working_terms(p, w);
-        hb_field_integrate(&field, w, in, false, w->increment, at, false);
+        hb_field_integrate(&field, w, in, single, w->increment, at, false);
         hb_rows_copy(m->nx, in->n, in->z, z_next);
         hb_rows_add(m->nx, in->n, w->increment, z_next);
         return;
@@ -181,7 +182,7 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
             continue;
         const hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
-        hb_field_integrate(&field, w, in, false, w->increment, at, false);
+        hb_field_integrate(&field, w, in, single, w->increment, at, false);
         hb_rows_add_scaled(m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
         at = at ? at + hb_field_tape_size(&field, false) : NULL;
     }

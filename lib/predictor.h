@@ -24,7 +24,7 @@ const hb_model *hb_predictor_model(const hb_predictor *p);
  * of samples that start at a lane offset (threads sharing a block) needs a region of its own. */
 size_t hb_predictor_tape_size(const hb_model *m);
 
-/* tape may be NULL. z_next may be in->z. */
+/* tape may be NULL. z_next may be in->z. One sample alone without a tape goes a faster way, with other rounding. */
 void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape);
 
 /* dz = (dz_next/dz)^T dz_next, du likewise; `in` and `tape` are those of the step. dz may be dz_next; du may be NULL. */

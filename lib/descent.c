@@ -126,7 +126,8 @@ static void propose(hb_descent *d, const hb_candidate *from, int level)
 /* one step, at the lowest level of damping that helps; *helped tells whether any did */
 static bool step(hb_descent *d, hb_evaluation *e, const hb_problem *problem, hb_candidate *from, bool *helped)
 {
-    const hb_job trials = {.population = &d->trial, .ns = TRIALS, .kind = HB_PIECE_TRIAL, .draw_from = TRIALS};
+    const hb_job all = {.population = &d->trial, .ns = TRIALS, .kind = HB_PIECE_TRIAL, .draw_from = TRIALS};
+    const hb_job first = {.population = &d->trial, .ns = 1, .kind = HB_PIECE_SINGLE, .draw_from = TRIALS};
     const double before = from->cost;
 
     hb_control_map_apply(d->map, problem->nh, from->w, d->u);
@@ -141,7 +142,9 @@ static bool step(hb_descent *d, hb_evaluation *e, const hb_problem *problem, hb_
         }
         propose(d, from, level);
         hb_evaluation_rest(e);
-        if (!hb_evaluation_run(e, &trials, from))
+        /* with no time for all of them: the whole step with the least damping, alone, which is faster */
+        const hb_job *job = hb_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh) ? &all : &first;
+        if (!hb_evaluation_run(e, job, from))
             return false;
         *helped = from->cost < before - enough * (before < 0 ? -before : before);
         if (from->cost < before)

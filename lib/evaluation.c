@@ -125,6 +125,11 @@ void hb_evaluation_rest(hb_evaluation *e)
     hb_pace_rest(&e->pace[0]);
 }
 
+bool hb_evaluation_fits(const hb_evaluation *e, hb_piece kind, int count)
+{
+    return hb_pace_fits(&e->pace[0], kind, count);
+}
+
 uint64_t hb_evaluation_pieces(const hb_evaluation *e)
 {
     uint64_t sum = 0;
@@ -191,13 +196,15 @@ static void run_part(void *context, int number, int thread)
     const hb_proceed proceed = {.ask = hb_pace_ask, .context = pace};
     const hb_real *u = hb_population_u(pop, it->lanes);
     hb_real *cost = hb_population_cost(pop, it->lanes);
+    /* one sample goes a faster way with other rounding, which must not depend on where the cuts lie */
+    const int n = it->lanes.n == 1 && j->ns > 1 ? 2 : it->lanes.n;
 
     hb_population_draw(pop, it->lanes, j->draw_from, j->mean, j->deviation, j->correlation, j->key, j->round);
     hb_population_bound(pop, it->lanes);
     pace->kind = j->kind;
     it->complete = false;
-    it->evaluated = hb_rollout_cost(rollout, of->model, of->cost, of->goal, of->x0, of->nh, of->dt, it->lanes.n, u,
-                                    j->adam > 0, cost, &proceed);
+    it->evaluated = hb_rollout_cost(rollout, of->model, of->cost, of->goal, of->x0, of->nh, of->dt, n, u, j->adam > 0,
+                                    cost, &proceed);
     if (it->evaluated) {
         note_best(it, pop, (of->nh + 1) * e->nx, hb_rollout_states(rollout));
         it->complete = j->adam == 0;

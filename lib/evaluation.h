@@ -70,6 +70,9 @@ bool hb_evaluation_jacobians(hb_evaluation *e, const hb_candidate *at, const dou
 bool hb_evaluation_ask(hb_evaluation *e, hb_piece kind);
 void hb_evaluation_rest(hb_evaluation *e);
 
+/* Is there likely time for so many pieces of this kind, one after the other? */
+bool hb_evaluation_fits(const hb_evaluation *e, hb_piece kind, int count);
+
 /* Since hb_evaluation_begin: pieces of work, and candidates dropped because they were not finite. */
 uint64_t hb_evaluation_pieces(const hb_evaluation *e);
 uint64_t hb_evaluation_dropped(const hb_evaluation *e);

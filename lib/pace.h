@@ -19,6 +19,7 @@ typedef struct hb_clock {
 typedef enum {
     HB_PIECE_FORWARD,   /* one step of a block of samples */
     HB_PIECE_BACKWARD,  /* the adjoint of one */
+    HB_PIECE_SINGLE,    /* one step of one sample */
     HB_PIECE_TRIAL,     /* one step of a few samples */
     HB_PIECE_JACOBIANS, /* of some steps of one trajectory */
     HB_PIECE_SOLVE,     /* the algebra of a second-order step */
@@ -47,6 +48,8 @@ typedef struct hb_pace {
 void hb_pace_begin(hb_pace *p, const hb_clock *clock, double deadline, atomic_bool *stop);
 /* May the next piece start? Ends the one before it. context is the hb_pace. */
 bool hb_pace_ask(void *context);
+/* Is there likely time for so many pieces of a kind from now on? Yes, if there is no deadline. */
+bool hb_pace_fits(const hb_pace *p, hb_piece kind, int count);
 /* Ends the piece under way, so that time spent waiting does not count. */
 void hb_pace_rest(hb_pace *p);
 

@@ -62,6 +62,7 @@ struct hb_planner {
     hb_descent *descent;
 
     hb_real *warm;             /* nh x nv: the plan in hand */
+    bool cold;                 /* there is none: `warm` is trim */
     bool inherited;            /* the population holds sequences of the plan before */
     hb_candidate best, other;  /* of the plan being made, and one being descended from */
     hb_real *mean, *deviation; /* nh x nv: what is drawn from */
@@ -292,6 +293,7 @@ void hb_planner_reset(hb_planner *p)
     memset(p->warm, 0, sequence_bytes(p));
     memset(p->states, 0, states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+    p->cold = true;
     p->inherited = false;
 }
 
@@ -337,11 +339,11 @@ static hb_job job_on(hb_planner *p, int ns, hb_piece kind, int draw_from)
 }
 
 /* The first sample is the warm start, the second trim, the others lie around the warm start, or are those of the plan
- * before. A few are evaluated at once, so that there is soon something to return. */
+ * before. So that there is soon something to return, the warm start is evaluated before all others; and the first few
+ * with it, when it is not worth much. */
 static bool start(hb_planner *p)
 {
     hb_population *pop = &p->population;
-    const int few = pop->ns < HB_LANES ? pop->ns : HB_LANES;
 
     memcpy(p->mean, p->warm, sequence_bytes(p));
     for (int i = 0; i < pop->nh * p->map.nv; i++)
@@ -351,7 +353,9 @@ static bool start(hb_planner *p)
         hb_population_put(pop, 1, p->other.w);
     hb_population_put(pop, 0, p->warm);
 
-    hb_job j = job_on(p, few, HB_PIECE_TRIAL, p->inherited ? pop->ns : 2);
+    hb_job j = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
+    if (p->cold && pop->ns > 1)
+        j = job_on(p, pop->ns < HB_LANES ? pop->ns : HB_LANES, HB_PIECE_TRIAL, 2);
     return hb_evaluation_run(p->evaluation, &j, &p->best);
 }
 
@@ -393,7 +397,7 @@ static bool search(hb_planner *p)
     const hb_planner_method method = p->settings.method;
     const bool gradient = method == HB_PLANNER_GRADIENT || method == HB_PLANNER_GRADIENT_CEM;
     const int ns = p->population.ns;
-    int draw_from = p->inherited ? ns : HB_LANES, adam = 0;
+    int draw_from = p->inherited ? ns : 2, adam = 0;
 
     p->inherited = gradient;
     for (int i = 0; i < p->settings.iterations; i++) {
@@ -448,7 +452,7 @@ static void insure(hb_planner *p)
         hb_population_get(pop, p->order[i], p->kept + i * size);
     for (int i = 0; i < starts; i++) {
         /* its states are worked out again: those of samples are not kept */
-        hb_job one = job_on(p, 1, HB_PIECE_TRIAL, 1);
+        hb_job one = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
         hb_population_put(pop, 0, p->kept + i * size);
         p->other.cost = INFINITY;
         if (!hb_evaluation_run(p->evaluation, &one, &p->other) || !descend(p, &p->other, SHORT))
@@ -474,6 +478,7 @@ static void finish(hb_planner *p, bool converged)
     p->plan.cost = p->best.cost;
     if (!p->plan.evaluated)
         return;
+    p->cold = false;
     memcpy(p->warm, p->best.w, sequence_bytes(p));
     memcpy(p->states, p->best.states, states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);

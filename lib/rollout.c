@@ -204,6 +204,9 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
     return true;
 }
 
+/* lanes of a piece of Jacobians: few enough for a short piece, enough to be as fast a lane as a full block */
+enum { JACOBIAN_LANES = 3 * HB_LANES };
+
 /* Row i of the Jacobians of step k is the adjoint of the i-th unit vector: lane k * nx + i, cut into blocks. */
 bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int nsteps, const double *x, const double *u,
                           double *a, double *b, const hb_proceed *proceed)
@@ -211,9 +214,9 @@ bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int n
     const hb_model *m = r->m;
     const int nx = m->nx, nu = m->nu, total = nsteps * nx;
 
-    for (int first = 0; first < total; first += HB_STRIDE) {
+    for (int first = 0; first < total; first += JACOBIAN_LANES) {
         r->horizon = 0;
-        r->n = total - first < HB_STRIDE ? total - first : HB_STRIDE;
+        r->n = total - first < JACOBIAN_LANES ? total - first : JACOBIAN_LANES;
         if (!may_proceed(proceed))
             return false;
 
@@ -230,6 +233,8 @@ bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int n
         }
         hb_batch in = step_input(r, 0);
         hb_predictor_step(p, r->workspace, &in, r->x, r->tape);
+        if (!may_proceed(proceed))
+            return false;
         hb_predictor_adjoint(p, r->workspace, &in, r->tape, r->dz, r->dz, nu ? r->du : NULL);
 
         for (int s = 0; s < r->n; s++) {

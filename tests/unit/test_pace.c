@@ -135,6 +135,27 @@ static void test_a_hiccup_does_not_stop_work_for_good(void **state)
     assert_true(plans < 20);
 }
 
+static void test_tells_what_would_fit(void **state)
+{
+    (void)state;
+    double time = 0;
+    hb_clock clock = {read_time, &time};
+    atomic_bool stop = false;
+    hb_pace p = {0};
+
+    hb_pace_begin(&p, &clock, 10, &stop);
+    assert_true(hb_pace_fits(&p, HB_PIECE_TRIAL, 1000));
+    p.kind = HB_PIECE_TRIAL;
+    assert_true(hb_pace_ask(&p));
+    time += 2;
+    hb_pace_rest(&p);
+    assert_true(hb_pace_fits(&p, HB_PIECE_TRIAL, 4));
+    assert_false(hb_pace_fits(&p, HB_PIECE_TRIAL, 5));
+    assert_true(hb_pace_fits(&p, HB_PIECE_SOLVE, 5));
+    hb_pace_begin(&p, NULL, 0, &stop);
+    assert_true(hb_pace_fits(&p, HB_PIECE_TRIAL, 1000000));
+}
+
 static void test_one_thread_stops_all(void **state)
 {
     (void)state;
@@ -170,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_overshoot_is_one_piece_at_most),
         cmocka_unit_test(test_kinds_are_kept_apart_and_waiting_is_not_work),
         cmocka_unit_test(test_a_hiccup_does_not_stop_work_for_good),
+        cmocka_unit_test(test_tells_what_would_fit),
         cmocka_unit_test(test_one_thread_stops_all),
         cmocka_unit_test(test_no_clock_is_no_deadline),
     };

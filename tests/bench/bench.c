@@ -22,6 +22,7 @@ struct bench {
 
 static const bench_case *const tables[] = {
     bench_basis_cases,
+    bench_planner_cases,
 };
 
 void bench_fail(const char *format, ...)

@@ -109,52 +109,15 @@ static void single(void *context)
     hb_basis_increments(s->m, s->w[0], &in, NULL, s->g);
 }
 
-static void describe(bench *b, const hb_model *m)
-{
-    bench_set_text(b, "arch", hb_architecture_name[m->architecture]);
-    bench_set_text(b, "activation", hb_activation_name[m->activation]);
-    bench_set_int(b, "nb", m->nb);
-    bench_set_int(b, "hidden", m->basis.width[1]);
-    bench_set_int(b, "layers", m->basis.nlayers - 1);
-}
-
-static hb_model *model_number(int i)
-{
-    switch (i) {
-    case 0:
-        return bench_paper_model();
-    case 1:
-        return bench_shared_model(8, 64, HB_RELU, HB_VECTOR);
-    case 2:
-        return bench_shared_model(8, 64, HB_SILU, HB_VECTOR);
-    case 3:
-        return bench_shared_model(8, 128, HB_RELU, HB_VECTOR);
-    case 4:
-        return bench_shared_model(8, 128, HB_SILU, HB_VECTOR);
-    default:
-        return NULL;
-    }
-}
-
-/* multiply-adds of one step of SAMPLES samples: four stages; backward without weights costs the same */
-static double step_flops(const hb_model *m)
-{
-    hb_mlp collapsed = m->basis;
-    if (m->architecture == HB_INDEPENDENT)
-        return 4 * SAMPLES * (m->nb * bench_network_flops(&m->basis) + bench_network_flops(&m->average_network));
-    collapsed.width[collapsed.nlayers] = m->nx;
-    return 4 * SAMPLES * bench_network_flops(&collapsed);
-}
-
 static void run_steps(bench *b, void (*work)(void *context))
 {
     for (int nthreads = 1; nthreads <= MOST_THREADS; nthreads++)
-        for (int i = 0; model_number(i); i++) {
-            setup s = new_setup(model_number(i), nthreads);
-            describe(b, s.m);
+        for (int i = 0; bench_model(i); i++) {
+            setup s = new_setup(bench_model(i), nthreads);
+            bench_describe(b, s.m);
             bench_set_int(b, "ns", SAMPLES);
             forward(&s);
-            bench_time(b, work, &s, nthreads, step_flops(s.m));
+            bench_time(b, work, &s, nthreads, SAMPLES * bench_step_flops(s.m));
             bench_emit(b);
             free_setup(&s);
         }
@@ -172,9 +135,9 @@ static void run_backward(bench *b)
 
 static void run_single(bench *b)
 {
-    for (int i = 0; model_number(i); i++) {
-        setup s = new_setup(model_number(i), 1);
-        describe(b, s.m);
+    for (int i = 0; bench_model(i); i++) {
+        setup s = new_setup(bench_model(i), 1);
+        bench_describe(b, s.m);
         bench_time(b, single, &s, 1, 0);
         bench_emit(b);
         free_setup(&s);

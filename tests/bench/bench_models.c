@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bench.h"
 #include "numeric.h"
 
 static hb_model *finish(hb_model *shape)
@@ -60,6 +59,43 @@ hb_model *bench_shared_model(int nb, int width, hb_activation activation, hb_sha
         .ninputs = 13,
         .basis = {.nlayers = 4, .width = {0, width, width, width}},
     });
+}
+
+hb_model *bench_model(int i)
+{
+    switch (i) {
+    case 0:
+        return bench_paper_model();
+    case 1:
+        return bench_shared_model(8, 64, HB_RELU, HB_VECTOR);
+    case 2:
+        return bench_shared_model(8, 64, HB_SILU, HB_VECTOR);
+    case 3:
+        return bench_shared_model(8, 128, HB_RELU, HB_VECTOR);
+    case 4:
+        return bench_shared_model(8, 128, HB_SILU, HB_VECTOR);
+    default:
+        return NULL;
+    }
+}
+
+void bench_describe(bench *b, const hb_model *m)
+{
+    bench_set_text(b, "arch", hb_architecture_name[m->architecture]);
+    bench_set_text(b, "activation", hb_activation_name[m->activation]);
+    bench_set_int(b, "nb", m->nb);
+    bench_set_int(b, "hidden", m->basis.width[1]);
+    bench_set_int(b, "layers", m->basis.nlayers - 1);
+}
+
+double bench_step_flops(const hb_model *m)
+{
+    hb_mlp collapsed = m->basis;
+
+    if (m->architecture == HB_INDEPENDENT)
+        return 4 * (m->nb * bench_network_flops(&m->basis) + bench_network_flops(&m->average_network));
+    collapsed.width[collapsed.nlayers] = m->nx;
+    return 4 * bench_network_flops(&collapsed);
 }
 
 double bench_network_flops(const hb_mlp *shape)

@@ -1,0 +1,76 @@
+#!/bin/sh
+# Remakes the shipped models: collects data, trains, and writes NAME.safetensors beside this script.
+#
+# usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
+#
+#   NAME              quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
+#   --build FOLDER    where the tools were built (default: build)
+#   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
+#   --threads N       for training (default: one for each processor); the result is the same for any number
+#
+# A run that was interrupted goes on where it was.
+set -eu
+cd "$(dirname "$0")/../.."
+
+build=build data= threads=0 names=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build) build=$2; shift ;;
+    --data) data=$2; shift ;;
+    --threads) threads=$2; shift ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) echo "make.sh: unknown option '$1' (try --help)" >&2; exit 2 ;;
+    *) names="$names $1" ;;
+    esac
+    shift
+done
+[ -n "$data" ] || data=$build/models
+sim=$build/clients/sim/hilbert-sim train=$build/clients/train/hilbert-train
+mkdir -p "$data"
+
+# collect NAME PLANT OPTIONS...: a data set, unless it is there
+collect() {
+    name=$1
+    shift
+    [ -f "$data/$name.h5" ] || "$sim" collect "$@" -o "$data/$name.h5"
+}
+
+# fit NAME OPTIONS...: trains a model, or goes on training it
+fit() {
+    name=$1
+    shift
+    out=$data/$name.safetensors
+    if [ -f "$out.checkpoint" ]; then
+        "$train" --resume "$out.checkpoint" --threads "$threads"
+    else
+        "$train" --output "$out" --threads "$threads" "$@"
+    fi
+    cp "$out" "config/models/$name.safetensors"
+}
+
+# a wide range of masses, weak rotors, drag and wind: what the default model is to adapt to
+everything="-r mass=0.016:0.038 -r rotor0=0.85:1 -r rotor1=0.85:1 -r rotor2=0.85:1 -r rotor3=0.85:1
+            -r drag=0:0.02 -r wind_x=-3:3 -r wind_y=-3:3 -r wind_z=-1:1"
+
+# shellcheck disable=SC2086 # one word an option
+make() {
+    case $1 in
+    quadrotor)
+        collect quadrotor-everything quadrotor -f 300 -e 8 -s 1 $everything
+        fit quadrotor --data "$data/quadrotor-everything.h5" --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
+            --functions 16 --examples 100 --queries 300 --weighting increment --ridge 1e-5 \
+            --steps 16000 --learning-rate 0.008 --decay cosine
+        ;;
+    quadrotor-learned)
+        collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
+        fit quadrotor-learned --data "$data/quadrotor-mass.h5" --nb 8 --inputs=-x,-y,-z \
+            --functions 16 --examples 100 --queries 300 --weighting increment --ridge 1e-5 \
+            --steps 16000 --learning-rate 0.008 --decay cosine
+        ;;
+    *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
+    esac
+}
+
+for name in ${names:-quadrotor quadrotor-learned}; do
+    make "$name"
+done

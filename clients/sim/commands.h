@@ -6,6 +6,7 @@
 
 int hb_command_list(int argc, char **argv);
 int hb_command_collect(int argc, char **argv);
+int hb_command_fly(int argc, char **argv);
 
 /* Prints "hilbert-sim COMMAND: ..." and returns 2. */
 int hb_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -3,7 +3,13 @@
  *     look at the state -> ask for an action -> (answer) -> publish state and action -> hold the action until the next
  *
  * By default the plant's time stands still while an answer is awaited. With `realtime` it does not: the old action
- * stays in force until the new one is there. */
+ * stays in force until the new one is there, and telemetry says so, with a sample for each of them:
+ *
+ *     time      t           t + latency                  t + dt
+ *     in force  |-- old u --|---------- new u -----------|
+ *     sample    x, old u    x, new u                     x, new u
+ *
+ * A change within the first tenth of a period counts as one at its start: shorter transitions tell nobody anything. */
 #include "flight.h"
 
 #include <errno.h>
@@ -55,9 +61,8 @@ double hb_flight_distance(const hb_plant_type *plant, const double *x, const dou
 }
 
 /* Answer in frozen time: as long as it takes, within reason. */
-static int wait_still(hb_loop *l, hb_flight_step *step, hb_loop_answer *answer, hb_error *err)
+static int wait_still(hb_loop *l, double asked, hb_flight_step *step, hb_loop_answer *answer, hb_error *err)
 {
-    double asked = now();
     int status = l->answer(l, PATIENCE, answer, err);
 
     step->latency = status == 0 ? now() - asked : NAN;
@@ -67,11 +72,10 @@ static int wait_still(hb_loop *l, hb_flight_step *step, hb_loop_answer *answer, 
 }
 
 /* Answer while the plant moves on, millisecond by millisecond of the clock. */
-static int wait_moving(hb_plant *p, hb_loop *l, double begun, double dt, const double *u, hb_flight_step *step,
-                       hb_loop_answer *answer, double *spent, hb_error *err)
+static int wait_moving(hb_plant *p, hb_loop *l, double asked, double begun, double dt, const double *u,
+                       hb_flight_step *step, hb_loop_answer *answer, double *spent, hb_error *err)
 {
     const double tick = 0.001;
-    double asked = now();
 
     *spent = 0;
     for (;;) {
@@ -93,14 +97,18 @@ static int wait_moving(hb_plant *p, hb_loop *l, double begun, double dt, const d
     }
 }
 
+static int tell(hb_loop *l, const hb_flight_settings *s, double time, const double *x, const double *u, hb_error *err)
+{
+    return l->publish(l, s->epoch_us + llround(1e6 * time), x, u, s->reset_counter, err);
+}
+
 static int one_period(hb_plant *p, hb_loop *l, const hb_flight_settings *s, double begun, double *u,
                       hb_flight_step *step, hb_error *err)
 {
     double seen[HB_PLANT_STATES], spent = 0;
-    int64_t time_us = s->epoch_us + llround(1e6 * step->time);
     hb_loop_answer answer = {0};
     const hb_loop_question question = {
-        .time_us = time_us,
+        .time_us = s->epoch_us + llround(1e6 * step->time),
         .x = seen,
         .target = s->has_target ? s->target : NULL,
         .budget = s->budget,
@@ -108,21 +116,29 @@ static int one_period(hb_plant *p, hb_loop *l, const hb_flight_settings *s, doub
     };
 
     hb_plant_observe(p, seen);
+    double asked = now();
     int status = l->ask(l, &question, err);
     if (!status)
-        status = s->realtime ? wait_moving(p, l, begun, s->dt, u, step, &answer, &spent, err)
-                             : wait_still(l, step, &answer, err);
+        status = s->realtime ? wait_moving(p, l, asked, begun, s->dt, u, step, &answer, &spent, err)
+                             : wait_still(l, asked, step, &answer, err);
     if (status < 0)
         return status;
-    /* without an answer, or without an action in it, the last action stays */
-    if (status == 0) {
+
+    bool answered = status == 0, changed = answered && answer.has_action, split = spent > 0.1 * s->dt;
+    status = 0;
+    /* as long as the old action was in force for a while, a sample of its own */
+    if (!changed || split)
+        status = tell(l, s, step->time, seen, u, err);
+    if (answered)
         step->answer = answer;
-        if (answer.has_action)
-            memcpy(u, answer.action, (size_t)l->nu * sizeof *u);
+    if (!status && changed) {
+        memcpy(u, answer.action, (size_t)l->nu * sizeof *u);
+        if (split)
+            hb_plant_observe(p, seen);
+        status = tell(l, s, step->time + (split ? spent : 0), seen, u, err);
     }
     memcpy(step->answer.action, u, (size_t)l->nu * sizeof *u);
-    status = l->publish(l, time_us, seen, u, s->reset_counter, err);
-    if (!status && s->dt - spent > 0)
+    if (s->dt - spent > 0)
         hb_plant_step(p, u, s->dt - spent);
     return status;
 }
@@ -138,6 +154,15 @@ int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_fligh
         status = hb_plant_reset(p, s->start, s->key, err);
     if (p->type->nu > 0)
         memcpy(u, p->type->control_trim, (size_t)p->type->nu * sizeof *u);
+    if (!status && l->prepare) {
+        const hb_loop_question first = {
+            .time_us = s->epoch_us,
+            .x = s->start,
+            .target = s->has_target ? s->target : NULL,
+            .reset_counter = s->reset_counter,
+        };
+        status = l->prepare(l, &first, u, err);
+    }
     double epoch = now();
     for (size_t k = 0; !status && k < n && !r.failure; k++) {
         hb_flight_step *step = &r.step[k];
@@ -145,8 +170,6 @@ int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_fligh
         for (int i = 0; !status && i < s->nevents; i++)
             if (llround(s->event[i].time / s->dt) == (long long)k)
                 status = hb_plant_set(p, s->event[i].parameter, s->event[i].value, err);
-        if (s->watch)
-            s->watch(s->context, p, step->time);
         hb_plant_state(p, r.x + k * nx);
         double begun = epoch + step->time;
         if (s->realtime)

@@ -25,9 +25,6 @@ typedef struct hb_flight_settings {
     hb_random_key key;                       /* of gusts and sensor noise */
     uint32_t reset_counter;
     int64_t epoch_us; /* the vehicle's clock at the start */
-    /* called before every period; may be NULL */
-    void (*watch)(void *context, const hb_plant *p, double time);
-    void *context;
 } hb_flight_settings;
 
 /* One control period. */

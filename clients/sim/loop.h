@@ -30,6 +30,8 @@ typedef struct hb_loop hb_loop;
 
 struct hb_loop {
     int nx, nu;
+    /* Before the first period of a flight, whose question is given: waits until the loop is closed. May be NULL. */
+    int (*prepare)(hb_loop *l, const hb_loop_question *q, const double *u, hb_error *err);
     /* The control `u` is in force from the state `x` on. */
     int (*publish)(hb_loop *l, int64_t time_us, const double *x, const double *u, uint32_t reset_counter,
                    hb_error *err);

@@ -18,6 +18,7 @@ static const char help[] =
     "commands\n"
     "  list [PLANT]     plants, their states, controls and hidden parameters, and collection policies\n"
     "  collect PLANT    simulate many versions of a plant and write a data set\n"
+    "  fly PLANT        close the loop around a plant with hilbertd or in this process\n"
     "\n"
     "  -h, --help       this text; hilbert-sim COMMAND --help: that command's\n"
     "  -V, --version    the version\n"
@@ -30,6 +31,7 @@ static const struct {
 } commands[] = {
     {"list", hb_command_list},
     {"collect", hb_command_collect},
+    {"fly", hb_command_fly},
 };
 
 int hb_usage_error(const char *command, const char *format, ...)

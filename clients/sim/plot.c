@@ -44,13 +44,13 @@ static void panel(FILE *g, const char *label, int n, const int *column, const ch
 
 static void draw(FILE *g, const hb_plant_type *plant, const hb_flight_settings *s, const hb_flight_record *r)
 {
-    static const char *const unit[] = {"m", "m/s", "rad", "1", "rad/s"}, *const latency = "latency";
+    static const char *const unit[] = {"m", "m/s", "rad", "1", "rad/s"}, *const latency = "reply";
     int state[SERIES], column[SERIES], panels = plant->nu > 0 ? 2 : 1;
     const char *title[SERIES];
 
     for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
         panels += states_of_unit(plant, unit[i], state) > 0;
-    fprintf(g, "set multiplot layout %d,1 margins 0.10,0.86,0.06,0.98 spacing 0.02,0.035\n", panels);
+    fprintf(g, "set multiplot layout %d,1 margins 0.10,0.85,0.06,0.98 spacing 0.02,0.035\n", panels);
     fprintf(g, "set grid\nset key outside right top\nset xrange [0:%g]\nset format x ''\n", r->nsteps * s->dt);
     for (int i = 0; i < s->nevents; i++)
         fprintf(g, "set arrow from %g,graph 0 to %g,graph 1 nohead dt 2 lc rgb '#888888'\n", s->event[i].time,

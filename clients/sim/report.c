@@ -268,7 +268,7 @@ int hb_report_csv(const char *path, const hb_plant_type *plant, const hb_flight_
         fprintf(out, ",%s", plant->state_name[i]);
     for (int i = 0; i < plant->nu; i++)
         fprintf(out, ",%s", plant->control_name[i]);
-    fprintf(out, ",status,cost,iterations,latency_ms,planning_ms,one_step_error,out_of_span\n");
+    fprintf(out, ",status,reason,cost,iterations,latency_ms,planning_ms,one_step_error,out_of_span\n");
     for (int k = 0; k < r->nsteps; k++) {
         const hb_flight_step *step = &r->step[k];
         fprintf(out, "%.6f", step->time);
@@ -276,10 +276,10 @@ int hb_report_csv(const char *path, const hb_plant_type *plant, const hb_flight_
             fprintf(out, ",%.9g", r->x[(size_t)k * (size_t)plant->nx + (size_t)i]);
         for (int i = 0; i < plant->nu; i++)
             fprintf(out, ",%.9g", step->answer.action[i]);
-        fprintf(out, ",%s,%.9g,%d,%.4f,%.4f,%.6g,%.6g\n",
-                isnan(step->latency) ? "late" : hb_status_name[step->answer.status], step->answer.cost,
-                step->answer.iterations, 1e3 * step->latency, 1e3 * step->answer.planning, step->answer.one_step_error,
-                step->answer.out_of_span);
+        fprintf(out, ",%s,%s,%.9g,%d,%.4f,%.4f,%.6g,%.6g\n",
+                isnan(step->latency) ? "late" : hb_status_name[step->answer.status], step->answer.reason,
+                step->answer.cost, step->answer.iterations, 1e3 * step->latency, 1e3 * step->answer.planning,
+                step->answer.one_step_error, step->answer.out_of_span);
     }
     int bad = ferror(out);
     return fclose(out) || bad ? hb_fail(err, EIO, "%s: cannot be written: is the disk full?", path) : 0;

@@ -1,0 +1,536 @@
+/* hilbert-sim fly: options around flight.c and report.c. */
+#include "commands.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "progress.h"
+#include "render.h"
+#include "report.h"
+
+static const char help[] =
+    "usage: hilbert-sim fly PLANT [OPTIONS]\n"
+    "\n"
+    "Closes the loop around a plant: over hilbertd's sockets, as any simulator bridge would, or, with --in-process,\n"
+    "with the same controller in this process. Ends with a summary.\n"
+    "\n"
+    "the loop\n"
+    "      --endpoint BASE       the daemon's sockets BASE/telemetry and BASE/actions (default ipc:///run/hilbertd)\n"
+    "      --telemetry E, --actions E   the same one by one, e.g. tcp://host:5555\n"
+    "      --server-key F, --client-key F   key files, where the daemon asks for them\n"
+    "      --in-process          no daemon\n"
+    "      --config F            in process: configuration (default: the plant's)\n"
+    "      --model F             in process: basis file instead of the configured one\n"
+    "      --no-adapt            in process: the average model for ever\n"
+    "      --budget SECONDS      for an answer (default: the configured one)\n"
+    "      --realtime            physics keeps pace with the clock, also while an answer is awaited\n"
+    "\n"
+    "the plant\n"
+    "      --mass KG, --set P=VALUE   a hidden parameter (see hilbert-sim list); may be given many times\n"
+    "      --at T:P=VALUE        change a parameter at T seconds, e.g. 5s:mass=0.022; may be given many times\n"
+    "      --start S=VALUE,...   states to start from; the rest as at the target (default: a draw, see --radius)\n"
+    "      --radius METRES       start at rest at a random place within this distance of the target (default 1)\n"
+    "      --target S=VALUE,...  where to fly to (default: the configured target)\n"
+    "      --seconds T           how long (default 20)\n"
+    "      --dt SECONDS          control period (default: the plant's)\n"
+    "      --seed S              of starts, parameters, gusts and noise (default 0)\n"
+    "\n"
+    "many flights\n"
+    "      --functions N         versions of the plant, their parameters drawn (default 1: as set)\n"
+    "      --episodes N          flights of each, from different starts (default 1)\n"
+    "      --range P=LOW:HIGH    what to draw parameter P from (default: the plant's range)\n"
+    "  -j, --threads N           flights at a time, in process (default 1)\n"
+    "\n"
+    "output\n"
+    "      --json                one JSON object a flight; the last line sums up\n"
+    "      --csv F               every period of the (first) flight\n"
+    "      --plot F              the same drawn by gnuplot: F.svg and F.png\n"
+    "      --render DIR          the same as PNG frames\n"
+    "  -h, --help                this text\n"
+    "\n"
+    "exit status: 0 no crash, 1 a crash or a failure, 2 wrong usage\n";
+
+enum {
+    OPTION_ENDPOINT = 256,
+    OPTION_TELEMETRY,
+    OPTION_ACTIONS,
+    OPTION_SERVER_KEY,
+    OPTION_CLIENT_KEY,
+    OPTION_IN_PROCESS,
+    OPTION_CONFIG,
+    OPTION_MODEL,
+    OPTION_NO_ADAPT,
+    OPTION_BUDGET,
+    OPTION_REALTIME,
+    OPTION_MASS,
+    OPTION_SET,
+    OPTION_AT,
+    OPTION_START,
+    OPTION_RADIUS,
+    OPTION_TARGET,
+    OPTION_SECONDS,
+    OPTION_DT,
+    OPTION_SEED,
+    OPTION_FUNCTIONS,
+    OPTION_EPISODES,
+    OPTION_RANGE,
+    OPTION_JSON,
+    OPTION_CSV,
+    OPTION_PLOT,
+    OPTION_RENDER
+};
+
+static const struct option options[] = {
+    {"endpoint", required_argument, NULL, OPTION_ENDPOINT},
+    {"telemetry", required_argument, NULL, OPTION_TELEMETRY},
+    {"actions", required_argument, NULL, OPTION_ACTIONS},
+    {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
+    {"client-key", required_argument, NULL, OPTION_CLIENT_KEY},
+    {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"model", required_argument, NULL, OPTION_MODEL},
+    {"no-adapt", no_argument, NULL, OPTION_NO_ADAPT},
+    {"budget", required_argument, NULL, OPTION_BUDGET},
+    {"realtime", no_argument, NULL, OPTION_REALTIME},
+    {"mass", required_argument, NULL, OPTION_MASS},
+    {"set", required_argument, NULL, OPTION_SET},
+    {"at", required_argument, NULL, OPTION_AT},
+    {"start", required_argument, NULL, OPTION_START},
+    {"radius", required_argument, NULL, OPTION_RADIUS},
+    {"target", required_argument, NULL, OPTION_TARGET},
+    {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"dt", required_argument, NULL, OPTION_DT},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"functions", required_argument, NULL, OPTION_FUNCTIONS},
+    {"episodes", required_argument, NULL, OPTION_EPISODES},
+    {"range", required_argument, NULL, OPTION_RANGE},
+    {"threads", required_argument, NULL, 'j'},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"csv", required_argument, NULL, OPTION_CSV},
+    {"plot", required_argument, NULL, OPTION_PLOT},
+    {"render", required_argument, NULL, OPTION_RENDER},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* Everything the options say. */
+typedef struct fly {
+    const hb_plant_type *plant;
+    bool in_process, json;
+    hb_loop_endpoints endpoints;
+    char base_telemetry[256], base_actions[256];
+    hb_loop_controller controller;
+    hb_flight_settings flight; /* of all flights; start and key differ */
+    bool has_start;
+    double radius;
+    double low[HB_PLANT_PARAMETERS], high[HB_PLANT_PARAMETERS];
+    uint64_t seed;
+    int functions, episodes, threads;
+    const char *csv, *plot, *render;
+} fly;
+
+/* ---- options ---- */
+
+/* "name=value,name=value" into a state vector. */
+static int parse_states(const hb_plant_type *plant, const char *text, double *x, hb_error *err)
+{
+    for (const char *item = text; item;) {
+        size_t length = strcspn(item, ","), name_length = strcspn(item, "=,");
+        char name[64], value[64];
+        double number;
+        if (name_length >= length || name_length >= sizeof name || length - name_length >= sizeof value)
+            return hb_fail(err, EINVAL, "'%s': expected STATE=VALUE,...", text);
+        snprintf(name, sizeof name, "%.*s", (int)name_length, item);
+        snprintf(value, sizeof value, "%.*s", (int)(length - name_length - 1), item + name_length + 1);
+        int i = hb_plant_state_find(plant, name);
+        if (i < 0)
+            return hb_fail(err, EINVAL, "'%s': plant %s has no state '%s'", text, plant->name, name);
+        if (!hb_parse_number(value, -1e6, 1e6, &number))
+            return hb_fail(err, EINVAL, "'%s': '%s' is not a number", text, value);
+        x[i] = number;
+        item = item[length] ? item + length + 1 : NULL;
+    }
+    return 0;
+}
+
+/* "5s:mass=0.022" */
+static int parse_event(const hb_plant_type *plant, const char *text, hb_flight_settings *s, hb_error *err)
+{
+    char *end;
+    double time = strtod(text, &end), low, high;
+    int parameter;
+
+    end += *end == 's';
+    if (end == text || *end != ':' || !(time >= 0 && time < 1e6))
+        return hb_fail(err, EINVAL, "'%s': expected SECONDS:NAME=VALUE", text);
+    int status = hb_parse_range(plant, end + 1, &parameter, &low, &high, err);
+    if (status)
+        return status;
+    if (low != high || !plant->parameter[parameter].live)
+        return hb_fail(err, EINVAL, "'%s': expected one value of a parameter that may change in flight", text);
+    if (s->nevents == HB_FLIGHT_EVENTS)
+        return hb_fail(err, EINVAL, "at most %d changes a flight", HB_FLIGHT_EVENTS);
+    /* kept in the order of time */
+    int i = s->nevents++;
+    for (; i > 0 && s->event[i - 1].time > time; i--)
+        s->event[i] = s->event[i - 1];
+    s->event[i] = (hb_flight_event){.time = time, .parameter = parameter, .value = low};
+    return 0;
+}
+
+static int parse_options(fly *f, int argc, char **argv, hb_error *err)
+{
+    double low, high;
+    long count;
+    int option, parameter, status;
+    char text[128], *end;
+    const char *start = NULL;
+
+    optind = 2;
+    while ((option = getopt_long(argc, argv, "j:h", options, NULL)) >= 0) {
+        status = 0;
+        bool good = true;
+        switch (option) {
+        case OPTION_ENDPOINT:
+            good =
+                snprintf(f->base_telemetry, sizeof f->base_telemetry, "%s/telemetry", optarg) <
+                    (int)sizeof f->base_telemetry &&
+                snprintf(f->base_actions, sizeof f->base_actions, "%s/actions", optarg) < (int)sizeof f->base_actions;
+            f->endpoints.telemetry = f->base_telemetry;
+            f->endpoints.actions = f->base_actions;
+            break;
+        case OPTION_TELEMETRY:
+            f->endpoints.telemetry = optarg;
+            break;
+        case OPTION_ACTIONS:
+            f->endpoints.actions = optarg;
+            break;
+        case OPTION_SERVER_KEY:
+            f->endpoints.server_key = optarg;
+            break;
+        case OPTION_CLIENT_KEY:
+            f->endpoints.client_key = optarg;
+            break;
+        case OPTION_IN_PROCESS:
+            f->in_process = true;
+            break;
+        case OPTION_CONFIG:
+            f->controller.config = optarg;
+            break;
+        case OPTION_MODEL:
+            f->controller.model = optarg;
+            break;
+        case OPTION_NO_ADAPT:
+            f->controller.adapt = false;
+            break;
+        case OPTION_BUDGET:
+            good = hb_parse_number(optarg, 1e-4, 100, &f->flight.budget);
+            break;
+        case OPTION_REALTIME:
+            f->flight.realtime = true;
+            break;
+        case OPTION_MASS:
+        case OPTION_SET:
+            snprintf(text, sizeof text, "%s%s", option == OPTION_MASS ? "mass=" : "", optarg);
+            status = hb_parse_range(f->plant, text, &parameter, &low, &high, err);
+            if (!status) {
+                good = low == high;
+                f->low[parameter] = f->high[parameter] = low;
+            }
+            break;
+        case OPTION_RANGE:
+            status = hb_parse_range(f->plant, optarg, &parameter, &low, &high, err);
+            if (!status) {
+                f->low[parameter] = low;
+                f->high[parameter] = high;
+            }
+            break;
+        case OPTION_AT:
+            status = parse_event(f->plant, optarg, &f->flight, err);
+            break;
+        case OPTION_START:
+            start = optarg;
+            break;
+        case OPTION_RADIUS:
+            good = hb_parse_number(optarg, 0, 100, &f->radius);
+            break;
+        case OPTION_TARGET:
+            status = parse_states(f->plant, optarg, f->flight.target, err);
+            f->flight.has_target = true;
+            break;
+        case OPTION_SECONDS:
+            good = hb_parse_number(optarg, 0.01, 1e6, &f->flight.seconds);
+            break;
+        case OPTION_DT:
+            good = hb_parse_number(optarg, 1e-3, 10, &f->flight.dt);
+            break;
+        case OPTION_SEED:
+            f->seed = strtoull(optarg, &end, 10);
+            good = end != optarg && !*end && optarg[0] != '-';
+            break;
+        case OPTION_FUNCTIONS:
+        case OPTION_EPISODES:
+            if ((good = hb_parse_integer(optarg, 1, 100000, &count)))
+                *(option == OPTION_FUNCTIONS ? &f->functions : &f->episodes) = (int)count;
+            break;
+        case 'j':
+            if ((good = hb_parse_integer(optarg, 1, 256, &count)))
+                f->threads = (int)count;
+            break;
+        case OPTION_JSON:
+            f->json = true;
+            break;
+        case OPTION_CSV:
+            f->csv = optarg;
+            break;
+        case OPTION_PLOT:
+            f->plot = optarg;
+            break;
+        case OPTION_RENDER:
+            f->render = optarg;
+            break;
+        case 'h':
+            return 1;
+        default:
+            return hb_fail(err, EINVAL, "see above");
+        }
+        if (status)
+            return status;
+        if (!good)
+            return hb_fail(err, EINVAL, "'%s' is not possible there", optarg);
+    }
+    if (optind < argc)
+        return hb_fail(err, EINVAL, "'%s' is one argument too many", argv[optind]);
+    if (!f->in_process && (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1))
+        return hb_fail(err, EINVAL, "--config, --model, --no-adapt and --threads go with --in-process");
+    if (start) {
+        memcpy(f->flight.start, f->flight.target, sizeof f->flight.start);
+        f->has_start = true;
+        return parse_states(f->plant, start, f->flight.start, err);
+    }
+    return 0;
+}
+
+/* ---- flights ---- */
+
+static hb_draws draws(const fly *f, int purpose, int function, int episode)
+{
+    uint64_t stream = ((uint64_t)function << 32) | ((uint64_t)episode << 4) | (uint64_t)purpose;
+
+    return (hb_draws){.key = {.seed = f->seed, .stream = stream}};
+}
+
+/* At rest within a ball around the target; for plants without one, a start as for collection. */
+static int draw_start(const fly *f, hb_plant *p, hb_draws *d, double *x, hb_error *err)
+{
+    static const char *const axis[] = {"x", "y", "z"};
+
+    if (!f->plant->target && !f->flight.has_target)
+        return f->plant->start(p, d, x, err);
+    do {
+        double squares = 0;
+        memcpy(x, f->flight.target, (size_t)f->plant->nx * sizeof *x);
+        for (int i = 0; i < 3; i++) {
+            int k = hb_plant_state_find(f->plant, axis[i]);
+            if (k >= 0) {
+                double offset = hb_draw_uniform(d, -f->radius, f->radius);
+                x[k] += offset;
+                squares += offset * offset;
+            }
+        }
+        int height = hb_plant_state_find(f->plant, "z");
+        if (squares <= f->radius * f->radius && (height < 0 || x[height] >= 0.1 || f->flight.target[height] < 0.1))
+            return 0;
+    } while (true);
+}
+
+/* 25 frames a second of a recorded flight: drawing takes longer than flying. */
+static int draw_frames(const fly *f, hb_plant *p, const hb_flight_settings *s, const hb_flight_record *r, hb_error *err)
+{
+    int stride = (int)fmax(1, round(0.04 / s->dt));
+    hb_render *render = NULL;
+    int status = hb_render_new(&render, p, f->render, err);
+
+    for (int k = 0; !status && k <= r->nsteps; k += stride) {
+        status = hb_plant_reset(p, r->x + (size_t)k * (size_t)f->plant->nx, s->key, err);
+        if (!status)
+            status = hb_render_frame(render, p, err);
+    }
+    hb_render_free(render);
+    return status;
+}
+
+static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_flight_entry *e, hb_error *err)
+{
+    int function = index / f->episodes, episode = index % f->episodes, status = 0;
+    hb_flight_settings s = f->flight;
+    hb_flight_record record = {0};
+
+    hb_draws parameters = draws(f, 0, function, 0), start = draws(f, 1, function, episode);
+    for (int i = 0; !status && i < f->plant->nparameters; i++) {
+        e->parameter[i] = hb_draw_uniform(&parameters, f->low[i], f->high[i]);
+        status = hb_plant_set(p, i, e->parameter[i], err);
+    }
+    if (!status && !f->has_start)
+        status = draw_start(f, p, &start, s.start, err);
+    memcpy(e->start, s.start, sizeof e->start);
+    s.key = draws(f, 2, function, episode).key;
+    s.reset_counter = (uint32_t)index + 1;
+    s.epoch_us += (int64_t)(index * (1e6 * s.seconds + 1e6));
+    if (!status)
+        status = hb_flight_run(p, l, &s, &record, err);
+    if (!status)
+        status = hb_flight_summarise(f->plant, &s, &record, &e->summary, err);
+    if (!status && index == 0 && f->csv)
+        status = hb_report_csv(f->csv, f->plant, &record, err);
+    if (!status && index == 0 && f->plot)
+        status = hb_report_plot(f->plot, f->plant, &s, &record, err);
+    if (!status && index == 0 && f->render)
+        status = draw_frames(f, p, &s, &record, err);
+    hb_flight_record_free(&record);
+    return status;
+}
+
+/* Threads take flights in turn; each has a plant of its own, and every flight in process a controller of its own. */
+typedef struct batch {
+    const fly *f;
+    pthread_mutex_t lock;
+    int next, done, n, status;
+    hb_error err;
+    hb_flight_entry *entry;
+    hb_progress progress;
+} batch;
+
+static int make_loop(const fly *f, hb_loop **ret, hb_error *err)
+{
+    return f->in_process ? hb_loop_in_process(ret, f->plant, &f->controller, err)
+                         : hb_loop_over_sockets(ret, f->plant, &f->endpoints, err);
+}
+
+static void *pilot(void *context)
+{
+    batch *b = context;
+    hb_plant *p = NULL;
+    hb_loop *l = NULL;
+    hb_error err = {0};
+    int status = hb_plant_new(&p, b->f->plant, &err);
+
+    pthread_mutex_lock(&b->lock);
+    while (!status && !b->status && b->next < b->n) {
+        int index = b->next++;
+        pthread_mutex_unlock(&b->lock);
+        if (!l)
+            status = make_loop(b->f, &l, &err);
+        if (!status)
+            status = one_flight(b->f, index, p, l, &b->entry[index], &err);
+        if (b->f->in_process && l) {
+            l->free(l);
+            l = NULL;
+        }
+        pthread_mutex_lock(&b->lock);
+        hb_progress_update(&b->progress, (double)++b->done / b->n, NULL);
+    }
+    if (status && !b->status) {
+        b->status = status;
+        b->err = err;
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (l)
+        l->free(l);
+    hb_plant_free(p);
+    return NULL;
+}
+
+static int run_batch(batch *b)
+{
+    pthread_t thread[256];
+    int started = 0, threads = b->f->threads < b->n ? b->f->threads : b->n;
+
+    pthread_mutex_init(&b->lock, NULL);
+    hb_progress_start(&b->progress, "flights");
+    while (started < threads - 1 && pthread_create(&thread[started], NULL, pilot, b) == 0)
+        started++;
+    pilot(b);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    hb_progress_end(&b->progress);
+    pthread_mutex_destroy(&b->lock);
+    return b->status;
+}
+
+static void report(const fly *f, const batch *b)
+{
+    if (f->json)
+        for (int i = 0; i < b->n; i++)
+            hb_report_json(f->plant, &b->entry[i], stdout);
+    if (b->n == 1 && !f->json)
+        hb_report_text(&b->entry[0].summary, stdout);
+    else if (b->n > 1 && f->json)
+        hb_report_batch_json(b->entry, b->n, stdout);
+    else if (b->n > 1)
+        hb_report_batch_text(b->entry, b->n, stdout);
+}
+
+int hb_command_fly(int argc, char **argv)
+{
+    fly f = {.radius = 1, .functions = 1, .episodes = 1, .threads = 1};
+    hb_error err = {0};
+    struct timespec t;
+
+    if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (argc < 2 || argv[1][0] == '-')
+        return hb_usage_error("fly", "the plant is missing: it comes first");
+    f.plant = hb_plant_type_find(argv[1], &err);
+    if (!f.plant)
+        return hb_usage_error("fly", "%s", err.text);
+    f.controller.adapt = true;
+    f.controller.threads = 1;
+    f.flight.seconds = 20;
+    f.flight.dt = f.plant->dt;
+    if (f.plant->target)
+        memcpy(f.flight.target, f.plant->target, (size_t)f.plant->nx * sizeof(double));
+    for (int i = 0; i < f.plant->nparameters; i++)
+        f.low[i] = f.high[i] = NAN;
+    int status = parse_options(&f, argc, argv, &err);
+    if (status > 0) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (status)
+        return hb_usage_error("fly", "%s", err.text);
+    /* what was not set is drawn when there are several versions, and nominal when there is one */
+    for (int i = 0; i < f.plant->nparameters; i++) {
+        const hb_plant_parameter *p = &f.plant->parameter[i];
+        bool draw = f.functions > 1 && p->low != p->high;
+        if (isnan(f.low[i])) {
+            f.low[i] = draw ? p->low : p->nominal;
+            f.high[i] = draw ? p->high : p->nominal;
+        }
+    }
+    clock_gettime(CLOCK_REALTIME, &t);
+    f.flight.epoch_us = (int64_t)t.tv_sec * 1000000;
+
+    batch b = {.f = &f, .n = f.functions * f.episodes};
+    b.entry = calloc((size_t)b.n, sizeof *b.entry);
+    if (!b.entry)
+        b.status = hb_fail(&b.err, ENOMEM, "out of memory");
+    int crashes = 0;
+    if (!b.status && !run_batch(&b)) {
+        report(&f, &b);
+        for (int i = 0; i < b.n; i++)
+            crashes += b.entry[i].summary.crashed;
+    }
+    free(b.entry);
+    if (b.status)
+        return hb_failure("fly", &b.err);
+    return crashes > 0;
+}

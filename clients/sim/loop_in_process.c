@@ -1,0 +1,175 @@
+/* The loop through lib's controller, without a daemon: one thread observes and plans in turn. Time is this machine's
+ * monotonic clock, so that the budget means what it means in the daemon. */
+#include "loop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "controller.h"
+
+typedef struct process_loop {
+    hb_loop loop;
+    hb_config config;
+    hb_model *model;
+    hb_pool *pool;
+    hb_controller *controller;
+    uint64_t tick;
+    const hb_command *command; /* the answer that waits to be taken */
+} process_loop;
+
+static double now(void *context)
+{
+    struct timespec t;
+    (void)context;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u, uint32_t reset_counter, hb_error *err)
+{
+    process_loop *s = (process_loop *)l;
+    const hb_observation o = {
+        .time_us = time_us,
+        .x = x,
+        .nx = l->nx,
+        .u = u,
+        .nu = l->nu,
+        .reset_counter = reset_counter,
+    };
+    (void)err;
+
+    hb_controller_observe(s->controller, &o, now(NULL));
+    return 0;
+}
+
+static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
+{
+    process_loop *s = (process_loop *)l;
+    const hb_clock clock = {.now = now};
+    const hb_request r = {
+        .time_us = q->time_us,
+        .x = q->x,
+        .nx = l->nx,
+        .target = q->target,
+        .ntargets = q->target != NULL,
+        .reset_counter = q->reset_counter,
+        .budget = q->budget,
+        .received = now(NULL),
+        .tick = s->tick++,
+    };
+    (void)err;
+
+    s->command = hb_controller_command(s->controller, &r, &clock);
+    return 0;
+}
+
+static int answer(hb_loop *l, double timeout, hb_loop_answer *ret, hb_error *err)
+{
+    const process_loop *s = (process_loop *)l;
+    const hb_command *c = s->command;
+    (void)timeout;
+    (void)err;
+
+    *ret = (hb_loop_answer){
+        .has_action = true,
+        .status = c->status,
+        .cost = c->cost,
+        .planning = c->planning,
+        .iterations = c->iterations,
+        .one_step_error = c->health.one_step_error,
+        .out_of_span = c->health.out_of_span,
+    };
+    snprintf(ret->reason, sizeof ret->reason, "%s", hb_reason_name[c->reason]);
+    memcpy(ret->action, c->action, (size_t)l->nu * sizeof *ret->action);
+    return 0;
+}
+
+static void free_loop(hb_loop *l)
+{
+    process_loop *s = (process_loop *)l;
+
+    hb_controller_free(s->controller);
+    hb_pool_free(s->pool);
+    hb_model_free(s->model);
+    free(s);
+}
+
+/* The plant's configuration, or the general one: the source tree's, with its models, when run from the build tree, else
+ * the installed one. */
+static void default_config(const hb_plant_type *plant, char *ret, size_t size)
+{
+    char self[PATH_MAX] = "";
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    bool built = length > 0 && strncmp(self, HB_BUILD_ROOT "/", strlen(HB_BUILD_ROOT) + 1) == 0;
+    const char *folder = built ? HB_SOURCE_CONFIG : HB_CONFIG_FOLDER;
+
+    if (built)
+        setenv("HILBERT_MODELS", HB_SOURCE_CONFIG "/models", 0);
+    snprintf(ret, size, "%s/%s.yaml", folder, plant->name);
+    if (access(ret, R_OK))
+        snprintf(ret, size, "%s/hilbertd.yaml", folder);
+}
+
+static int load(process_loop *s, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err)
+{
+    hb_config_errors *errors = calloc(1, sizeof *errors);
+    char path[PATH_MAX];
+    int status = 0;
+
+    if (!errors)
+        return hb_fail(err, ENOMEM, "out of memory");
+    default_config(plant, path, sizeof path);
+    if (hb_config_load(&s->config, c->config ? c->config : path, errors))
+        status = hb_fail(err, EINVAL, "%s", errors->text[0]);
+    if (!status)
+        status = hb_model_load(&s->model, c->model ? c->model : s->config.model, err);
+    if (!status && hb_config_resolve(&s->config, s->model, errors))
+        status = hb_fail(err, EINVAL, "%s", errors->text[0]);
+    free(errors);
+    if (!status && (s->model->nx != plant->nx || s->model->nu != plant->nu))
+        status = hb_fail(err, EINVAL, "%s: the model has %d states and %d controls, plant %s has %d and %d",
+                         c->model ? c->model : s->config.model, s->model->nx, s->model->nu, plant->name, plant->nx,
+                         plant->nu);
+    for (int i = 0; !status && i < plant->nx; i++)
+        if (strcmp(s->model->state_name[i], plant->state_name[i]) != 0)
+            status = hb_fail(err, EINVAL, "state %d is '%s' in the model and '%s' in plant %s", i,
+                             s->model->state_name[i], plant->state_name[i], plant->name);
+    return status;
+}
+
+int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err)
+{
+    process_loop *s = calloc(1, sizeof *s);
+    if (!s)
+        return hb_fail(err, ENOMEM, "out of memory");
+    s->loop = (hb_loop){
+        .nx = plant->nx,
+        .nu = plant->nu,
+        .publish = publish,
+        .ask = ask,
+        .answer = answer,
+        .free = free_loop,
+    };
+    int status = load(s, plant, c, err);
+    if (!status) {
+        hb_numeric_single_thread();
+        s->config.controller.adapt = s->config.controller.adapt && c->adapt;
+        status = hb_pool_new(&s->pool, c->threads, NULL, NULL, err);
+    }
+    if (!status)
+        status = hb_controller_new(&s->controller, s->model, &s->config.controller, s->pool, NULL, NULL, err);
+    if (status) {
+        free_loop(&s->loop);
+        return status;
+    }
+    *ret = &s->loop;
+    return 0;
+}

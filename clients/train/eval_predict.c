@@ -303,7 +303,7 @@ static void print_tables(const options *o, const result *r, const hb_dataset *d)
             print_curve("", "  with c = 0", &r[i].without, shown, nshown);
     }
     for (int h = 0; h < d->header.nhidden; h++) {
-        printf("\n%s\n%-28s %-17s", "error after 1 and all steps, over", d->header.hidden_name[h], "");
+        printf("\nerror after 1 and %d steps, over %s\n%-46s", o->steps, d->header.hidden_name[h], "");
         for (int b = 0; b < BINS; b++)
             printf("  %9.3g..%-9.3g", r[0].hidden[h * BINS + b].low, r[0].hidden[h * BINS + b].high);
         printf("\n");
@@ -314,7 +314,7 @@ static void print_tables(const options *o, const result *r, const hb_dataset *d)
             printf("\n");
         }
     }
-    printf("\nerror after 1 and all steps, over the number of examples\n");
+    printf("\nerror after 1 and %d steps, over the number of examples\n", o->steps);
     for (int i = 0; i < o->nmodels; i++)
         for (int k = 0; k < r[i].ncounts; k++)
             printf("%-28.28s %-17s  %6d  %9.2e %9.2e\n", k ? "" : base_name(r[i].path),

@@ -144,6 +144,18 @@ void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coeff
     hb_pool_run(e->pool, e->nfunctions, evaluate_function, e);
 }
 
+int hb_evaluator_longest(const hb_dataset *d, int limit)
+{
+    for (int f = 0; f < d->nfunctions; f++) {
+        int longest = 1;
+        for (int e = 0; e < d->function[f].nepisodes; e++)
+            if (d->episode[d->function[f].episode + e].nsteps > longest)
+                longest = d->episode[d->function[f].episode + e].nsteps;
+        limit = longest < limit ? longest : limit;
+    }
+    return limit;
+}
+
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -27,6 +27,9 @@ void hb_evaluator_free(hb_evaluator *e);
  * number. adapt = false: coefficients are zero. Does not depend on the number of threads. */
 void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coefficient);
 
+/* The longest rollout, up to a limit, that every function has an episode for. */
+int hb_evaluator_longest(const hb_dataset *d, int limit);
+
 /* The q-quantile (0..1) of n numbers, interpolated; sorts them. */
 double hb_quantile(double *value, int n, double q);
 /* Over functions, of the error after `step` steps (1..). */

@@ -103,19 +103,6 @@ static int split_functions(run *r, hb_error *err)
     return 0;
 }
 
-/* the longest rollout, up to a limit, that every function has an episode for */
-static int longest_rollout(const hb_dataset *d, int limit)
-{
-    for (int f = 0; f < d->nfunctions; f++) {
-        int longest = 1;
-        for (int e = 0; e < d->function[f].nepisodes; e++)
-            if (d->episode[d->function[f].episode + e].nsteps > longest)
-                longest = d->episode[d->function[f].episode + e].nsteps;
-        limit = longest < limit ? longest : limit;
-    }
-    return limit;
-}
-
 /* mean squared error of the untrained average after one step, for each state: what there is to learn */
 static int measure_residuals(const run *r, double *square, hb_error *err)
 {
@@ -220,7 +207,7 @@ static int make_evaluator(run *r, hb_error *err)
     r->nvalidated = r->validation ? d->nfunctions : r->nheld;
     if (r->nvalidated == 0)
         return 0;
-    r->validation_steps = longest_rollout(d, VALIDATION_STEPS);
+    r->validation_steps = hb_evaluator_longest(d, VALIDATION_STEPS);
     r->error = calloc((size_t)r->nvalidated * (size_t)r->validation_steps, sizeof *r->error);
     if (!r->error)
         return hb_fail(err, ENOMEM, "out of memory");

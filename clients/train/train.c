@@ -1,4 +1,6 @@
 /* hilbert-train: from trajectories to a basis file. */
+#include "train.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -12,8 +14,6 @@
 #include "numeric.h"
 #include "run.h"
 
-enum { OK = 0, FAILURE = 1, USAGE = 2 };
-
 static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
 
 static void ask_to_stop(int signal_number)
@@ -22,7 +22,7 @@ static void ask_to_stop(int signal_number)
     stop = 1;
 }
 
-static int complain(int exit_code, const hb_error *err)
+int hb_train_complain(int exit_code, const hb_error *err)
 {
     fprintf(stderr, "hilbert-train: %s\n", err->text);
     return exit_code;
@@ -65,15 +65,15 @@ static int run(const hb_settings *s, const hb_checkpoint *resume)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (hb_run(s, &options, &result, &err))
-        return complain(FAILURE, &err);
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
     if (result.stopped) {
         hb_run_checkpoint_path(s, path);
         fprintf(stderr, "hilbert-train: stopped after step %" PRIu64 "; go on with: hilbert-train --resume '%s'\n",
                 result.steps, path);
-        return FAILURE;
+        return HB_EXIT_FAILURE;
     }
     print_summary(s, &result);
-    return OK;
+    return HB_EXIT_OK;
 }
 
 /* the options after --resume may change how the run is made, not what comes of it */
@@ -85,16 +85,16 @@ static int resume(const char *path, int argc, char **argv)
     int next = 0, code;
 
     if (hb_checkpoint_load(&c, path, &err))
-        return complain(FAILURE, &err);
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
     hb_settings_default(&before);
     if (hb_settings_parse(&before, hb_checkpoint_settings(c), path, &err)) {
-        code = complain(FAILURE, &err);
+        code = hb_train_complain(HB_EXIT_FAILURE, &err);
     } else {
         after = before;
         if (hb_settings_arguments(&after, argc, argv, &next, &err) ||
             (next < argc && hb_fail(&err, EINVAL, "'%s' is not an option (try --help)", argv[next])) ||
             hb_settings_same_result(&before, &after, &err))
-            code = complain(USAGE, &err);
+            code = hb_train_complain(HB_EXIT_USAGE, &err);
         else
             code = run(&after, c);
     }
@@ -110,10 +110,10 @@ static int train(int argc, char **argv)
 
     hb_settings_default(&s);
     if (hb_settings_arguments(&s, argc, argv, &next, &err))
-        return complain(USAGE, &err);
+        return hb_train_complain(HB_EXIT_USAGE, &err);
     if (next < argc) {
         hb_fail(&err, EINVAL, "'%s' is neither an option nor a command (try --help)", argv[next]);
-        return complain(USAGE, &err);
+        return hb_train_complain(HB_EXIT_USAGE, &err);
     }
     return run(&s, NULL);
 }
@@ -132,25 +132,25 @@ static int describe_data(int argc, char **argv)
         switch (c) {
         case 'm':
             if (hb_run_mapping(optarg, &mapping, &err))
-                return complain(USAGE, &err);
+                return hb_train_complain(HB_EXIT_USAGE, &err);
             break;
         case 'h':
             printf("usage: hilbert-train data FILE [--map key=value;key=value]\n\n"
                    "Describes a data set. --map tells how to read a file of another origin:\n%s",
                    hb_dataset_map_help);
-            return OK;
+            return HB_EXIT_OK;
         default:
-            return USAGE;
+            return HB_EXIT_USAGE;
         }
     if (optind + 1 != argc) {
         fprintf(stderr, "hilbert-train: data wants one file (try --help)\n");
-        return USAGE;
+        return HB_EXIT_USAGE;
     }
     if (hb_dataset_read(&d, argv[optind], &mapping, &err))
-        return complain(FAILURE, &err);
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
     hb_dataset_describe(d, stdout);
     hb_dataset_free(d);
-    return OK;
+    return HB_EXIT_OK;
 }
 
 static void print_csv_help(void)
@@ -228,21 +228,21 @@ static int import_csv(int argc, char **argv)
             break;
         case 'h':
             print_csv_help();
-            return OK;
+            return HB_EXIT_OK;
         default:
-            return USAGE;
+            return HB_EXIT_USAGE;
         }
     if (bad)
-        return USAGE;
+        return HB_EXIT_USAGE;
     if (!output || !import.states || optind == argc) {
         fprintf(stderr, "hilbert-train: import-csv wants --output, --states and CSV files (try --help)\n");
-        return USAGE;
+        return HB_EXIT_USAGE;
     }
     import.nfiles = argc - optind;
     import.file = (const char *const *)argv + optind;
     if (hb_dataset_import_csv(&import, output, &err))
-        return complain(FAILURE, &err);
-    return OK;
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
+    return HB_EXIT_OK;
 }
 
 int main(int argc, char **argv)
@@ -250,12 +250,12 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"data", describe_data}, {"import-csv", import_csv}};
+    } commands[] = {{"data", describe_data}, {"import-csv", import_csv}, {"prune", hb_train_prune}};
 
     hb_numeric_single_thread();
     if (argc < 2) {
         fprintf(stderr, "hilbert-train: say what to train on: --data FILE (try --help)\n");
-        return USAGE;
+        return HB_EXIT_USAGE;
     }
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--version") == 0 || (strcmp(argv[i], "--help") == 0 && argv[1][0] == '-')) {
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
                 print_help();
             else
                 printf("hilbert-train %s\n", HB_VERSION);
-            return OK;
+            return HB_EXIT_OK;
         }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)

@@ -1,0 +1,156 @@
+/* hilbert-train prune: the error with fewer and fewer basis functions, and a model with as many as are wanted. */
+#include "train.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "evaluator.h"
+#include "prune.h"
+#include "run.h"
+
+enum { STEPS = 10, ROLLOUTS = 100 };
+
+typedef struct options {
+    const char *model, *data, *output;
+    hb_dataset_mapping mapping;
+    int nb, examples;
+    bool keep_order;
+} options;
+
+static void print_help(void)
+{
+    printf("usage: hilbert-train prune MODEL --data FILE [--nb N --output FILE] [options]\n\n"
+           "Rotates the basis of a shared model to the principal components of the coefficients that the data's\n"
+           "functions have, and prints the error with the first 1, 2, ... of them.\n\n"
+           "  --data FILE      data set\n"
+           "  --map TEXT       how to read a foreign one (hilbert-train data --help)\n"
+           "  --nb N           basis functions to keep in the output\n"
+           "  --output FILE    the basis file to write\n"
+           "  --examples N     transitions of each function that coefficients come from [200]\n"
+           "  --keep-order     keep the first ones as they are: for a basis that was trained with --matryoshka, and\n"
+           "                   for networks of their own, which cannot be rotated\n\n"
+           "share: part of what the basis adds to the average that the first ones hold. Errors are medians over\n"
+           "functions of the mean squared error of normalised states after 1 and %d steps.\n",
+           STEPS);
+}
+
+static int parse(int argc, char **argv, options *o)
+{
+    static const struct option known[] = {
+        {"data", required_argument, NULL, 'd'},     {"map", required_argument, NULL, 'm'},
+        {"nb", required_argument, NULL, 'n'},       {"output", required_argument, NULL, 'o'},
+        {"examples", required_argument, NULL, 'e'}, {"keep-order", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},           {0}};
+    hb_error err = {0};
+    char *end;
+
+    *o = (options){.examples = 200};
+    for (int c; (c = getopt_long(argc, argv, "ho:", known, NULL)) != -1;)
+        switch (c) {
+        case 'd':
+            o->data = optarg;
+            break;
+        case 'm':
+            if (hb_run_mapping(optarg, &o->mapping, &err))
+                return hb_train_complain(HB_EXIT_USAGE, &err);
+            break;
+        case 'n':
+        case 'e': {
+            long n = strtol(optarg, &end, 10);
+            if (end == optarg || *end || n < 1 || n > 1000000) {
+                hb_fail(&err, EINVAL, "--%s: '%s' is not a whole number above 0", c == 'n' ? "nb" : "examples", optarg);
+                return hb_train_complain(HB_EXIT_USAGE, &err);
+            }
+            *(c == 'n' ? &o->nb : &o->examples) = (int)n;
+            break;
+        }
+        case 'o':
+            o->output = optarg;
+            break;
+        case 'k':
+            o->keep_order = true;
+            break;
+        case 'h':
+            print_help();
+            exit(HB_EXIT_OK);
+        default:
+            return HB_EXIT_USAGE;
+        }
+    if (optind + 1 != argc || !o->data || !o->output != !o->nb) {
+        hb_fail(&err, EINVAL, "prune wants one model, --data, and --nb together with --output (try --help)");
+        return hb_train_complain(HB_EXIT_USAGE, &err);
+    }
+    o->model = argv[optind];
+    return HB_EXIT_OK;
+}
+
+static int measure_errors(const hb_model *m, const options *o, const hb_dataset *d, hb_pool *pool, double *ret_one,
+                        double *ret_last, hb_error *err)
+{
+    hb_evaluator_settings s = {.examples = o->examples, .rollouts = ROLLOUTS, .steps = hb_evaluator_longest(d, STEPS)};
+    hb_evaluator *e = NULL;
+    double *error = calloc((size_t)d->nfunctions * STEPS, sizeof *error);
+    int status = error ? hb_evaluator_new(&e, m, d, NULL, 0, &s, pool, err) : hb_fail(err, ENOMEM, "out of memory");
+
+    if (!status) {
+        hb_evaluator_run(e, true, error, NULL);
+        *ret_one = hb_evaluator_quantile(e, error, 1, 0.5);
+        *ret_last = hb_evaluator_quantile(e, error, s.steps, 0.5);
+    }
+    hb_evaluator_free(e);
+    free(error);
+    return status;
+}
+
+static int prune(const options *o, const hb_model *m, const hb_dataset *d, hb_pool *pool, hb_rotation **rotation,
+                 hb_error *err)
+{
+    int status;
+
+    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, o->examples, 0, err)))
+        return status;
+    printf("  nb     share      1 step   %2d steps\n", hb_evaluator_longest(d, STEPS));
+    for (int n = 1; n <= m->nb; n++) {
+        hb_model *cut = NULL;
+        double one = 0, last = 0;
+        if ((status = hb_prune(&cut, m, *rotation, n, err)))
+            return status;
+        status = measure_errors(cut, o, d, pool, &one, &last, err);
+        if (!status && n == o->nb)
+            status = hb_model_save(cut, o->output, err);
+        hb_model_free(cut);
+        if (status)
+            return status;
+        if (*rotation)
+            printf("%4d  %.6f  %10.3e  %10.3e\n", n, hb_rotation_share(*rotation, n), one, last);
+        else
+            printf("%4d         -  %10.3e  %10.3e\n", n, one, last);
+    }
+    return o->nb > m->nb ? hb_fail(err, EINVAL, "--nb: %s has %d basis functions", o->model, m->nb) : 0;
+}
+
+int hb_train_prune(int argc, char **argv)
+{
+    options o;
+    hb_model *m = NULL;
+    hb_dataset *d = NULL;
+    hb_pool *pool = NULL;
+    hb_rotation *rotation = NULL;
+    hb_error err = {0};
+    int code = parse(argc, argv, &o);
+
+    if (code)
+        return code;
+    if (hb_model_load(&m, o.model, &err) || hb_dataset_read(&d, o.data, &o.mapping, &err) ||
+        hb_pool_new(&pool, (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err) ||
+        prune(&o, m, d, pool, &rotation, &err))
+        code = hb_train_complain(HB_EXIT_FAILURE, &err);
+    hb_rotation_free(rotation);
+    hb_pool_free(pool);
+    hb_dataset_free(d);
+    hb_model_free(m);
+    return code;
+}

@@ -9,8 +9,10 @@ enum { HB_MAX_INHERITED = 16, HB_INHERITED_NAME = 32 };
 
 /* Whether there is a service manager that listens. */
 bool hb_notify_present(void);
-/* Sends lines like "READY=1\nSTATUS=..."; false when there is nobody to send them to. */
+/* Sends lines like "READY=1\nSTATUS=..."; false when there is nobody who takes them within a few seconds. */
 bool hb_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same without ever waiting, for the threads that serve: false also when the manager does not keep up. */
+bool hb_notify_at_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Seconds within which a WATCHDOG=1 is expected; 0: none is. */
 double hb_notify_watchdog(void);

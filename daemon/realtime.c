@@ -38,38 +38,55 @@ static int set_cpus(const hb_config *c, hb_role role, hb_error *err)
     return 0;
 }
 
-int hb_realtime_thread(const hb_config *c, hb_role role, const char *name, hb_error *err)
+void hb_realtime_thread(const hb_config *c, hb_role role, const char *name)
 {
     pthread_setname_np(pthread_self(), name);
-    int a = set_scheduling(c, role, err), b = set_cpus(c, role, a ? NULL : err);
-    return a ? a : b;
+    set_scheduling(c, role, NULL);
+    set_cpus(c, role, NULL);
 }
 
-int hb_realtime_probe(const hb_config *c, hb_error *err)
-{
-    cpu_set_t cpus;
-    struct sched_param param;
-    int policy, result = 0;
-
-    pthread_getschedparam(pthread_self(), &policy, &param);
-    pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus);
-    for (int role = HB_ROLE_SERVER; role <= HB_ROLE_PLANNER && !result; role++) {
-        result = set_scheduling(c, (hb_role)role, err);
-        if (!result)
-            result = set_cpus(c, (hb_role)role, err);
-    }
-    pthread_setschedparam(pthread_self(), policy, &param);
-    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
-    return result;
-}
-
-int hb_realtime_lock_memory(const hb_config *c, hb_error *err)
+static int lock_memory(const hb_config *c, hb_error *err)
 {
     /* on fault: what is used is touched before READY, and the unused parts of stacks and libraries stay out */
     if (c->realtime.lock_memory && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
         return hb_fail(err, errno, "realtime.lock_memory: %s (give CAP_IPC_LOCK or LimitMEMLOCK=infinity)",
                        strerror(errno));
     return 0;
+}
+
+/* 0 when a wish may go unfulfilled. */
+static int give_up(const hb_config *c, hb_log *log, const hb_error *err)
+{
+    if (c->realtime.required)
+        return -err->code;
+    hb_log_line(log, HB_LOG_WARNING, "%s: going on without", err->text);
+    return 0;
+}
+
+int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err)
+{
+    cpu_set_t cpus;
+    struct sched_param param;
+    int policy, r = 0;
+
+    /* on this thread, which is then left as it was */
+    pthread_getschedparam(pthread_self(), &policy, &param);
+    pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    for (int role = HB_ROLE_SERVER; role <= HB_ROLE_PLANNER && !r; role++) {
+        if (set_scheduling(c, (hb_role)role, err)) {
+            r = give_up(c, log, err);
+            c->realtime.scheduling = HB_SCHEDULING_OTHER;
+        }
+        if (!r && set_cpus(c, (hb_role)role, err)) {
+            r = give_up(c, log, err);
+            *(role == HB_ROLE_SERVER ? &c->realtime.server_cpus : &c->realtime.planner_cpus) = (hb_cpus){0};
+        }
+    }
+    pthread_setschedparam(pthread_self(), policy, &param);
+    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    if (!r && lock_memory(c, err))
+        r = give_up(c, log, err);
+    return r;
 }
 
 double hb_now(void)

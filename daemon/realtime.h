@@ -3,18 +3,16 @@
 #define HB_REALTIME_H
 
 #include "config.h"
+#include "log.h"
 
 typedef enum { HB_ROLE_SERVER, HB_ROLE_PLANNER } hb_role;
 
-/* Whether the configuration's wishes are permitted: 0, or -errno with what is refused and what would permit it. The
- * calling thread is left as it was. */
-int hb_realtime_probe(const hb_config *c, hb_error *err);
+/* Tries the configuration's wishes out. What is not permitted is logged with what would permit it and struck from the
+ * configuration, or, when it is required, is an error. Memory is locked from here on. Returns 0 or -errno. */
+int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
 
-/* Names and places the calling thread. */
-int hb_realtime_thread(const hb_config *c, hb_role role, const char *name, hb_error *err);
-
-/* Keeps present and future memory from being swapped out. */
-int hb_realtime_lock_memory(const hb_config *c, hb_error *err);
+/* Names and places the calling thread, as far as hb_realtime_start found it permitted. */
+void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 
 /* Seconds of the monotonic clock: the daemon's only clock. */
 double hb_now(void);

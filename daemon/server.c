@@ -196,9 +196,8 @@ static void feed_watchdog(hb_server *s, double now)
 {
     unsigned long beats = hb_worker_beats(s->worker);
 
-    if (s->watchdog <= 0 || now - s->fed < s->watchdog / 4 || beats == s->beats)
+    if (s->watchdog <= 0 || now - s->fed < s->watchdog / 4 || beats == s->beats || !hb_notify_at_once("WATCHDOG=1"))
         return;
-    hb_notify("WATCHDOG=1");
     s->fed = now;
     s->beats = beats;
 }
@@ -259,10 +258,8 @@ static double monotonic(void *context)
 static void planner_started(void *context)
 {
     hb_server *s = context;
-    hb_error err;
 
-    if (hb_realtime_thread(s->config, HB_ROLE_PLANNER, "planner", &err))
-        hb_log_line(s->log, HB_LOG_WARNING, "planner: %s", err.text);
+    hb_realtime_thread(s->config, HB_ROLE_PLANNER, "planner");
 }
 
 static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)

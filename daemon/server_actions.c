@@ -13,7 +13,10 @@
 
 static const double sharing_window = 1;    /* seconds that a client counts as one of those who share the planner */
 static const double stall_factor = 2;      /* budgets after which a planner that is silent has stalled */
-static const double handing_back_decay = 0.98;
+
+/* Part of a budget that is kept for what follows the plan: stopping, the way back through the server's thread, and
+ * sending. It follows the largest overrun of late, which fades from request to request. */
+static const double least_reserve = 0.05, largest_reserve = 0.25, reserve_fading = 0.995;
 
 /* ---- replies ---- */
 
@@ -135,15 +138,14 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
 
 /* ---- planning ---- */
 
-/* When the plan must be made: its own budget, its share while other clients ask too, less the way back. */
+/* When the plan must be made: within its budget less the reserve, and within its share while other clients ask too. */
 static double deadline(const hb_server *s, const hb_waiting *w, double now)
 {
+    double reserve = fmin(fmax(s->reserve, least_reserve * w->budget), largest_reserve * w->budget);
+    double end = w->request.received + w->budget - reserve;
     int active = hb_queue_active(s->queue, now, sharing_window);
-    double end = w->request.received + w->budget;
 
-    if (active > 1)
-        end = fmin(end, now + w->budget / active);
-    return end - fmin(s->handing_back, w->budget / 2);
+    return active > 1 ? fmin(end, now + w->budget / active) : end;
 }
 
 /* Hands the planner the next request, or a slice of a prediction when none waits. */
@@ -163,6 +165,7 @@ void hb_server_serve(hb_server *s)
         }
         s->in_hand = true;
         s->answered = false;
+        s->deadline = end;
         hb_worker_post(s->worker, &(hb_job){.kind = HB_JOB_COMMAND, .request = &w->request});
     }
     if (hb_worker_idle(s->worker) && s->predictor.waits && !s->stopping)
@@ -182,8 +185,10 @@ void hb_server_collect(hb_server *s)
     s->in_hand = false;
     if (s->answered)
         return;
-    answer(s, hb_queue_in_hand(s->queue), job->command, job->started);
-    s->handing_back = fmax(handing_back_decay * s->handing_back, hb_now() - job->finished);
+    const hb_waiting *w = hb_queue_in_hand(s->queue);
+    answer(s, w, job->command, job->started);
+    double now = hb_now(), overrun = fmax(now - s->deadline, now - job->finished);
+    s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
 }
 
 /* ---- the guard ---- */

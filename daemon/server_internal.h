@@ -64,7 +64,8 @@ struct hb_server {
     /* the request in hand: from post to collect */
     bool in_hand, answered;
     uint64_t ticks;      /* requests handed to the planner */
-    double handing_back; /* seconds from the end of a plan to its reply: a decaying maximum */
+    double deadline;     /* that the planner was given */
+    double reserve;      /* seconds: the largest overrun of it of late, see server_actions.c */
 
     /* control */
     hb_caller reloader, predictor, targeter;

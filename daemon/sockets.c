@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -234,6 +235,17 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
     return r;
 }
 
+/* ZeroMQ's own threads carry the messages: they have the server's priority and processors. */
+static void place_threads(void *context, const hb_config *c)
+{
+    if (c->realtime.scheduling == HB_SCHEDULING_FIFO) {
+        zmq_ctx_set(context, ZMQ_THREAD_SCHED_POLICY, SCHED_FIFO);
+        zmq_ctx_set(context, ZMQ_THREAD_PRIORITY, c->realtime.server_priority);
+    }
+    for (int i = 0; i < c->realtime.server_cpus.n; i++)
+        zmq_ctx_set(context, ZMQ_THREAD_AFFINITY_CPU_ADD, c->realtime.server_cpus.at[i]);
+}
+
 int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inherited, hb_log *log, hb_error *err)
 {
     hb_sockets s = {.context = zmq_ctx_new()};
@@ -242,6 +254,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 
     if (!s.context)
         return hb_fail(err, errno, "ZeroMQ: %s", zmq_strerror(errno));
+    place_threads(s.context, c);
     int r = read_keys(&s, c, secret, err);
     if (!r && *secret)
         r = open_zap(&s, err);

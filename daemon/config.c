@@ -588,17 +588,21 @@ static hb_mark mark_at(const hb_config *c, const char *key)
     return c->mark[hb_config_find(key)];
 }
 
-/* Makes a path relative to the folder of the configuration; what is not there is looked for in `elsewhere`. */
-static void place(const hb_config *c, char *path, const char *elsewhere)
+/* Makes a path relative to the folder of the configuration. A model that is not there is looked for in the folder
+ * `models` beside the configuration, then among the installed ones. */
+static void place(const hb_config *c, char *path, const char *installed)
 {
     char joined[2 * HB_PATH_SIZE];
     const char *slash = strrchr(c->file, '/');
+    int folder = slash ? (int)(slash - c->file) + 1 : 0;
 
     if (!*path || *path == '/')
         return;
-    snprintf(joined, sizeof joined, "%.*s%s", slash ? (int)(slash - c->file) + 1 : 0, c->file, path);
-    if (elsewhere && access(joined, F_OK))
-        snprintf(joined, sizeof joined, "%s/%s", elsewhere, path);
+    snprintf(joined, sizeof joined, "%.*s%s", folder, c->file, path);
+    if (installed && access(joined, F_OK))
+        snprintf(joined, sizeof joined, "%.*smodels/%s", folder, c->file, path);
+    if (installed && access(joined, F_OK))
+        snprintf(joined, sizeof joined, "%s/%s", installed, path);
     if (strlen(joined) < HB_PATH_SIZE)
         strcpy(path, joined);
 }

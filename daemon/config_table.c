@@ -34,7 +34,7 @@ static const char *const method_name[] = {"model", "least_squares", "inner_produ
 
 static const hb_row table[] = {
     TEXT("name", name, FIXED, "Name of this instance, in its status and its logs."),
-    PATH("model", model, "Basis file (safetensors), relative to this file's folder, else to the installed models."),
+    PATH("model", model, "Basis file (safetensors): in this file's folder, its folder models, or among the installed models."),
     CHOICE("log_level", log_level, hb_log_level_name, HB_LOG_NLEVELS, LIVE, "Least important level that is logged."),
     BOOL("adapt", controller.adapt, LIVE,
          "Estimate coefficients from telemetry. false: the average model for ever, for comparison."),

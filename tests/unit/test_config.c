@@ -315,7 +315,7 @@ static void test_the_shipped_file_is_the_table(void **state)
     assert_true(fread(shipped, 1, (1 << 20) - 1, file) > 0);
     fclose(file);
     if (strcmp(expected, shipped))
-        fail_msg("config/hilbertd.yaml is not what the table says: hilbertd --print-config >config/hilbertd.yaml");
+        fail_msg("config/hilbertd.yaml is not what the table says: sh packaging/refresh.sh BUILD_FOLDER");
     free(expected);
     free(shipped);
 }

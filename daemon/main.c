@@ -161,19 +161,6 @@ static int take_signals(hb_daemon *d, hb_error *err)
     return d->signals < 0 ? hb_fail(err, errno, "signalfd: %s", strerror(errno)) : 0;
 }
 
-static int go_realtime(hb_daemon *d, hb_error *err)
-{
-    int r = hb_realtime_probe(d->config, err);
-
-    if (!r)
-        r = hb_realtime_lock_memory(d->config, err);
-    if (r && !d->config->realtime.required) {
-        hb_log_line(&d->log, HB_LOG_WARNING, "%s: going on without", err->text);
-        r = 0;
-    }
-    return r;
-}
-
 /* On each thread of the pool. */
 static void pool_started(void *context, int index)
 {
@@ -181,7 +168,7 @@ static void pool_started(void *context, int index)
     char name[16];
 
     snprintf(name, sizeof name, "planner-%d", index);
-    hb_realtime_thread(d->config, HB_ROLE_PLANNER, name, NULL);
+    hb_realtime_thread(d->config, HB_ROLE_PLANNER, name);
 }
 
 static int make_controller(hb_daemon *d, hb_error *err)
@@ -216,7 +203,7 @@ static void *serve(void *context)
 {
     hb_daemon *d = context;
 
-    hb_realtime_thread(d->config, HB_ROLE_SERVER, "server", NULL);
+    hb_realtime_thread(d->config, HB_ROLE_SERVER, "server");
     hb_server_run(d->server);
     return NULL;
 }
@@ -226,7 +213,7 @@ static int set_up(hb_daemon *d, hb_error *err)
     int r = take_signals(d, err);
 
     if (!r)
-        r = go_realtime(d, err);
+        r = hb_realtime_start(d->config, &d->log, err);
     if (!r)
         r = hb_pool_new(&d->pool, d->config->threads, pool_started, d, err);
     if (!r)
@@ -271,7 +258,7 @@ static void reload(hb_daemon *d)
     hb_order *order = d->order;
     hb_error err;
 
-    hb_notify("RELOADING=1\nSTATUS=reloading");
+    hb_notify("RELOADING=1\nMONOTONIC_USEC=%.0f\nSTATUS=reloading", 1e6 * hb_now());
     *order = (hb_order){0};
     if (hb_config_load(d->next, d->config->file, d->errors) || hb_config_resolve(d->next, d->model, d->errors)) {
         for (int i = 0; i < d->errors->n && i < HB_CONFIG_ERRORS; i++)

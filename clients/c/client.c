@@ -89,7 +89,7 @@ static int open_socket(hilbert_client *h, const hilbert_options *o, int type, co
         int option, value;
     } settings[] = {
         {ZMQ_LINGER, 0},           {ZMQ_IMMEDIATE, 1},           {ZMQ_SNDHWM, 100},
-        {ZMQ_RECONNECT_IVL, 20},   {ZMQ_RECONNECT_IVL_MAX, 500}, {ZMQ_HEARTBEAT_IVL, 1000},
+        {ZMQ_RECONNECT_IVL, 10},   {ZMQ_RECONNECT_IVL_MAX, 50}, {ZMQ_HEARTBEAT_IVL, 1000},
         {ZMQ_HEARTBEAT_TIMEOUT, 3000},
     };
 

@@ -11,6 +11,8 @@
 
 #include "keys.h"
 
+enum { USUAL_MESSAGE = 262144 }; /* a daemon's sockets.max_message unless it is configured */
+
 /* ---- options ---- */
 
 /* The three endpoints of a daemon from where its control socket is. */
@@ -209,7 +211,10 @@ Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, H
     zmq_pollitem_t item = {.socket = c->socket, .events = ZMQ_POLLIN};
     while (!reply && zmq_poll(&item, 1, (long)(1e3 * c->timeout)) > 0)
         reply = receive(c->socket, c->id);
-    if (!reply)
+    if (!reply && n > USUAL_MESSAGE)
+        ctl_failure(self, "no answer from %s within %g s: the question has %zu bytes, is that more than the daemon's "
+                    "sockets.max_message?", c->control, c->timeout, n);
+    else if (!reply)
         ctl_failure(self, "no answer from %s within %g s: is hilbertd running?", c->control, c->timeout);
     if (reply && !reply->ok) {
         ctl_failure(self, "%s", reply->error);

@@ -246,8 +246,8 @@ class Client:
             return self._socket[name]
         socket = self._context.socket(kind)
         socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.RECONNECT_IVL, 20)
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
+        socket.setsockopt(zmq.RECONNECT_IVL, 10)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 50)
         if kind == zmq.DEALER:
             socket.setsockopt(zmq.IMMEDIATE, 1)  # questions do not pile up for a daemon that is not there
         if self._keys:

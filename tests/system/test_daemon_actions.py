@@ -1,0 +1,271 @@
+"""Requests and actions: the ladder, fairness, and equality with lib's own controller."""
+import math
+import struct
+import subprocess
+import threading
+import time
+
+import zmq
+
+from harness import (CART, REPLAY, Cart, TestCase, connect_telemetry, fly, hilbert, main, pb, stopped_thread, sum_of,
+                     wait_until)
+
+Status = hilbert.Status
+
+
+class Ladder(TestCase):
+    """Every status, provoked and observed."""
+
+    def test_warming_up_then_converged(self):
+        daemon = self.started()
+        client = daemon.client()
+        reply = client.request(0, [0, 0])
+        self.assertEqual((reply.status, reply.reason), (Status.WARMING_UP, "none"))
+        self.assertTrue(math.isinf(reply.coefficient_age))
+        connect_telemetry(client, daemon)
+        cart = Cart(drag=0.3, gain=0.8, slope=0.1)
+        fly(client, cart, 60)
+        reply = client.request(cart.time_us, cart.state, want_plan=True)
+        self.assertEqual((reply.status, reply.reason), (Status.CONVERGED, "none"))
+        self.assertEqual([len(reply.action), len(reply.plan), len(reply.predicted)], [1, 10, 11])
+        self.assertEqual(reply.plan[0], reply.action)
+        # the cart's true drag, weakness and slope have been learned
+        for got, true in zip(client.coefficients().value, [-0.3, -0.2, 0.1]):
+            self.assertAlmostEqual(got, true, places=3)
+        self.assertLess(reply.health.one_step_error, 1e-4)
+
+    def test_truncated(self):
+        big = CART.replace("horizon: 10, samples: 16, iterations: 20", "method: mppi, horizon: 10, samples: 64, iterations: 1000000")
+        daemon = self.started(big)
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        cart = Cart()
+        fly(client, cart, 60)
+        reply = client.request(cart.time_us, cart.state, budget=0.2)
+        self.assertEqual(reply.status, Status.TRUNCATED)
+
+    def test_out_of_span(self):
+        daemon = self.started()
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        cart = Cart(spring=40.0)  # a force that no basis function knows
+        cart.state = [1.0, 0.0]
+        fly(client, cart, 150)
+        self.assertEqual(client.request(cart.time_us, cart.state).status, Status.OUT_OF_SPAN)
+
+    def test_stale_then_fallback_then_safe_action(self):
+        daemon = self.started(CART.replace("stale_after: 60, fallback_after: 120",
+                                           "stale_after: 0.2, fallback_after: 1.5, safe_after: 0.1"))
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        cart = Cart()
+        fly(client, cart, 60)
+        planned = client.request(cart.time_us, cart.state, want_plan=True)
+        self.assertEqual(planned.status, Status.CONVERGED)
+        time.sleep(0.4)
+        self.assertEqual(client.request(cart.time_us, cart.state).status, Status.STALE)
+        time.sleep(1.3)
+        # two steps on in the vehicle's time: the last plan, shifted
+        reply = client.request(cart.time_us + 40000, cart.state)
+        self.assertEqual((reply.status, reply.reason), (Status.FALLBACK, "stale"))
+        reply = client.request(cart.time_us + 400000, cart.state)
+        self.assertEqual((reply.status, reply.action), (Status.FALLBACK, [-0.125]))
+        counts = client.status().replies
+        self.assertEqual([counts.stale, counts.fallback], [1, 2])
+
+    def test_late_falls_back_at_once(self):
+        daemon = self.started()
+        reply = daemon.client().request(0, [0, 0], budget=1e-6)
+        self.assertEqual((reply.status, reply.reason, reply.action), (Status.FALLBACK, "late", [-0.125]))
+
+    def test_refused_without_a_target(self):
+        daemon = self.started(CART.replace("target: {{position: 1}}", "target: []"))
+        client = daemon.client()
+        self.assertEqual(client.request(0, [0, 0]).reason, "no-target")
+        self.assertEqual(client.request(0, [0, 0], target=[1, 0]).status, Status.WARMING_UP)
+        self.assertEqual(client.request(0, [0, 0], target=[1, 0] * 11).status, Status.WARMING_UP)
+        self.assertEqual(client.request(0, [0, 0], target=[1, 0] * 10).reason, "horizon")
+
+    def test_stalled_planner_is_answered_for(self):
+        daemon = self.started(CART.replace("budget: 0.5", "budget: 0.05"))
+        client = daemon.client()
+        client.request(0, [0, 0])
+        with stopped_thread(daemon.thread("planner")):
+            for _ in range(3):
+                reply = client.request(0, [0, 0])
+                self.assertEqual((reply.status, reply.reason, reply.action), (Status.FALLBACK, "stalled", [-0.125]))
+        wait_until(lambda: client.request(0, [0, 0]).status == Status.WARMING_UP, "recovery")
+        self.assertEqual(client.status().refused.stalled, 3)
+
+
+class Many(TestCase):
+    def test_ten_thousand_requests(self):
+        daemon = self.started()
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        cart, total = Cart(), 10000
+        for k in range(total):
+            target = [math.copysign(1.0, math.sin(0.05 * k)), 0.0]  # to and fro
+            reply = client.request(cart.time_us, cart.state, target=target)
+            self.assertIn(reply.status, (Status.WARMING_UP, Status.CONVERGED, Status.TRUNCATED))
+            self.assertTrue(-2 <= reply.action[0] <= 2)
+            client.publish(cart.time_us, cart.state, reply.action)
+            cart.step(reply.action[0])
+        status = client.status()
+        self.assertEqual(status.counters.requests, total)
+        self.assertEqual(sum_of(status.replies), total)
+        self.assertEqual(status.total.count, total)
+        self.assertEqual(status.counters.replies_undelivered, 0)
+
+    def test_learning_from_requests_alone(self):
+        daemon = self.started()
+        client = daemon.client()
+        cart, applied = Cart(drag=0.5), None
+        for k in range(80):
+            client.request(cart.time_us, cart.state, applied=applied)
+            force = 1.0 if k // 10 % 2 else -1.0
+            applied = [force]
+            cart.step(force)
+        self.assertAlmostEqual(client.coefficients().value[0], -0.5, places=3)
+        self.assertEqual(client.status().counters.telemetry, 0)
+
+
+def raw(daemon, name="actions", kind=zmq.DEALER):
+    socket = zmq.Context.instance().socket(kind)
+    socket.rcvtimeo = 20000
+    socket.connect(f"ipc://{daemon.folder}/{name}")
+    return socket
+
+
+class Clients(TestCase):
+    def test_a_newer_request_supersedes_one_that_waits(self):
+        daemon = self.started()
+        socket = raw(daemon)
+        self.addCleanup(socket.close)
+        client = daemon.client()
+        client.request(0, [0, 0])
+        tid = daemon.thread("planner")
+        with stopped_thread(tid):
+            for number in (1, 2, 3, 4):
+                socket.send(pb.ActionRequest(id=number, state=[0, 0]).SerializeToString())
+                if number == 1:
+                    wait_until(lambda: client.status().counters.requests == 2, "arrival of the first")
+            replies = [pb.ActionReply.FromString(socket.recv()) for _ in range(2)]
+        replies += [pb.ActionReply.FromString(socket.recv()) for _ in range(2)]
+        # the first is in hand; the second and the third are replaced while they wait
+        self.assertEqual([(r.id, r.reason) for r in replies[:2]],
+                         [(2, pb.REASON_SUPERSEDED), (3, pb.REASON_SUPERSEDED)])
+        self.assertEqual(sorted(r.id for r in replies[2:]), [1, 4])
+        self.assertEqual(client.status().refused.superseded, 2)
+
+    def test_a_flood_does_not_starve_another_client(self):
+        slow = CART.replace("horizon: 10, samples: 16, iterations: 20", "method: mppi, horizon: 10, samples: 64, iterations: 1000000")
+        daemon = self.started(slow.replace("budget: 0.5", "budget: 0.3"))
+        client = daemon.client()
+        client.request(0, [0, 0])
+        flood = raw(daemon)
+        stop = threading.Event()
+        sent = [0]
+
+        def pour():
+            message = pb.ActionRequest(id=1, state=[0, 0]).SerializeToString()
+            while not stop.is_set():
+                with_room = flood.poll(0, zmq.POLLOUT)
+                if with_room:
+                    flood.send(message)
+                    sent[0] += 1
+                while flood.poll(0):
+                    flood.recv()
+        thread = threading.Thread(target=pour)
+        thread.start()
+        try:
+            time.sleep(0.2)
+            replies = [client.request(0, [0, 0]) for _ in range(20)]
+        finally:
+            stop.set()
+            thread.join()
+            flood.close()
+        self.assertGreater(sent[0], 1000)
+        planned = [r for r in replies if r.status in (Status.WARMING_UP, Status.TRUNCATED, Status.CONVERGED)]
+        # a late answer now and then is the machine's; being starved would be all of them
+        self.assertGreater(len(planned), 15, [(r.status.name, r.reason) for r in replies])
+
+    def test_every_kind_of_client_is_answered(self):
+        daemon = self.started()
+        request = pb.ActionRequest(id=9, state=[0, 0]).SerializeToString()
+        plain, named, correlated, nested = raw(daemon, kind=zmq.REQ), raw(daemon), raw(daemon, kind=zmq.REQ), raw(daemon)
+        correlated.setsockopt(zmq.REQ_CORRELATE, 1)
+        for socket in (plain, named, correlated, nested):
+            self.addCleanup(socket.close)
+        plain.send(request)
+        self.assertEqual(pb.ActionReply.FromString(plain.recv()).id, 9)
+        correlated.send(request)
+        self.assertEqual(pb.ActionReply.FromString(correlated.recv()).id, 9)
+        nested.send_multipart([b"hop", b"", request])
+        self.assertEqual(nested.recv_multipart()[:2], [b"hop", b""])
+
+    def test_more_clients_than_places_come_and_go(self):
+        daemon = self.started()
+        for _ in range(100):
+            with hilbert.Client(daemon.folder, timeout=20) as client:
+                self.assertEqual(client.request(0, [0, 0]).status, Status.WARMING_UP)
+
+
+class Equality(TestCase):
+    """Actions over the wire are those of lib's controller on the same inputs and seed, to the byte."""
+
+    def compare(self, config, model, script, replies_wanted):
+        daemon = self.started(config, model=model)
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        got, samples = [], 0
+        base = client.status().counters
+        for line in script:
+            if line[0] == "T":
+                client.publish(line[1], line[2], line[3])
+                samples += 1
+            else:
+                # telemetry goes another way: it must have arrived before this request is sent
+                def taken():
+                    s = client.status()
+                    return s.counters.telemetry - base.telemetry == samples and \
+                        s.counters.transitions + s.set_aside.first - base.transitions == samples
+                wait_until(taken, "intake")
+                reply = client.request(line[1], line[2], want_plan=True)
+                self.assertLess(reply.status, Status.STALE)
+                flat = reply.action + sum(reply.plan, []) + sum(reply.predicted, [])
+                got.append(struct.pack(f"<{len(flat)}d", *flat).hex())
+        text = "".join(" ".join([kind, str(t)] + [v.hex() for v in list(x) + list(u)]) + "\n" for kind, t, x, u in script)
+        done = subprocess.run([REPLAY, daemon.file], input=text, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(got), replies_wanted)
+        self.assertEqual(got, done.stdout.split())
+
+    def script(self, state, control, dt_us, n):
+        """Telemetry along a made-up flight, with a request every fifth sample."""
+        lines = []
+        for k in range(n):
+            x = [s + 0.1 * math.sin(0.37 * k + i) * (i % 2 == 1) for i, s in enumerate(state)]
+            u = [c * (1 + 0.05 * math.cos(0.91 * k + i)) for i, c in enumerate(control)]
+            lines.append(("T", k * dt_us, x, u))
+            if k % 5 == 4:
+                lines.append(("R", k * dt_us, x, []))
+        return lines
+
+    def test_cart(self):
+        config = CART.replace("budget: 0.5", "budget: 30").replace("fallback_after: 120", "fallback_after: 3600")
+        self.compare(config, "cart", self.script([0.2, 0.1], [0.5], 20000, 100), 20)
+
+    def test_quadrotor_on_two_threads(self):
+        config = CART[:CART.index("planner:")].replace("cart.safetensors", "quadrotor.safetensors") + """
+planner: {{horizon: 8, samples: 40, iterations: 6, threads: 2, seed: 77}}
+estimator: {{window: 100, warmup: 20}}
+target: {{z: 1}}
+latency: {{budget: 30, stale_after: 3000, fallback_after: 3600}}
+"""
+        state = [0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0]
+        self.compare(config, "quadrotor", self.script(state, [0.0662] * 4, 40000, 60), 12)
+
+
+if __name__ == "__main__":
+    main()

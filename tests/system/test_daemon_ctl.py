@@ -1,0 +1,247 @@
+"""hilbertctl and the examples against a running daemon."""
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, Cart, TestCase, connect_telemetry, fly, hilbert, main, wait_until
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Documents(TestCase):
+    """The manuals and completions say what the programs do."""
+
+    def commands(self):
+        text = subprocess.run([HILBERTCTL, "--help"], capture_output=True, text=True, timeout=30).stdout
+        return re.findall(r"^  ([a-z]+) ", text[text.index("commands"):text.index("-h, --help")], re.M)
+
+    def test_the_manual_has_every_key(self):
+        keys = subprocess.run([HILBERTD, "--print-keys"], capture_output=True, text=True, timeout=30).stdout
+        with open(f"{SOURCE}/packaging/man/hilbertd.yaml.5.scd") as file:
+            manual = file.read()
+        self.assertGreater(len(keys), 1000)
+        self.assertTrue(keys in manual, "hilbertd.yaml(5) is not what the table says: sh packaging/refresh.sh BUILD_FOLDER")
+
+    def test_the_manual_has_every_command_and_option(self):
+        with open(f"{SOURCE}/packaging/man/hilbertctl.1.scd") as file:
+            manual = file.read()
+        self.assertGreater(len(self.commands()), 10)
+        for command in self.commands():
+            self.assertRegex(manual, rf"(?m)^\*{command}\*")
+            text = subprocess.run([HILBERTCTL, command, "--help"], capture_output=True, text=True, timeout=30).stdout
+            for option in re.findall(r"^  -(\w), --", text, re.M):
+                self.assertRegex(manual, rf"\*-{option}\*|\*--json\*" if option == "j" else rf"\*-{option}\*")
+
+    def test_completion(self):
+        def complete(*words):
+            script = f"""source {SOURCE}/packaging/completions/hilbertctl
+                         COMP_WORDS=({HILBERTCTL} {" ".join(words)} "") COMP_CWORD={1 + len(words)} COMPREPLY=()
+                         _hilbertctl 2>/dev/null; printf '%s\\n' "${{COMPREPLY[@]}}" """
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30)
+            return done.stdout.split()
+        self.assertLessEqual(set(self.commands()), set(complete()))
+        self.assertEqual(complete("coefficients"), ["save", "load"])
+
+
+class Ctl(TestCase):
+    def setUp(self):
+        self.d = self.started()
+        self.client = self.d.client()
+
+    def run_ctl(self, *args, code=0, environment=None):
+        done = subprocess.run([HILBERTCTL, *args], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "HILBERT_SOCKET": self.d.folder, **(environment or {})})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else done.stdout
+
+    def learn(self):
+        connect_telemetry(self.client, self.d)
+        cart = Cart(drag=0.4)
+        fly(self.client, cart, 60)
+        return cart
+
+    def test_status(self):
+        cart = self.learn()
+        self.client.request(cart.time_us, cart.state)
+        text = self.run_ctl("status")
+        for expected in ("cart ", "hilbertd 0.", "cart.safetensors (2 states, 1 controls, 3 functions)", "converged",
+                         "replies      converged 1", "ok: ", "position ", "force "):
+            self.assertIn(expected, text)
+        self.assertLessEqual(len(text.splitlines()), 24)
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        state = json.loads(self.run_ctl("status", "--json"))
+        self.assertEqual(state["health"]["status"], "ok")
+        self.assertAlmostEqual(state["coefficient"][0], -0.4, places=3)
+
+    def test_top_without_a_terminal(self):
+        lines = self.run_ctl("top", "-c", "3", "-i", "0.05").splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertIn("warming-up", lines[0])
+
+    def test_top_on_a_terminal(self):
+        self.learn()
+        master, slave = pty.openpty()
+        process = subprocess.Popen([HILBERTCTL, "top", "-i", "0.1", "-s", self.d.folder], stdin=slave, stdout=slave,
+                                   stderr=slave)
+        os.close(slave)
+        seen = b""
+
+        def drawn():
+            nonlocal seen
+            if select.select([master], [], [], 0.1)[0]:
+                seen += os.read(master, 65536)
+            return seen.count(b"latency p99") >= 3
+        wait_until(drawn, "drawing")
+        os.write(master, b"q")
+
+        # its last words must be read, or it waits for room to say them
+        def ended():
+            if select.select([master], [], [], 0.05)[0]:
+                try:
+                    os.read(master, 65536)
+                except OSError:
+                    pass
+            return process.poll() is not None
+        wait_until(ended, "the end")
+        self.assertEqual(process.returncode, 0)
+        os.close(master)
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="ignore"))
+        self.assertLessEqual(max(len(line.rstrip("\r")) for line in plain.split("\n")), 80)
+
+    def test_watch(self):
+        lines = self.run_ctl("watch", "-c", "3").splitlines()
+        self.assertEqual([json.loads(line)["name"] for line in lines], ["cart"] * 3)
+
+    def test_metrics(self):
+        self.learn()
+        self.client.request(0, [0, float("nan")])
+        text = self.run_ctl("metrics")
+        values = {}
+        for line in text.splitlines():
+            if line.startswith("# "):
+                self.assertRegex(line, r"^# (HELP hilbert_\w+ .+|TYPE hilbert_\w+ (gauge|counter|summary))$")
+            else:
+                name, value = re.fullmatch(r'(hilbert_\w+(?:\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})?) (\S+)', line).groups()
+                self.assertNotIn(name, values)
+                values[name] = float(value)
+        self.assertEqual(values['hilbert_replies_total{status="refused"}'], 1)
+        self.assertEqual(values['hilbert_unplanned_total{reason="not_finite"}'], 1)
+        self.assertGreater(values['hilbert_events_total{event="telemetry"}'], 59)
+        self.assertAlmostEqual(values['hilbert_coefficient{index="0"}'], -0.4, places=3)
+
+    def test_reset(self):
+        self.learn()
+        self.run_ctl("reset")
+        self.assertEqual(self.client.status().health.samples, 0)
+        self.assertEqual(list(self.client.coefficients().value), [0, 0, 0])
+
+    def test_target(self):
+        self.assertEqual(self.run_ctl("target", "velocity=0.5"), "target position 1, velocity 0.5\n")
+        self.assertEqual(list(self.client.status().target), [1, 0.5])
+        self.assertEqual(self.run_ctl("target", "3,-1"), "target position 3, velocity -1\n")
+        self.assertEqual(list(self.client.status().target), [3, -1])
+        self.assertIn("there is no 'height' among position velocity", self.run_ctl("target", "height=1", code=2))
+        self.assertIn("expected 2", self.run_ctl("target", "1", code=2))
+        self.assertIn("'x' is not a number", self.run_ctl("target", "position=x", code=2))
+        self.assertIn("no target given", self.run_ctl("target", code=2))
+
+    def test_predict(self):
+        self.learn()
+        lines = self.run_ctl("predict", "-x", "0,1", "-u", "0", "-N", "50").splitlines()
+        self.assertEqual(lines[0], "time,position,velocity")
+        self.assertEqual(len(lines), 52)
+        time_s, position, velocity = map(float, lines[-1].split(","))
+        # exponential decay with the learned drag
+        self.assertAlmostEqual(time_s, 1.0, places=6)
+        self.assertAlmostEqual(velocity, 2.718281828 ** -0.4, places=3)
+        self.assertIn("'0' is not a number from 1", self.run_ctl("predict", "-N", "0", code=2))
+        self.assertIn("would not fit", self.run_ctl("predict", "-N", "17000", code=1))
+        self.assertIn("sockets.max_message", self.run_ctl("predict", "-N", "1000000", "-t", "0.5", code=1))
+
+    def test_predictions_give_way_to_actions(self):
+        """Several trajectories with their own controls, against the closed form, while requests are answered."""
+        self.client.set_coefficients(type(self.client.coefficients())(
+            model_hash=self.client.coefficients().model_hash, value=[-0.5, 0, 0]))
+        other = self.d.client()
+        trajectories = self.client.predict([[0, 1], [2, 0]], [[[0.0]] * 200, [[1.0]] * 200], dt=0.01)
+        self.assertEqual([len(t) for t in trajectories], [201, 201])
+        self.assertAlmostEqual(trajectories[0][-1][1], 2.718281828 ** -1.0, places=4)
+        self.assertAlmostEqual(trajectories[1][-1][1], 2 * (1 - 2.718281828 ** -1.0), places=4)
+        self.assertEqual(other.request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
+
+    def test_request(self):
+        text = self.run_ctl("request", "-x", "position=0.5", "--plan")
+        self.assertIn("warming-up", text)
+        self.assertRegex(text, r"force -?[\d.e-]+ N")
+        self.assertIn("predicted", text)
+        self.assertIn("not a number", self.run_ctl("request", "-b", "soon", code=2))
+        text = self.run_ctl("request", "-b", "0.000001")
+        self.assertIn("fallback: the request had waited longer than its budget", text)
+
+    def test_reload(self):
+        self.assertIn("in force", self.run_ctl("reload"))
+        self.d.write(CART.replace("samples: 16", "samples: 17"))
+        self.assertIn("planner.samples changed, which holds only after a restart", self.run_ctl("reload"))
+        self.d.write(CART.replace("samples: 16", "samples: many"))
+        self.assertIn("planner.samples: 'many' is not a whole number", self.run_ctl("reload", code=1))
+
+    def test_coefficients(self):
+        self.learn()
+        path = f"{self.d.folder}/c.json"
+        self.run_ctl("coefficients", "save", path)
+        learned = list(self.client.coefficients().value)
+        self.run_ctl("reset")
+        self.run_ctl("coefficients", "load", path)
+        self.assertEqual(list(self.client.coefficients().value), learned)
+        with open(path) as file:
+            kept = json.load(file)
+        kept["model_hash"] = "0" * 16
+        with open(path, "w") as file:
+            json.dump(kept, file)
+        self.assertIn("belong to model", self.run_ctl("coefficients", "load", path, code=1))
+        with open(path, "w") as file:
+            file.write("{")
+        self.assertIn("c.json:1:", self.run_ctl("coefficients", "load", path, code=1))
+        self.assertIn("No such file", self.run_ctl("coefficients", "load", "/nonexistent", code=1))
+
+    def test_usage(self):
+        for command in ("status", "top", "watch", "metrics", "reset", "target", "reload", "request", "predict",
+                        "coefficients", "keygen", "model"):
+            with self.subTest(command):
+                self.assertIn(f"usage: hilbertctl {command}", self.run_ctl(command, "--help"))
+                self.assertIn(command, self.run_ctl("--help"))
+                self.assertIn("--help", self.run_ctl(command, "--nonsense", code=2))
+        self.assertEqual(self.run_ctl("nonsense", code=2)[:12], "hilbertctl: ")
+        gone = self.run_ctl("status", "-t", "0.2", code=1, environment={"HILBERT_SOCKET": "/nonexistent"})
+        self.assertIn("is hilbertd running?", gone)
+
+    def test_examples_close_the_loop(self):
+        for program in ([f"{BUILD}/clients/c/hilbert-example", f"ipc://{self.d.folder}/telemetry",
+                         f"ipc://{self.d.folder}/actions"],
+                        [sys.executable, f"{SOURCE}/clients/python/examples/cart.py", self.d.folder]):
+            done = subprocess.run(program, capture_output=True, text=True, timeout=60,
+                                  env=dict(os.environ, PYTHONPATH=f"{BUILD}/clients/python"))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("the cart is at", done.stdout)
+
+    def test_the_python_client_comes_back_with_the_daemon(self):
+        client = self.d.client(timeout=0.3)
+        client.request(0, [0, 0])
+        self.d.stop()
+        self.assertRaises(hilbert.Error, client.request, 0, [0, 0])
+        self.d.start()
+        wait_until(lambda: self.succeeds(client), "reconnection")
+
+    def succeeds(self, client):
+        try:
+            return client.request(0, [0, 0]).status == hilbert.Status.WARMING_UP
+        except hilbert.Error:
+            return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""tcp: CURVE admits who is known and nobody else; without it tcp is refused unless the configuration says otherwise."""
+import os
+import socket
+import subprocess
+import time
+
+import zmq
+
+from harness import CART, HILBERTCTL, PATIENCE, TestCase, hilbert, main, pb, wait_until
+
+PORTS = """
+sockets:
+  telemetry: [ipc://{folder}/telemetry, tcp://127.0.0.1:%d]
+  actions: [ipc://{folder}/actions, tcp://127.0.0.1:%d]
+  control: [ipc://{folder}/control, tcp://127.0.0.1:%d]
+  status: [ipc://{folder}/status, tcp://127.0.0.1:%d]
+"""
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def with_tcp(security):
+    ports = free_ports(4)
+    start, end = CART.index("sockets:"), CART.index("planner:")
+    return CART[:start] + (PORTS % tuple(ports)).lstrip() + CART[end:] + security, ports
+
+
+def endpoints(ports):
+    return dict(zip(("telemetry", "actions", "control", "status"), (f"tcp://127.0.0.1:{p}" for p in ports)))
+
+
+def keygen(path):
+    done = subprocess.run([HILBERTCTL, "keygen", path], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+
+
+class Security(TestCase):
+    def secured(self):
+        config, ports = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub, bob.pub]}}\n")
+        daemon = self.daemon(config)
+        for name in ("server", "alice", "bob", "mallory"):
+            keygen(f"{daemon.folder}/{name}")
+        return daemon.start(), endpoints(ports)
+
+    def client(self, daemon, places, name, timeout=PATIENCE, server="server"):
+        client = hilbert.Client(**places, server_key=f"{daemon.folder}/{server}.pub",
+                                client_key=f"{daemon.folder}/{name}.key", timeout=timeout)
+        self.addCleanup(client.close)
+        return client
+
+    def test_known_clients_are_served_over_tcp(self):
+        daemon, places = self.secured()
+        for name in ("alice", "bob"):
+            client = self.client(daemon, places, name)
+            self.assertEqual(client.request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
+            self.assertEqual(client.model().state[0].name, "position")
+            self.assertEqual(next(client.watch(PATIENCE)).name, "cart")
+            before = client.status().counters.telemetry
+
+            def arrives():
+                client.publish(0, [0, 0], [0])
+                return client.status().counters.telemetry > before
+            wait_until(arrives, "arrival of telemetry")
+        self.assertEqual(client.status().counters.handshakes_refused, 0)
+
+    def test_others_are_not(self):
+        daemon, places = self.secured()
+        local = daemon.client()
+        mallory = self.client(daemon, places, "mallory", timeout=1)
+        self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), mallory.request, 0, [0, 0])
+        wait_until(lambda: local.status().counters.handshakes_refused >= 1, "counting")
+        # who takes somebody else for the daemon gets nowhere
+        misled = self.client(daemon, places, "alice", timeout=1, server="mallory")
+        self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), misled.request, 0, [0, 0])
+        # nor does one without a key
+        plain = hilbert.Client(**places, timeout=1)
+        self.addCleanup(plain.close)
+        self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), plain.request, 0, [0, 0])
+        self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), plain.status)
+        self.assertEqual(local.status().counters.requests, 0)
+        # and the daemon is there for those it knows, and locally
+        self.assertEqual(self.client(daemon, places, "bob").request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
+        self.assertEqual(local.request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
+
+    def test_hilbertctl_over_tcp(self):
+        daemon, places = self.secured()
+        known = ["-s", places["control"], "-K", f"{daemon.folder}/server.pub", "-k", f"{daemon.folder}/alice.key"]
+
+        def run(*args):
+            return subprocess.run([HILBERTCTL, *args], capture_output=True, text=True, timeout=30)
+        self.assertIn("model", run("status", *known).stdout)
+        self.assertEqual(run("request", *known, "-A", places["actions"]).returncode, 0)
+        self.assertEqual(run("watch", *known, "-S", places["status"], "-c", "1").returncode, 0)
+        self.assertEqual(run("status", "-s", places["control"], "-t", "0.5").returncode, 1)
+        self.assertEqual(run("status", *known[:4]).returncode, 1)
+        self.assertIn("belong together", run("status", *known[:4]).stderr)
+
+    def refused(self, config, expected, prepare=lambda folder: None):
+        daemon = self.daemon(config)
+        prepare(daemon.folder)
+        daemon.start(ready=False)
+        self.assertEqual(daemon.process.wait(PATIENCE), 1)
+        self.assertIn(expected, daemon.text())
+
+    def test_tcp_without_keys_is_refused(self):
+        config, _ = with_tcp("")
+        self.refused(config, "is open to the network: set security.server_key")
+
+    def test_tcp_that_is_insecure_in_so_many_words(self):
+        config, ports = with_tcp("security: {{insecure: true}}\n")
+        daemon = self.started(config)
+        client = hilbert.Client(**endpoints(ports), timeout=PATIENCE)
+        self.addCleanup(client.close)
+        self.assertEqual(client.request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
+        self.assertEqual(daemon.text().count("open to anyone who reaches it"), 4)
+
+    def test_a_socket_handed_over_is_no_way_around(self):
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        self.addCleanup(listening.close)
+        daemon = self.daemon(listen=[("actions", listening.fileno())])
+        daemon.start(ready=False)
+        self.assertEqual(daemon.process.wait(PATIENCE), 1)
+        self.assertIn("is open to the network", daemon.text())
+
+    def test_keys_that_others_can_read_are_refused(self):
+        config, _ = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub]}}\n")
+
+        def prepare(folder):
+            for name in ("server", "alice"):
+                keygen(f"{folder}/{name}")
+            self.assertEqual(os.stat(f"{folder}/server.key").st_mode & 0o777, 0o600)
+            os.chmod(f"{folder}/server.key", 0o644)
+        self.refused(config, "chmod 600", prepare)
+
+    def test_files_that_are_no_keys_are_refused(self):
+        config, _ = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub]}}\n")
+
+        def prepare(folder):
+            keygen(f"{folder}/server")
+            with open(f"{folder}/alice.pub", "w") as file:
+                file.write("not a key\n")
+        self.refused(config, "alice.pub: not a key", prepare)
+
+    def test_keys_are_never_overwritten(self):
+        daemon = self.daemon()
+        keygen(f"{daemon.folder}/a")
+        with open(f"{daemon.folder}/a.key") as file:
+            before = file.read()
+        done = subprocess.run([HILBERTCTL, "keygen", f"{daemon.folder}/a"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("not overwritten", done.stderr)
+        with open(f"{daemon.folder}/a.key") as file:
+            self.assertEqual(file.read(), before)
+
+
+if __name__ == "__main__":
+    main()

@@ -23,6 +23,9 @@ struct bench {
 static const bench_case *const tables[] = {
     bench_basis_cases,
     bench_planner_cases,
+#ifdef HB_WITH_DAEMON
+    bench_daemon_cases,
+#endif
 };
 
 void bench_fail(const char *format, ...)

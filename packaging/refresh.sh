@@ -1,0 +1,18 @@
+#!/bin/sh
+# Writes what follows from the daemon's table of keys anew: config/hilbertd.yaml and the keys of hilbertd.yaml(5).
+# usage: refresh.sh BUILD_FOLDER
+set -eu
+[ $# = 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
+hilbertd=$(cd "$1" && pwd)/daemon/hilbertd
+cd "$(dirname "$0")/.."
+
+"$hilbertd" --print-config >config/hilbertd.yaml.new
+mv config/hilbertd.yaml.new config/hilbertd.yaml
+page=packaging/man/hilbertd.yaml.5.scd
+{
+    sed '/^# KEYS$/q' $page
+    echo
+    "$hilbertd" --print-keys
+    sed -n '/^# SEE ALSO$/,$p' $page
+} >$page.new
+mv $page.new $page

@@ -2,7 +2,6 @@
 #include "change.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* What a squared relative error may be on average without counting as evidence, and the most that one counts. */
@@ -15,7 +14,8 @@ static const double inexactness = 0.05, rounding = 1e-5;
 static const double outlier = 9;
 
 enum {
-    LEARN = 30,    /* samples from which a variance is trusted */
+    LEARN = 150,   /* samples from which a variance is trusted */
+    RELEARN = 30,  /* samples that those from before a change count for after it */
     MEMORY = 300,  /* samples over which it is averaged */
     SETTLING = 20, /* samples after an alarm in which the coefficients find their new values */
 };
@@ -40,6 +40,7 @@ void hb_change_reset(hb_change *d)
     clear_statistics(d);
     memset(d->variance, 0, (size_t)d->nx * sizeof *d->variance);
     d->learned = 0;
+    d->trusted = false;
     d->settling = 0;
 }
 
@@ -67,15 +68,14 @@ static int weigh(hb_change *d, const double *e, const double *dz)
 /* Wild errors count in part, so that they can neither hide a change nor last. */
 static void learn(hb_change *d, const double *e)
 {
-    bool trusted = d->learned >= LEARN;
-
     d->learned = d->learned < MEMORY ? d->learned + 1 : MEMORY;
     for (int i = 0; i < d->nx; i++) {
         double seen = square(e[i]);
-        if (trusted)
+        if (d->trusted)
             seen = fmin(seen, outlier * (d->variance[i] + square(rounding)));
         d->variance[i] += (seen - d->variance[i]) / d->learned;
     }
+    d->trusted |= d->learned >= LEARN;
 }
 
 int hb_change_push(hb_change *d, const double *e, const double *dz, int *ret_state)
@@ -88,7 +88,7 @@ int hb_change_push(hb_change *d, const double *e, const double *dz, int *ret_sta
     }
 
     /* evidence, by the variance from before this sample */
-    int alarm = d->learned >= LEARN ? weigh(d, e, dz) : -1;
+    int alarm = d->trusted ? weigh(d, e, dz) : -1;
     if (alarm >= 0) {
         fresh = d->run[alarm] > HB_CHANGE_FEWEST ? d->run[alarm] : HB_CHANGE_FEWEST;
         *ret_state = alarm;
@@ -102,5 +102,5 @@ void hb_change_settle(hb_change *d)
 {
     d->settling = SETTLING;
     /* the new dynamics may be predicted less well: its errors soon outweigh the old ones */
-    d->learned = LEARN;
+    d->learned = RELEARN;
 }

@@ -11,6 +11,8 @@
 #ifndef HB_CHANGE_H
 #define HB_CHANGE_H
 
+#include <stdbool.h>
+
 #include "base.h"
 
 enum { HB_CHANGE_FEWEST = 3 }; /* samples that an alarm speaks of, at least */
@@ -22,6 +24,7 @@ typedef struct hb_change {
     double *statistic; /* nx, S */
     int *run;          /* nx, samples of late whose q was large without a break */
     int learned;       /* samples behind the variance */
+    bool trusted;      /* they were enough at some time */
     int settling;      /* samples still to pass before errors count again */
 } hb_change;
 

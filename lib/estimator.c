@@ -14,7 +14,7 @@
 /* unexplained motion, as a fraction of all motion (RMS), below which a vehicle is never called out of span */
 static const double span_motion = 0.1;
 /* what the coefficients of new dynamics must leave, at most, of the squared errors that speak for a change */
-static const double explained_by_change = 0.5;
+static const double explained_by_change = 0.25;
 
 enum {
     RECENT = 10, /* prediction errors behind one_step_error */

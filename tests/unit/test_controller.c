@@ -681,6 +681,7 @@ static void test_no_memory_is_taken_on_the_way(void **state)
     fixture *f = *state;
 
     f->s.estimator.window = 200;
+    f->s.planner.iterations = 2;
     start(f);
     command(f);
     fly(f, 5, 0.3);

@@ -19,6 +19,7 @@
 enum {
     FRESH = 4,         /* flag beside the index of the middle buffer: not read yet */
     COMMANDS = 256,    /* commands remembered for delay compensation */
+    MAX_DELAY = 100,   /* periods: fewer, since requests may come faster than the model's period */
     MAX_STEPS = 10000, /* of a prediction */
 };
 
@@ -78,6 +79,7 @@ struct hb_controller {
     double *action, *safe; /* nu */
     bool running;          /* a request came before */
     int64_t time_us;       /* of the newest request: the plan in hand starts there */
+    int64_t before_us;     /* of the one before it */
     uint32_t reset_counter;
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
@@ -148,6 +150,9 @@ static int check_settings(const hb_model *m, const hb_controller_settings *s, hb
         if (!(duration[i].positive ? duration[i].value > 0 : duration[i].value >= 0) || !isfinite(duration[i].value))
             return hb_fail(err, EINVAL, "controller.%s: %g is not %s", duration[i].key, duration[i].value,
                            duration[i].positive ? "above 0" : "0 or more");
+    if (s->delay > MAX_DELAY * m->dt)
+        return hb_fail(err, EINVAL, "controller.delay: %g is more than %d periods of %g s", s->delay, (int)MAX_DELAY,
+                       m->dt);
     if (s->min_period > s->max_period)
         return hb_fail(err, EINVAL, "controller.min_period: %g is above max_period, %g", s->min_period, s->max_period);
     if (s->stale_after > s->fallback_after)
@@ -393,14 +398,16 @@ static const double *in_force(const hb_controller *c, int64_t time_us, int64_t *
 static void propagate(hb_controller *c, const hb_request *r)
 {
     int64_t time = r->time_us, end = time + microseconds(c->s.delay), period = microseconds(c->m->dt);
-    int64_t until, told;
+    int64_t until, told_until, ignored;
+
+    /* what the vehicle says of the time since the last request goes before what it was told, if that was the command
+     * that is still in force */
+    bool told = in_force(c, time, &told_until) == in_force(c, c->before_us + (time - c->before_us) / 2, &ignored);
 
     memcpy(c->x0, r->x, (size_t)c->nx * sizeof *c->x0);
-    in_force(c, time, &told);
     for (;;) {
-        /* what the vehicle says of itself goes before what it was told */
         const double *u = in_force(c, time, &until);
-        if (r->applied && time < told)
+        if (r->applied && told && time < told_until)
             u = r->applied;
         memcpy(c->last_control, u ? u : c->safe, (size_t)c->nu * sizeof *u);
         if (time >= end)
@@ -445,11 +452,14 @@ static void advance(hb_controller *c, const hb_request *r)
 {
     double dt = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt;
 
-    if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us)
+    if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
         start_afresh(c);
-    else if (c->planned && r->time_us > c->time_us)
+        c->time_us = r->time_us;
+    } else if (c->planned && r->time_us > c->time_us) {
         hb_planner_shift(c->planner, fmin((double)(r->time_us - c->time_us) * 1e-6 / dt, c->s.planner.horizon));
+    }
     c->running = true;
+    c->before_us = c->time_us;
     c->time_us = r->time_us;
     c->reset_counter = r->reset_counter;
 }

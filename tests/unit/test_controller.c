@@ -561,6 +561,20 @@ static void test_state_is_propagated_under_the_controls_on_their_way(void **stat
     move(x, 0, action, 0.05);
     for (int i = 0; i < NX; i++)
         assert_near(reply->states[i], x[i], 1e-5);
+
+    /* but it says nothing about a command that has only just taken over */
+    double second = reply->action[0];
+    pass(f, 2 * period);
+    r = request(f);
+    r.reset_counter = 1;
+    r.applied = &applied;
+    r.napplied = NU;
+    reply = hb_controller_command(f->c, &r, &f->clock.clock);
+    memcpy(x, f->x, sizeof x);
+    move(x, 0, action, 0.02);
+    move(x, 0, second, 0.1);
+    for (int i = 0; i < NX; i++)
+        assert_near(reply->states[i], x[i], 1e-5);
 }
 
 /* With the delay compensated, a delayed vehicle arrives; without, it overshoots more. */
@@ -612,6 +626,7 @@ static void test_settings_are_checked(void **state)
     assert_refused(min_period, 4, "min_period");
     assert_refused(max_period, 0, "max_period");
     assert_refused(delay, -0.1, "delay");
+    assert_refused(delay, 5.1, "delay");
     assert_refused(ntarget, 1, "target");
     assert_refused(target[1], NAN, "target");
     assert_refused(nsafe_action, 2, "safe_action");
@@ -859,7 +874,8 @@ static void *seed_for_ever(void *context)
     return NULL;
 }
 
-/* A snapshot is whole: three states with a basis function each move alike as long as their coefficients are the same. */
+/* A snapshot is whole: three states with a basis function each move alike as long as their coefficients are the same.
+ */
 static void test_snapshots_are_whole(void **state)
 {
     fixture *f = *state;

@@ -48,6 +48,7 @@ static const char help[] =
     "  -j, --threads N           flights at a time, in process (default 1)\n"
     "\n"
     "output\n"
+    "      --live                a line every half second of flight, to standard error\n"
     "      --json                one JSON object a flight; the last line sums up\n"
     "      --csv F               every period of the (first) flight\n"
     "      --plot F              the same drawn by gnuplot: F.svg and F.png\n"
@@ -80,6 +81,7 @@ enum {
     OPTION_FUNCTIONS,
     OPTION_EPISODES,
     OPTION_RANGE,
+    OPTION_LIVE,
     OPTION_JSON,
     OPTION_CSV,
     OPTION_PLOT,
@@ -111,6 +113,7 @@ static const struct option options[] = {
     {"episodes", required_argument, NULL, OPTION_EPISODES},
     {"range", required_argument, NULL, OPTION_RANGE},
     {"threads", required_argument, NULL, 'j'},
+    {"live", no_argument, NULL, OPTION_LIVE},
     {"json", no_argument, NULL, OPTION_JSON},
     {"csv", required_argument, NULL, OPTION_CSV},
     {"plot", required_argument, NULL, OPTION_PLOT},
@@ -134,6 +137,19 @@ typedef struct fly {
     int functions, episodes, threads;
     const char *csv, *plot, *render;
 } fly;
+
+/* What a person wants to see of a flight as it goes on. */
+static void print_live(void *context, const hb_flight_step *step, const double *x)
+{
+    const fly *f = context;
+    const long long every = (long long)fmax(1, round(0.5 / f->flight.dt));
+
+    if (llround(step->time / f->flight.dt) % every != 0)
+        return;
+    fprintf(stderr, "%6.1f s  off target %6.1f cm  model error %8.2g  answer in %6.2f ms  %s\n", step->time,
+            100 * hb_flight_distance(f->plant, x, f->flight.target), step->answer.one_step_error, 1e3 * step->latency,
+            isnan(step->latency) ? "late" : hb_status_name[step->answer.status]);
+}
 
 /* ---- options ---- */
 
@@ -282,6 +298,10 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
         case 'j':
             if ((good = hb_parse_integer(optarg, 1, 256, &count)))
                 f->threads = (int)count;
+            break;
+        case OPTION_LIVE:
+            f->flight.watch = print_live;
+            f->flight.watch_context = f;
             break;
         case OPTION_JSON:
             f->json = true;

@@ -177,6 +177,8 @@ int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_fligh
         if (!status)
             status = one_period(p, l, s, begun, u, step, err);
         hb_plant_state(p, r.x + (k + 1) * nx);
+        if (!status && s->watch)
+            s->watch(s->watch_context, step, r.x + k * nx);
         r.failure = hb_plant_failure(p);
         r.nsteps = (int)k + 1;
     }

@@ -13,6 +13,8 @@ typedef struct hb_flight_event {
     double value;
 } hb_flight_event;
 
+struct hb_flight_step;
+
 typedef struct hb_flight_settings {
     double seconds, dt;
     double start[HB_PLANT_STATES];
@@ -25,6 +27,9 @@ typedef struct hb_flight_settings {
     hb_random_key key;                       /* of gusts and sensor noise */
     uint32_t reset_counter;
     int64_t epoch_us; /* the vehicle's clock at the start */
+    /* called after every control period with the state that it began with; may be NULL */
+    void (*watch)(void *context, const struct hb_flight_step *step, const double *x);
+    void *watch_context;
 } hb_flight_settings;
 
 /* One control period. */

@@ -58,14 +58,14 @@ make() {
     quadrotor)
         collect quadrotor-everything quadrotor -f 300 -e 8 -s 1 $everything
         fit quadrotor --data "$data/quadrotor-everything.h5" --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
-            --functions 16 --examples 100 --queries 300 --weighting increment --ridge 1e-5 \
+            --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 \
             --steps 16000 --learning-rate 0.008 --decay cosine
         ;;
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
         fit quadrotor-learned --data "$data/quadrotor-mass.h5" --nb 8 --inputs=-x,-y,-z \
-            --functions 16 --examples 100 --queries 300 --weighting increment --ridge 1e-5 \
-            --steps 16000 --learning-rate 0.008 --decay cosine
+            --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 \
+            --steps 6000 --learning-rate 0.008 --decay cosine
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

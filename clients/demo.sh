@@ -1,0 +1,133 @@
+#!/bin/sh
+# Flies a simulated quadrotor with hilbertd: the daemon is told neither its mass nor that it drops a payload in mid-flight.
+# Then the same flight with adaptation off, a table of both, and a picture.
+#
+# usage: demo.sh [OPTIONS]
+#
+#   --plant NAME      quadrotor (default)
+#   --mass KG         of the vehicle with its payload (default 0.034; the model's nominal is 0.027)
+#   --dropped KG      the mass from half-time on (default 0.022)
+#   --seconds T       of each flight (default 16)
+#   --seed S          of the start and the planner's draws (default 1)
+#   --output FOLDER   for tables and pictures (default build/demo)
+#   --help            this text
+#
+# Installs what is missing (packaging/deps.sh), builds in build/, writes nothing elsewhere, and leaves no process behind.
+set -eu
+cd "$(dirname "$0")/.."
+
+plant=quadrotor mass=0.034 dropped=0.022 seconds=16 seed=1 out=build/demo
+while [ $# -gt 0 ]; do
+    case $1 in
+    --plant | --mass | --dropped | --seconds | --seed | --output)
+        [ $# -gt 1 ] || { echo "demo.sh: $1 needs a value (try --help)" >&2; exit 2; } ;;
+    esac
+    case $1 in
+    --plant) plant=$2; shift ;;
+    --mass) mass=$2; shift ;;
+    --dropped) dropped=$2; shift ;;
+    --seconds) seconds=$2; shift ;;
+    --seed) seed=$2; shift ;;
+    --output) out=$2; shift ;;
+    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "demo.sh: unknown option '$1' (try --help)" >&2; exit 2 ;;
+    esac
+    shift
+done
+[ "$plant" = quadrotor ] || { echo "demo.sh: --plant $plant: only quadrotor can be flown" >&2; exit 2; }
+
+sh packaging/deps.sh
+if [ ! -f build/build.ninja ]; then
+    echo "building in build/ (a few minutes, once) ..."
+    meson setup build >build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
+    rm -f build.log
+fi
+ninja -C build >build/ninja.log 2>&1 || { tail -n 40 build/ninja.log; exit 1; }
+
+mkdir -p "$out"
+sockets=$(mktemp -d "${TMPDIR:-/tmp}/hilbert-demo.XXXXXX")
+daemon= watcher=
+stop() {
+    for process in $watcher $daemon; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+    daemon= watcher=
+}
+trap 'stop; rm -rf "$sockets"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+half=$(awk "BEGIN { print $seconds / 2 }")
+
+# fly NAME ADAPT: one flight with a daemon of its own; leaves NAME.json, NAME.csv and NAME.jsonl
+fly() {
+    name=$1
+    sed "s|^model: .*|model: $PWD/config/models/quadrotor.safetensors|" config/quadrotor.yaml >"$out/$name.yaml"
+    cat >>"$out/$name.yaml" <<EOF
+
+adapt: $2
+log_level: warning
+sockets:
+  telemetry: ipc://$sockets/telemetry
+  actions: ipc://$sockets/actions
+  control: ipc://$sockets/control
+  status: ipc://$sockets/status
+EOF
+    build/daemon/hilbertd "$out/$name.yaml" 2>"$out/$name.log" &
+    daemon=$!
+    tries=0
+    while [ ! -S "$sockets/actions" ]; do
+        tries=$((tries + 1))
+        if [ $tries -gt 50 ] || ! kill -0 "$daemon" 2>/dev/null; then
+            echo "demo.sh: hilbertd did not start:" >&2
+            cat "$out/$name.log" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
+    build/clients/ctl/hilbertctl watch --status "ipc://$sockets/status" >"$out/$name.jsonl" 2>/dev/null &
+    watcher=$!
+    build/clients/sim/hilbert-sim fly "$plant" --endpoint "ipc://$sockets" --realtime --live --mass "$mass" \
+        --at "${half}s:mass=$dropped" --seconds "$seconds" --seed "$seed" --csv "$out/$name.csv" --json \
+        >"$out/$name.json" || [ -s "$out/$name.json" ] || exit 1
+    stop
+}
+
+# of NAME FIELD: a number of a flight's summary
+of() {
+    sed -n "s/.*\"$2\":\([^,}]*\).*/\1/p" "$out/$1.json" | tail -n 1
+}
+
+echo "A quadrotor of $mass kg, its model's nominal 0.027 kg; at $half s it weighs $dropped kg. First with adaptation:"
+fly adapted true
+echo "The same flight with adaptation off:"
+fly fixed false
+
+# coefficients over time, from the published status
+sed -n 's/.*"uptime":\([^,]*\).*"coefficient":\[\([^]]*\)\].*/\1,\2/p' "$out/adapted.jsonl" |
+    awk -F, -v OFS=, 'NR == 1 { start = $1 } { $1 -= start; print }' >"$out/adapted.coefficients"
+budget=$(sed -n 's/.*"budget_us":\([0-9]*\).*/\1/p' "$out/adapted.jsonl" | tail -n 1)
+for kind in "svg size 900,1000" "pngcairo size 900,1000"; do
+    suffix=${kind%%[ c]*}
+    gnuplot -c clients/demo.gp "$out" "$half" "$(awk "BEGIN { print ${budget:-0} / 1000 }")" "$out/demo.$suffix" "$kind"
+done
+
+row() {
+    printf '%-28s %14s %14s\n' "$@"
+}
+percent() {
+    awk "BEGIN { printf \"%.1f\", 100 * ($(of "$1" "$2")) }"
+}
+worst() {
+    sed -n 's/.*"latency_ms":{[^}]*"max":\([^,}]*\).*/\1/p' "$out/$1.json" | tail -n 1
+}
+echo
+row "" adapting "adaptation off"
+row "settled error, cm" "$(percent adapted settled_m)" "$(percent fixed settled_m)"
+row "crashed" "$(of adapted crashed)" "$(of fixed crashed)"
+row "slew" "$(of adapted slew)" "$(of fixed slew)"
+row "worst reply, ms" "$(worst adapted)" "$(worst fixed)"
+row "late replies" "$(of adapted late)" "$(of fixed late)"
+echo
+echo "pictures: $out/demo.svg, $out/demo.png"

@@ -1,5 +1,7 @@
-/* Workers wait on a generation counter: for a short while by looking, then by sleeping. Parts are handed out by an
- * atomic counter, which balances load; since a part's result does not depend on who computes it, order is free. */
+/* One atomic number says which run is on and how many of its parts are still to be had; a thread takes a part by
+ * lowering it. Since a part's result does not depend on who computes it, order is free. Workers wait for a change of
+ * the run: for a short while by looking, then by sleeping. A run ends with its last part: a worker that wakes up late,
+ * on a machine that is busy otherwise, finds nothing to do and nobody has waited for it. */
 #include "pool.h"
 
 #include <errno.h>
@@ -26,12 +28,11 @@ struct hb_pool {
 
     pthread_mutex_t lock;
     pthread_cond_t work_here, work_done;
-    atomic_uint generation; /* counts runs; a change wakes the workers */
-    atomic_int busy;        /* workers that have not finished this run */
-    atomic_int next;        /* part to hand out */
+    atomic_uint_least64_t ticket; /* number of the run << 32 | parts of it to be had */
+    atomic_int unfinished;        /* parts of it */
     atomic_bool stop;
 
-    int nparts;
+    /* of the run; only who holds a part of it may look */
     void (*work)(void *context, int part, int thread);
     void *context;
 };
@@ -45,45 +46,61 @@ static inline void relax(void)
 #endif
 }
 
+static uint32_t run_number(uint64_t ticket)
+{
+    return (uint32_t)(ticket >> 32);
+}
+
+/* does parts of whatever run is on until there are no more to be had */
 static void take_parts(hb_pool *p, int thread)
 {
-    for (int part; (part = atomic_fetch_add(&p->next, 1)) < p->nparts;)
-        p->work(p->context, part, thread);
+    uint64_t ticket = atomic_load(&p->ticket);
+
+    while ((uint32_t)ticket > 0) {
+        if (!atomic_compare_exchange_weak(&p->ticket, &ticket, ticket - 1))
+            continue;
+        p->work(p->context, (int)(uint32_t)ticket - 1, thread);
+        if (atomic_fetch_sub(&p->unfinished, 1) == 1 && thread > 0) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->work_done);
+            pthread_mutex_unlock(&p->lock);
+        }
+        ticket = atomic_load(&p->ticket);
+    }
 }
 
 static void *run_worker(void *argument)
 {
     worker *me = argument;
     hb_pool *p = me->pool;
-    unsigned seen = 0;
+    uint32_t seen = 0;
 
     if (p->started)
         p->started(p->started_context, me->index);
     for (;;) {
-        for (int i = 0; i < LOOKS_BEFORE_SLEEP && atomic_load(&p->generation) == seen; i++)
+        for (int i = 0; i < LOOKS_BEFORE_SLEEP && run_number(atomic_load(&p->ticket)) == seen; i++)
             relax();
-        if (atomic_load(&p->generation) == seen) {
+        if (run_number(atomic_load(&p->ticket)) == seen) {
             pthread_mutex_lock(&p->lock);
-            while (atomic_load(&p->generation) == seen)
+            while (run_number(atomic_load(&p->ticket)) == seen)
                 pthread_cond_wait(&p->work_here, &p->lock);
             pthread_mutex_unlock(&p->lock);
         }
-        seen = atomic_load(&p->generation);
+        seen = run_number(atomic_load(&p->ticket));
         if (atomic_load(&p->stop))
             return NULL;
         take_parts(p, me->index);
-        if (atomic_fetch_sub(&p->busy, 1) == 1) {
-            pthread_mutex_lock(&p->lock);
-            pthread_cond_signal(&p->work_done);
-            pthread_mutex_unlock(&p->lock);
-        }
     }
 }
 
-static void wake_workers(hb_pool *p)
+/* begins a run, and wakes who sleeps */
+static void begin_run(hb_pool *p, int nparts)
 {
+    uint64_t run = (uint64_t)run_number(atomic_load(&p->ticket)) + 1;
+
     pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->generation, 1);
+    atomic_store(&p->unfinished, nparts);
+    atomic_store(&p->ticket, run << 32 | (uint32_t)nparts);
     pthread_cond_broadcast(&p->work_here);
     pthread_mutex_unlock(&p->lock);
 }
@@ -123,7 +140,7 @@ void hb_pool_free(hb_pool *p)
     if (!p)
         return;
     atomic_store(&p->stop, true);
-    wake_workers(p);
+    begin_run(p, 0);
     for (int i = 0; i < p->nworkers; i++)
         pthread_join(p->workers[i].thread, NULL);
     pthread_cond_destroy(&p->work_done);
@@ -139,24 +156,21 @@ int hb_pool_nthreads(const hb_pool *p)
 
 void hb_pool_run(hb_pool *p, int nparts, void (*work)(void *context, int part, int thread), void *context)
 {
-    p->nparts = nparts;
-    p->work = work;
-    p->context = context;
-    atomic_store(&p->next, 0);
-
     /* one part, or nobody to share with: no need to wake anyone */
     if (nparts <= 1 || p->nworkers == 0) {
-        take_parts(p, 0);
+        for (int part = 0; part < nparts; part++)
+            work(context, part, 0);
         return;
     }
-    atomic_store(&p->busy, p->nworkers);
-    wake_workers(p);
+    p->work = work;
+    p->context = context;
+    begin_run(p, nparts);
     take_parts(p, 0);
-    for (int i = 0; i < LOOKS_BEFORE_SLEEP && atomic_load(&p->busy); i++)
+    for (int i = 0; i < LOOKS_BEFORE_SLEEP && atomic_load(&p->unfinished); i++)
         relax();
-    if (atomic_load(&p->busy)) {
+    if (atomic_load(&p->unfinished)) {
         pthread_mutex_lock(&p->lock);
-        while (atomic_load(&p->busy))
+        while (atomic_load(&p->unfinished))
             pthread_cond_wait(&p->work_done, &p->lock);
         pthread_mutex_unlock(&p->lock);
     }

@@ -14,7 +14,7 @@
 #include "planner.h"
 #include "quadrotor_model.h"
 
-enum { SAMPLES = 100, HORIZON = 10, MOST_THREADS = 2, STEPS = 100 };
+enum { SAMPLES = 100, HORIZON = 10, MOST_THREADS = 2, STEPS = 75, FLIGHTS = 4 };
 static const double period = 0.04;
 
 /* ---- one iteration ---- */
@@ -256,9 +256,8 @@ static double fly_all(hb_planner_method method, double budget, log_book *log)
     pilot p = new_pilot(method, MOST_THREADS);
     double total = 0;
 
-    for (int mass = 0; mass < 4; mass++)
-        for (int s = 0; s < 2; s++)
-            total += fly(&p, 0.020 + 0.004 * mass, (uint64_t)(2 * mass + s), budget, log) / 8;
+    for (int i = 0; i < FLIGHTS; i++)
+        total += fly(&p, 0.020 + 0.012 * i / (FLIGHTS - 1), (uint64_t)i, budget, log) / FLIGHTS;
     free_pilot(&p);
     return total;
 }

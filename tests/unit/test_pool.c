@@ -1,6 +1,8 @@
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "check.h"
@@ -57,6 +59,38 @@ static void test_started_is_called_on_each_new_thread(void **state)
     assert_int_equal(atomic_load(&seen), 2 + 4 + 8);
 }
 
+static void wait_for_leave(void *context, int index)
+{
+    (void)index;
+    while (!atomic_load((atomic_bool *)context))
+        sched_yield();
+}
+
+/* threads that come late, or never, hold nothing up */
+static void test_a_late_thread_is_not_waited_for(void **state)
+{
+    (void)state;
+    atomic_bool may_leave = false;
+    hb_pool *p;
+
+    assert_int_equal(hb_pool_new(&p, 3, wait_for_leave, &may_leave, NULL), 0);
+    for (int run = 0; run < 3; run++) {
+        tally t = {0};
+        hb_pool_run(p, PARTS, count, &t);
+        for (int i = 0; i < PARTS; i++)
+            assert_int_equal(atomic_load(&t.done[i]), 1);
+    }
+    atomic_store(&may_leave, true);
+    for (int run = 0; run < 1000; run++) {
+        tally t = {0};
+        hb_pool_run(p, 2 + run % 5, count, &t);
+        for (int i = 0; i < PARTS; i++)
+            assert_int_equal(atomic_load(&t.done[i]), i < 2 + run % 5);
+        assert_int_equal(atomic_load(&t.clashes), 0);
+    }
+    hb_pool_free(p);
+}
+
 static void test_bad_sizes_are_refused(void **state)
 {
     (void)state;
@@ -73,6 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_part_runs_once),
         cmocka_unit_test(test_started_is_called_on_each_new_thread),
+        cmocka_unit_test(test_a_late_thread_is_not_waited_for),
         cmocka_unit_test(test_bad_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,9 @@ static const bench_case *const tables[] = {
 #ifdef HB_WITH_DAEMON
     bench_daemon_cases,
 #endif
+#ifdef HB_WITH_TRAIN
+    bench_train_cases,
+#endif
 };
 
 void bench_fail(const char *format, ...)

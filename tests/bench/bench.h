@@ -25,6 +25,7 @@ typedef struct bench_case {
 /* The tables of cases, one a file; each ends with a NULL name. */
 extern const bench_case bench_basis_cases[], bench_planner_cases[];
 extern const bench_case bench_daemon_cases[]; /* with HB_WITH_DAEMON */
+extern const bench_case bench_train_cases[];  /* with HB_WITH_TRAIN */
 
 void bench_set_int(bench *b, const char *key, int64_t value);
 void bench_set_number(bench *b, const char *key, double value);

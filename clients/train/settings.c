@@ -92,7 +92,7 @@ static const setting table[] = {
     {"decay", CHOICE, AT(decay), 0, 0, decay_name, "none", true,
      "cosine: the learning rate falls to zero over the steps"},
     {"clip", NUMBER, AT(clip), 0, 1e12, NULL, "1", true, "norm of the gradient at most; 0: no limit"},
-    {"seed", COUNT, AT(seed), 0, 1.8e19, NULL, "0", true, "of parameters and draws"},
+    {"seed", COUNT, AT(seed), 0, 1.9e19, NULL, "0", true, "of parameters and draws"},
 
     {.help = "Run"},
     {"threads", INTEGER, AT(threads), 0, 1024, NULL, "0", false, "0: as many as there are processors"},

@@ -1,0 +1,180 @@
+"""hilbert-train and hilbert-eval as programs: CSV logs to a data set, a run that is interrupted and gone on with, errors
+with their exit codes, evaluation as JSON, pruning, pictures.
+
+usage: test_train.py HILBERT_TRAIN HILBERT_EVAL
+"""
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TRAIN, EVAL = sys.argv[1:3]
+TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '5', '--examples', '30', '--queries', '30', '--learning-rate', '0.01']
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
+    return done
+
+
+def read_log(path):
+    with open(path) as log:
+        return [json.loads(line) for line in log]
+
+
+def write_logs(folder, files=8, rows=120):
+    """Oscillators x'' = u - k x - d x' with their own k and d, as a logger would write them: times in ms, text units."""
+    names = []
+    for n in range(files):
+        draw = random.Random(n)
+        k, d, x, v, t = draw.uniform(0.5, 2), draw.uniform(0.1, 0.5), draw.gauss(0, 1), draw.gauss(0, 1), 0.0
+        names.append(os.path.join(folder, f'log{n}.csv'))
+        with open(names[-1], 'w') as out:
+            out.write('stamp,pos,ignored,speed,force\n')
+            for _ in range(rows):
+                u = draw.uniform(-1, 1)
+                out.write(f'{1000 * t:.6f},{x:.9f},0,{v:.9f},{u:.9f}\n')
+                for _ in range(100):
+                    x, v = x + 0.001 * v, v + 0.001 * (u - k * x - d * v)
+                t += 0.1
+    return names
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = cls.temporary.name
+        cls.data = cls.path('data.h5')
+        run(TRAIN, 'import-csv', '--output', cls.data, '--time', 'stamp', '--time-scale', '1e-3', '--states',
+            'x=pos,v=speed', '--controls', 'u=force', '--plant', 'oscillator', *write_logs(cls.folder))
+        cls.model = cls.path('model')
+        cls.trained = run(TRAIN, '--data', cls.data, '--output', cls.model, '--steps', '400', '--decay', 'cosine',
+                          '--validate-every', '100', *TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    def test_data_is_described(self):
+        text = run(TRAIN, 'data', self.data).stdout
+        self.assertIn('oscillator', text)
+        self.assertIn('functions    8', text)
+
+    def test_run_says_what_it_did(self):
+        self.assertIn('400 steps', self.trained.stderr)
+        self.assertIn('peak memory', self.trained.stderr)
+        lines = read_log(self.model + '.jsonl')
+        self.assertEqual(lines[0]['step'], 0)
+        self.assertEqual(lines[-1]['step'], 399)
+        self.assertLess(lines[-1]['query'], 0.1 * lines[0]['query'])
+        self.assertIn('ten_step', lines[-1])
+        self.assertFalse(os.path.exists(self.model + '.checkpoint'))
+
+    def test_interrupt_and_resume(self):
+        other = self.path('interrupted')
+        process = subprocess.Popen([TRAIN, '--data', self.data, '--output', other, '--steps', '400', '--decay', 'cosine',
+                                    '--threads', '1', '--checkpoint-every', '0', '--validate-every', '100', *TINY],
+                                   stderr=subprocess.PIPE, text=True)
+        for _ in range(1000):
+            if os.path.exists(other + '.checkpoint') or process.poll() is not None:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        if process.returncode == 1:
+            self.assertIn("go on with: hilbert-train --resume '" + other + ".checkpoint'", errors)
+            # a fresh start over it is refused, another seed too
+            self.assertIn('--resume', run(TRAIN, '--data', self.data, '--output', other, code=1).stderr)
+            self.assertIn('seed', run(TRAIN, '--resume', other + '.checkpoint', '--seed', '9', code=2).stderr)
+            run(TRAIN, '--resume', other + '.checkpoint', '--threads', '2')
+        with open(self.model, 'rb') as a, open(other, 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+        steps = [line['step'] for line in read_log(other + '.jsonl')]
+        self.assertEqual(steps, sorted(set(steps)))
+
+    def test_predict(self):
+        name = self.path('curves')
+        done = run(EVAL, 'predict', self.model, '--data', self.data, '--examples', '40', '--steps', '20', '--json',
+                   '--plot', name)
+        result = json.loads(done.stdout)
+        model = result['models'][0]
+        self.assertEqual(model['row'], 'shared')
+        adapted, without = model['adapted'], model['without_coefficients']
+        self.assertEqual(len(adapted['median']), 20)
+        self.assertLess(adapted['median'][-1], 0.5 * without['median'][-1])
+        for lower, median, upper in zip(adapted['lower'], adapted['median'], adapted['upper']):
+            self.assertTrue(lower <= median <= upper)
+        self.assertEqual([c['examples'] for c in model['by_examples']], [5, 10, 20, 40])
+        self.assertLess(model['by_examples'][-1]['one_step'], model['by_examples'][0]['one_step'])
+        again = run(EVAL, 'predict', self.model, '--data', self.data, '--examples', '40', '--steps', '20', '--json',
+                    '--threads', '1')
+        self.assertEqual(json.loads(again.stdout), result)
+        self.assertIn('with c = 0', run(EVAL, 'predict', self.model, '--data', self.data, '--successive').stdout)
+        with open(name + '.svg') as svg, open(name + '.png', 'rb') as png:
+            self.assertIn('<svg', svg.read(1000))
+            self.assertEqual(png.read(4), b'\x89PNG')
+
+    def test_prune(self):
+        cut = self.path('cut')
+        text = run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '2', '--output', cut).stdout
+        shares = [float(line.split()[1]) for line in text.splitlines()[1:]]
+        self.assertEqual(len(shares), 3)
+        self.assertEqual(shares, sorted(shares))
+        self.assertTrue(math.isclose(shares[-1], 1))
+        model = json.loads(run(EVAL, 'predict', cut, '--data', self.data, '--json').stdout)['models'][0]
+        self.assertEqual(model['nb'], 2)
+
+    def test_config_file(self):
+        config = self.path('train.yaml')
+        with open(config, 'w') as out:
+            out.write(f'data: {self.data}\noutput: {self.path("configured")}\nnb: 2\nhidden: [6]\nsteps: 3\n'
+                      'functions: 2\nexamples: 20\nqueries: 20\n')
+        run(TRAIN, '--config', config)
+        self.assertTrue(os.path.exists(self.path('configured')))
+        with open(config, 'a') as out:
+            out.write('flavour: sweet\n')
+        self.assertIn("train.yaml:9: there is no setting 'flavour'", run(TRAIN, '--config', config, code=2).stderr)
+
+    def test_plot(self):
+        name = self.path('training')
+        run(TRAIN, '--data', self.data, '--output', self.path('plotted'), '--steps', '20', '--validate-every', '10',
+            '--plot', name, *TINY)
+        self.assertTrue(os.path.getsize(name + '.svg') > 1000 and os.path.getsize(name + '.png') > 1000)
+
+    def test_no_gnuplot(self):
+        environment = dict(os.environ, PATH='/nonexistent')
+        done = subprocess.run([os.path.abspath(TRAIN), '--data', self.data, '--output', self.path('no'), '--plot', 'x'],
+                              capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('install gnuplot', done.stderr)
+
+    def test_usage(self):
+        for program in (TRAIN, EVAL):
+            self.assertIn('usage:', run(program, '--help').stdout)
+            self.assertRegex(run(program, '--version').stdout, r'^hilbert-\w+ \d')
+            run(program, code=2)
+        for command in ('data', 'import-csv', 'prune'):
+            self.assertIn('usage:', run(TRAIN, command, '--help').stdout)
+        for command in ('predict', 'vanderpol'):
+            self.assertIn('usage:', run(EVAL, command, '--help').stdout)
+        self.assertIn('nowhere', run(TRAIN, 'data', '/nowhere.h5', code=1).stderr)
+        self.assertIn('learn', run(TRAIN, 'learn', code=2).stderr)
+        self.assertIn('--learning', run(TRAIN, '--learning', '1', code=2).stderr)
+        self.assertIn('juggle', run(EVAL, 'juggle', code=2).stderr)
+        self.assertIn('--steps', run(EVAL, 'predict', 'a', '--data', 'b', '--steps', 'x', code=2).stderr)
+        self.assertIn('no checkpoint', run(TRAIN, '--resume', self.model, code=1).stderr)
+
+
+unittest.main(argv=sys.argv[:1])

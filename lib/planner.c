@@ -45,9 +45,11 @@ const hb_planner_settings hb_planner_defaults = {
 };
 
 enum { STARTS = 1, SHORT = 5 };         /* samples that are descended from after the warm start, in so many steps */
+enum { MOST_UNKNOWNS = 1000 };          /* steps times directions of a second-order method: its matrices are dense */
 enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
 static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
 static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
+static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
 static const double polish_share = 0.4; /* of the time, when other methods end with second-order steps */
 
@@ -59,7 +61,7 @@ struct hb_planner {
     hb_control_map map;
     hb_population population;
     hb_evaluation *evaluation;
-    hb_descent *descent;
+    hb_descent *descent; /* NULL: too large for second-order steps */
 
     hb_real *warm;             /* nh x nv: the plan in hand */
     bool cold;                 /* there is none: `warm` is trim */
@@ -171,7 +173,13 @@ static int check_settings(const hb_planner_settings *s, const hb_model *m, hb_er
                            "min < max, with the trim between them",
                            i, low, high, trim);
     }
-    return check_directions(s, m, err);
+    failed = check_directions(s, m, err);
+    if (!failed && (s->method == HB_PLANNER_ILQR || s->polish) && s->horizon * ndirections(s, m) > MOST_UNKNOWNS)
+        failed = hb_fail(err, EINVAL,
+                         "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
+                         "steps are made for; choose a shorter horizon, or another method without polish",
+                         s->horizon, ndirections(s, m), MOST_UNKNOWNS);
+    return failed;
 }
 
 /* the columns of M: each direction, as long as the narrowest control's range allows */
@@ -230,7 +238,7 @@ int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_setting
     p->max_directions = ndirections(s, m);
     /* a descent evaluates a vector of trials however few the samples are */
     failed = hb_evaluation_new(&p->evaluation, m, pool, s->samples > HB_LANES ? s->samples : HB_LANES, s->horizon, err);
-    if (!failed)
+    if (!failed && p->max_horizon * p->max_directions <= MOST_UNKNOWNS)
         failed = hb_descent_new(&p->descent, m, &p->map, p->max_directions, s->horizon, err);
     if (failed) {
         hb_planner_free(p);
@@ -260,6 +268,9 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
         failed = hb_cost_check(c, p->m->nx, p->m->nu, err);
     if (failed)
         return failed;
+    if ((s->method == HB_PLANNER_ILQR || s->polish) && !p->descent)
+        return hb_fail(err, EINVAL,
+                       "planner.method: started without room for second-order steps; restart to have them");
     if (s->samples > p->max_samples || s->horizon > p->max_horizon || nv > p->max_directions)
         return hb_fail(
             err, EINVAL,
@@ -378,7 +389,7 @@ static int refit(hb_planner *p)
     return elites;
 }
 
-/* the first sample becomes the weighted mean; the others are to be drawn around it */
+/* the first sample becomes the weighted mean; the others are to be drawn around it, closer each time */
 static int average(hb_planner *p)
 {
     hb_population *pop = &p->population;
@@ -388,6 +399,8 @@ static int average(hb_planner *p)
         return 0;
     hb_population_average(pop, p->order, finite, p->settings.temperature, p->mean);
     hb_population_put(pop, 0, p->mean);
+    for (int i = 0; i < pop->nh * p->map.nv; i++)
+        p->deviation[i] = (hb_real)fmax(narrow * p->deviation[i], least_noise);
     return 1;
 }
 
@@ -455,7 +468,8 @@ static void insure(hb_planner *p)
         hb_job one = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
         hb_population_put(pop, 0, p->kept + i * size);
         p->other.cost = INFINITY;
-        if (!hb_evaluation_run(p->evaluation, &one, &p->other) || !descend(p, &p->other, SHORT))
+        int left = p->settings.iterations - p->plan.iterations;
+        if (!hb_evaluation_run(p->evaluation, &one, &p->other) || !descend(p, &p->other, left < SHORT ? left : SHORT))
             return;
     }
 }

@@ -17,7 +17,8 @@ static const double span_motion = 0.1;
 static const double explained_by_change = 0.25;
 
 enum {
-    RECENT = 10, /* prediction errors behind one_step_error */
+    RECENT = 10,       /* prediction errors behind one_step_error */
+    EXAMINE_EVERY = 8, /* solves */
     MAX_WINDOW = 100000,
 };
 
@@ -34,7 +35,7 @@ const hb_estimator_settings hb_estimator_defaults = {
     .method = HB_LEAST_SQUARES,
     .ridge = -1,
     .forgetting = 1,
-    .relinearise = 15,
+    .relinearise = 7,
     .detect_changes = true,
     .change_threshold = 150,
     .span_threshold = 0.5,
@@ -66,6 +67,7 @@ struct hb_estimator {
     problem *problem;
     int credit;         /* problems due, times solve_every */
     int turn, examined; /* the problems whose turn it is to be solved, and to be examined */
+    int rest;           /* solves until one is examined again */
 
     uint64_t relinearised; /* sequence of the entry that was re-evaluated last */
     double recent[RECENT]; /* squared errors of predictions, in turn */
@@ -419,17 +421,20 @@ static void report(hb_estimator *e)
         h->status = HB_ESTIMATE_OK;
 }
 
-/* Solves the next `count` problems and reports. Problems are examined in turn, at most one at a time; all at once
- * only when there is nothing yet that could be reported. */
+/* Solves the next `count` problems and reports. Examining a problem costs more than solving it, and its condition
+ * changes slowly: problems are examined in turn, one every few solves; all at once only when nothing is known yet. */
 static void solve(hb_estimator *e, int count, bool examine_all)
 {
-    int nproblems = e->regression.nproblems, examined = e->examined;
+    int nproblems = e->regression.nproblems, due = e->rest == 0 ? e->examined : -1;
     bool changed = false;
 
+    e->rest -= e->rest > 0;
     for (int i = 0; i < count; i++, e->turn = (e->turn + 1) % nproblems) {
-        changed |= solve_problem(e, e->turn, examine_all || e->turn == examined);
-        if (e->turn == examined)
-            e->examined = (examined + 1) % nproblems;
+        changed |= solve_problem(e, e->turn, examine_all || e->turn == due);
+        if (e->turn == due) {
+            e->examined = (due + 1) % nproblems;
+            e->rest = EXAMINE_EVERY - 1;
+        }
     }
     if (changed) {
         e->health.version++;
@@ -533,6 +538,7 @@ void hb_estimator_reset(hb_estimator *e)
     e->credit = 0;
     e->turn = 0;
     e->examined = 0;
+    e->rest = 0;
     e->predictions = 0;
     e->health = (hb_health){.rejected = rejected, .changes = changes, .version = version};
     hb_window_save_coefficients(&e->window, version, false, e->coefficient);

@@ -27,7 +27,7 @@ extern const char *const hb_estimate_status_name[]; /* HB_ESTIMATE_NSTATUSES */
 typedef struct hb_estimator_settings {
     int window;             /* nw, transitions kept: 1..100000 */
     int warmup;             /* transitions before coefficients are used */
-    int solve_every;        /* samples from solve to solve, >= 1 */
+    int solve_every;        /* samples in which everything is solved once, >= 1; per-state problems take turns */
     hb_method method;       /* must be allowed by the model */
     double ridge;           /* lambda; < 0: the model's */
     double forgetting;      /* weight of a sample relative to the next newer one, 0 < f <= 1 */

@@ -22,6 +22,7 @@ struct bench {
 
 static const bench_case *const tables[] = {
     bench_basis_cases,
+    bench_estimator_cases,
     bench_planner_cases,
 #ifdef HB_WITH_DAEMON
     bench_daemon_cases,

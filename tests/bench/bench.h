@@ -23,7 +23,7 @@ typedef struct bench_case {
 } bench_case;
 
 /* The tables of cases, one a file; each ends with a NULL name. */
-extern const bench_case bench_basis_cases[], bench_planner_cases[];
+extern const bench_case bench_basis_cases[], bench_estimator_cases[], bench_planner_cases[];
 extern const bench_case bench_daemon_cases[]; /* with HB_WITH_DAEMON */
 extern const bench_case bench_train_cases[];  /* with HB_WITH_TRAIN */
 

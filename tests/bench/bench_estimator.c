@@ -1,0 +1,194 @@
+/* What a sample of telemetry costs: basis, window, sums and solve; and what is left of rounding after many of them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "bench_models.h"
+#include "estimator.h"
+#include "numeric.h"
+#include "regression.h"
+
+enum { NX = 13, NU = 4, WINDOW = 2000, PUSHES = 4000 };
+
+/* transitions to push, over and over */
+typedef struct pushing {
+    hb_estimator *e;
+    double dt;
+    int next;
+    double x[WINDOW][NX], u[WINDOW][NU], x_next[WINDOW][NX];
+} pushing;
+
+static void push(void *context)
+{
+    pushing *p = context;
+    int i = p->next++ % WINDOW;
+
+    hb_estimator_push(p->e, &(hb_transition){p->x[i], p->u[i], p->x_next[i], p->dt});
+}
+
+static void fill(pushing *p, const hb_model *m)
+{
+    hb_random_key key = {7, 0};
+    uint64_t draws = 0;
+
+    p->dt = m->dt;
+    for (int k = 0; k < WINDOW; k++) {
+        for (int i = 0; i < NX; i++) {
+            p->x[k][i] = m->state_mean[i] + m->state_std[i] * hb_random_normal(key, draws++);
+            p->x_next[k][i] = p->x[k][i] + 0.05 * m->state_std[i] * hb_random_normal(key, draws++);
+        }
+        for (int i = 0; i < NU; i++)
+            p->u[k][i] = m->control_mean[i] + m->control_std[i] * hb_random_normal(key, draws++);
+    }
+}
+
+/* processor time of this thread: what a push costs on a machine that others use as well */
+static double cpu_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* one push with a full window, solve included */
+static void measure_push(bench *b, const char *name, hb_model *m, int solve_every)
+{
+    hb_estimator_settings s = hb_estimator_defaults;
+    pushing *p = calloc(1, sizeof *p);
+    double *seconds = malloc(PUSHES * sizeof *seconds);
+    hb_error err;
+
+    s.window = WINDOW;
+    s.method = m->method;
+    s.solve_every = solve_every;
+    if (!p || !seconds)
+        bench_fail("out of memory");
+    if (hb_estimator_new(&p->e, m, &s, NULL, NULL, &err))
+        bench_fail("%s", err.text);
+    fill(p, m);
+    for (int k = 0; k < WINDOW + 100; k++)
+        push(p);
+
+    bench_set_text(b, "model", name);
+    bench_set_int(b, "nb", m->nb);
+    bench_set_int(b, "nw", WINDOW);
+    bench_set_text(b, "shape", hb_shape_name[m->shape]);
+    bench_set_text(b, "method", hb_method_name[m->method]);
+    bench_set_int(b, "solve_every", solve_every);
+    bench_set_int(b, "relinearise", m->integration == HB_COMBINED ? s.relinearise : 0);
+    bench_time(b, push, p, 1, 0);
+    for (int k = 0; k < PUSHES; k++) {
+        double before = bench_now();
+        push(p);
+        seconds[k] = bench_now() - before;
+    }
+    bench_set_number(b, "seconds_p99", bench_quantile(seconds, PUSHES, 0.99));
+    for (int k = 0; k < PUSHES; k++) {
+        double before = cpu_now();
+        push(p);
+        seconds[k] = cpu_now() - before;
+    }
+    bench_set_number(b, "cpu_seconds", bench_quantile(seconds, PUSHES, 0.5));
+    bench_emit(b);
+    hb_estimator_free(p->e);
+    hb_model_free(m);
+    free(seconds);
+    free(p);
+}
+
+/* the paper's networks, with coefficients of another kind */
+static hb_model *paper_model(hb_shape shape, hb_method method)
+{
+    hb_model *m = bench_paper_model();
+
+    m->shape = shape;
+    m->method = method;
+    m->ridge = 1e-3;
+    hb_model_seal(m);
+    return m;
+}
+
+static void run_push(bench *b)
+{
+    measure_push(b, "shared 64x3", bench_shared_model(8, 64, HB_RELU, HB_VECTOR), 1);
+    measure_push(b, "shared 64x3", bench_shared_model(8, 64, HB_RELU, HB_PER_STATE), 1);
+    measure_push(b, "paper", paper_model(HB_PER_STATE, HB_INNER_PRODUCT), 1);
+    measure_push(b, "paper", paper_model(HB_VECTOR, HB_INNER_PRODUCT), 1);
+    measure_push(b, "paper", paper_model(HB_VECTOR, HB_LEAST_SQUARES), 1);
+    measure_push(b, "paper", paper_model(HB_PER_STATE, HB_LEAST_SQUARES), 1);
+    measure_push(b, "paper", paper_model(HB_PER_STATE, HB_LEAST_SQUARES), 5);
+}
+
+/* ---- drift ---- */
+
+enum { NB = 8, LD = 12 };
+
+static void *new_regression(hb_regression *r)
+{
+    hb_arena arena = {0};
+    hb_error err;
+
+    *r = (hb_regression){.nb = NB, .nproblems = 1, .nrows = NX, .ridge = 1e-3, .volume = 1, .forgetting = 1};
+    hb_regression_lay_out(r, &arena);
+    if (hb_arena_allocate(&arena, &err))
+        bench_fail("%s", err.text);
+    hb_regression_lay_out(r, &arena);
+    return arena.base;
+}
+
+/* Slides for a long time, then compares with sums that are made of the last window alone. */
+static void run_drift(bench *b)
+{
+    long pushes = bench_asked_for(b, "estimator_drift") ? 10000000 : 200000;
+    /* end amid a revolution, not just when the sums are fresh */
+    pushes += WINDOW / 2;
+    hb_regression sliding, fresh;
+    void *memory[2] = {new_regression(&sliding), new_regression(&fresh)};
+    double(*row)[NX][LD] = calloc(WINDOW, sizeof *row), oldest[NX][LD];
+    hb_random_key key = {3, 0};
+    uint64_t draws = 0;
+
+    if (!row)
+        bench_fail("out of memory");
+    for (long k = 0; k < pushes; k++) {
+        double(*slot)[LD] = row[k % WINDOW];
+        /* once in a while a large one, whose rounding is large */
+        double size = hb_random_bits(key, draws++) % 500 == 0 ? 1e3 : 1;
+        memcpy(oldest, slot, sizeof oldest);
+        for (int d = 0; d < NX; d++)
+            for (int i = 0; i < NB + 2; i++)
+                slot[d][i] = size * (2 * hb_random_uniform(key, draws++) - 1);
+        if (k < WINDOW)
+            hb_regression_add(&sliding, slot[0]);
+        else
+            hb_regression_slide(&sliding, oldest[0], slot[0]);
+    }
+    for (long k = pushes; k < pushes + WINDOW; k++)
+        hb_regression_add(&fresh, row[k % WINDOW][0]);
+
+    hb_regression_result a, c;
+    double largest = 0, difference = 0;
+    if (!hb_regression_solve(&sliding, 0, false, &a) || !hb_regression_solve(&fresh, 0, false, &c))
+        bench_fail("the window of estimator_drift is singular");
+    for (int i = 0; i < NB; i++) {
+        largest = fmax(largest, fabs(c.coefficient[i]));
+        difference = fmax(difference, fabs(a.coefficient[i] - c.coefficient[i]));
+    }
+    bench_set_int(b, "pushes", pushes);
+    bench_set_int(b, "nb", NB);
+    bench_set_int(b, "nw", WINDOW);
+    bench_set_number(b, "relative_difference", difference / largest);
+    bench_emit(b);
+    free(memory[0]);
+    free(memory[1]);
+    free(row);
+}
+
+const bench_case bench_estimator_cases[] = {
+    {"estimator_push", "one sample of telemetry: basis, window, sums and solve", run_push},
+    {"estimator_drift", "coefficients after 10 million samples against a fresh computation", run_drift},
+    {NULL, NULL, NULL},
+};

@@ -3,7 +3,7 @@
 #
 # usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
 #
-#   NAME              quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
+#   NAME              quadrotor quadrotor-learned vanderpol (default: all)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
@@ -67,10 +67,15 @@ make() {
             --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 \
             --steps 6000 --learning-rate 0.008 --decay cosine
         ;;
+    vanderpol)
+        collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
+        fit vanderpol --data "$data/vanderpol.h5" --nb 11 --functions 16 --examples 100 --queries 300 \
+            --weighting each --ridge 1e-6 --steps 4000 --learning-rate 0.005 --decay cosine
+        ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac
 }
 
-for name in ${names:-quadrotor quadrotor-learned}; do
+for name in ${names:-quadrotor quadrotor-learned vanderpol}; do
     make "$name"
 done

@@ -360,9 +360,8 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
     }
 }
 
-/* The residual terms of a quadratic model: value, gradient and curvature follow from r and its derivatives. */
-
-/* weight * (a - b)^2, where b moves along with da, db telling where its gradient goes; db NULL: b is a constant */
+/* weight * residual^2, the residual being a - b: adds to the gradients of a and b (NULL: b is a constant) and returns
+ * the curvature */
 static double square_model(double weight, double residual, double *da, double *db)
 {
     *da += 2 * weight * residual;

@@ -299,8 +299,12 @@ static int coefficient_index(const hb_estimator *e, int p, int i)
 static bool solve_problem(hb_estimator *e, int p, bool examine)
 {
     problem *q = &e->problem[p];
+    double check = 0;
 
     q->singular = !hb_regression_solve(&e->regression, p, examine, &q->result);
+    for (int i = 0; i < e->m->nb && !q->singular; i++)
+        check += 0 * (double)(hb_real)q->result.coefficient[i];
+    q->singular |= check != 0; /* a number too large for single precision is no answer */
     if (q->singular) {
         q->condition = INFINITY;
         return false;
@@ -313,6 +317,17 @@ static bool solve_problem(hb_estimator *e, int p, bool examine)
     if (examine)
         q->condition = q->result.condition;
     return true;
+}
+
+/* What the coefficients leave unexplained of a transition in one state. */
+static double error_of(const hb_estimator *e, const double *row, const hb_real *coefficient, int state)
+{
+    const double *g = row + state * e->regression.ld;
+    double error = g[e->m->nb];
+
+    for (int i = 0; i < e->m->nb; i++)
+        error -= (double)coefficient[coefficient_index(e, state, i)] * g[i];
+    return error;
 }
 
 /* ---- changes of dynamics ---- */
@@ -330,16 +345,6 @@ static bool try_cut(hb_estimator *e, int count)
     return true;
 }
 
-/* squared error of the current row in one state */
-static double squared_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state)
-{
-    double error = row[state * e->regression.ld + e->m->nb];
-
-    for (int i = 0; i < e->m->nb; i++)
-        error -= (double)coefficient[coefficient_index(e, state, i)] * row[state * e->regression.ld + i];
-    return error * error;
-}
-
 /* An alarm may be raised by what no coefficients explain, a gust for one: then the window is worth keeping. So the
  * newest `count` transitions on their own must explain what they themselves show in the state that raised it. */
 static bool worth_cutting(hb_estimator *e, int count, int state)
@@ -354,9 +359,9 @@ static bool worth_cutting(hb_estimator *e, int count, int state)
     }
     evaluate(e, count, e->trial);
     for (int age = 0; age < count; age++) {
-        before += squared_error(e, recall_row_by_age(e, age), e->coefficient, state);
+        before += pow(error_of(e, recall_row_by_age(e, age), e->coefficient, state), 2);
         row_of_lane(e, age, hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age).dz);
-        after += squared_error(e, e->row, e->trial, state);
+        after += pow(error_of(e, e->row, e->trial, state), 2);
     }
     return after < explained_by_change * before;
 }
@@ -448,14 +453,11 @@ static void solve(hb_estimator *e, int count, bool examine_all)
 /* What the present coefficients make of the new transition, before it is used. */
 static void predict(hb_estimator *e)
 {
-    int nx = e->m->nx, nb = e->m->nb;
+    int nx = e->m->nx;
     double squared = 0;
 
     for (int d = 0; d < nx; d++) {
-        const double *row = e->row + d * e->regression.ld;
-        e->error[d] = row[nb];
-        for (int i = 0; i < nb; i++)
-            e->error[d] -= (double)e->coefficient[coefficient_index(e, d, i)] * row[i];
+        e->error[d] = error_of(e, e->row, e->coefficient, d);
         squared += e->error[d] * e->error[d];
     }
     e->recent[e->predictions++ % RECENT] = squared / nx;

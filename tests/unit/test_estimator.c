@@ -524,6 +524,33 @@ static void test_singular_windows_keep_the_last_good_coefficients(void **state)
     }
 }
 
+/* One basis function that is hardly excited: what would explain the residual is no number any more, unless numbers are
+ * doubles. */
+static void test_coefficients_stay_numbers(void **state)
+{
+    (void)state;
+    hb_model *m = variant_model_sized(8, 1, 5);
+    hb_estimator_settings s = hb_estimator_defaults;
+    vehicle v;
+
+    /* weights and biases of its last layer */
+    size_t last = (size_t)(m->nx * (m->basis.width[m->basis.nlayers - 1] + 1));
+    for (size_t i = 0; i < last; i++)
+        m->parameter[m->basis.nparameters - last + i] *= (hb_real)1e-37;
+    hb_model_seal(m);
+    s.ridge = 0;
+    hb_estimator *e = new_estimator(m, &s);
+    vehicle_start(&v, m, NULL, 50, 1);
+    for (int k = 0; k < 60; k++) {
+        hb_estimator_push(e, vehicle_step(&v));
+        assert_true(isfinite(hb_estimator_coefficients(e)[0]));
+    }
+    assert_int_equal(hb_estimator_health(e)->status == HB_ESTIMATE_SINGULAR, sizeof(hb_real) == sizeof(float));
+    vehicle_end(&v);
+    hb_estimator_free(e);
+    hb_model_free(m);
+}
+
 /* Health against its definitions, computed from the transitions. */
 static void test_health_says_what_it_should(void **state)
 {
@@ -934,6 +961,7 @@ int main(void)
         cmocka_unit_test(test_problems_solved_in_turn_are_all_solved),
         cmocka_unit_test(test_nonsense_is_rejected_and_changes_nothing),
         cmocka_unit_test(test_singular_windows_keep_the_last_good_coefficients),
+        cmocka_unit_test(test_coefficients_stay_numbers),
         cmocka_unit_test(test_health_says_what_it_should),
         cmocka_unit_test(test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not),
         cmocka_unit_test(test_reset_and_seed),

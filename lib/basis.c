@@ -73,9 +73,35 @@ static void mix(const hb_model *m, int n, const hb_real *all, const hb_real *coe
     }
 }
 
+static int stages(const hb_model *m)
+{
+    return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
+}
+
+/* A shared network's record of one stage: slopes and layer inputs. */
+static size_t record_size(const hb_model *m)
+{
+    return hb_network_slopes_size(&m->basis, m->activation) +
+           hb_network_layer_inputs_size(&m->basis) * sizeof(hb_real);
+}
+
+static hb_network_tape stage_tape(const hb_model *m, char *tape, int stage)
+{
+    char *at = tape ? tape + (size_t)stage * record_size(m) : NULL;
+    return (hb_network_tape){
+        .slopes = at,
+        .layer_inputs = at ? (hb_real *)(at + hb_network_slopes_size(&m->basis, m->activation)) : NULL,
+    };
+}
+
+size_t hb_basis_tape_size(const hb_model *m)
+{
+    return m->architecture == HB_SHARED && m->nb ? (size_t)stages(m) * record_size(m) : 0;
+}
+
 /* all functions along the trajectory of the model in use */
 static void combined_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                                hb_real *g)
+                                hb_real *g, char *tape)
 {
     const int n = in->n, rows = (m->nb + 1) * m->nx;
 
@@ -87,7 +113,8 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
         hb_rows_clear(m->nx, n, w->sum);
         for (int s = 0; s < 4; s++) {
             hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
-            all_rates(m, w, n, w->stage, in->u, w->all, NULL);
+            const hb_network_tape record = stage_tape(m, tape, 4 * sub + s);
+            all_rates(m, w, n, w->stage, in->u, w->all, tape ? &record : NULL);
             mix(m, n, w->all, coefficient, w->rate);
             hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
             hb_rows_advance(rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);
@@ -103,7 +130,17 @@ void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in,
     else if (m->integration == HB_DIRECT)
         all_rates(m, w, in->n, in->z, in->u, g, NULL);
     else
-        combined_increments(m, w, in, coefficient, g);
+        combined_increments(m, w, in, coefficient, g, NULL);
+}
+
+void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g, char *tape)
+{
+    const hb_network_tape record = stage_tape(m, tape, 0);
+
+    if (m->integration == HB_DIRECT)
+        all_rates(m, w, in->n, in->z, in->u, g, &record);
+    else
+        combined_increments(m, w, in, NULL, g, tape);
 }
 
 static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter)
@@ -123,56 +160,37 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
     }
 }
 
-/* A shared trunk that carries the average too: its parameters move the stage points, so the gradient runs back
- * through the stages. One record a stage: slopes and layer inputs of the shared network. */
-static void shared_head_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
-                                 hb_real *dparameter)
+/* The way back over the recorded stages of a shared network. A trunk that carries the average too moves the stage
+ * points, so the gradient runs back through the stages; otherwise each stage's stands by itself. */
+static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
+                              hb_real *dparameter, char *tapes)
 {
     const int n = in->n, rows = m->nb * m->nx;
-    const bool direct = m->integration == HB_DIRECT;
-    const int nstages = direct ? 1 : 4 * m->substeps;
-    const size_t slopes = hb_network_slopes_size(&m->basis, m->activation);
-    const size_t record = slopes + hb_network_layer_inputs_size(&m->basis) * sizeof(hb_real);
+    const bool direct = m->integration == HB_DIRECT, head = m->average == HB_AVERAGE_HEAD, through = head && !direct;
     hb_real *daverage = w->all_gradient + rows * HB_STRIDE;
 
     for (int s = 0; s < hb_padded(n); s++)
         w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
 
-    /* forward along the average */
-    hb_rows_copy(m->nx, n, in->z, w->base);
-    hb_rows_clear(m->nx, n, w->sum);
-    hb_rows_clear(m->nx, n, w->rate);
-    for (int i = 0; i < nstages; i++) {
-        char *at = w->tape + (size_t)i * record;
-        const hb_network_tape tape = {.slopes = at, .layer_inputs = (hb_real *)(at + slopes)};
-        if (i && i % 4 == 0) {
-            hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
-            hb_rows_clear(m->nx, n, w->sum);
-        }
-        hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[i % 4], w->step, w->rate, w->stage);
-        all_rates(m, w, n, w->stage, in->u, w->all, &tape);
-        mix(m, n, w->all, NULL, w->rate);
-        hb_rows_add_times(m->nx, n, hb_rk4_weight[i % 4], w->rate, w->sum);
-    }
-
-    /* backward; g is the gradient of the state at the end of a sub-step, ds that of a stage point */
+    /* g is the gradient of the state at the end of a sub-step, ds that of a stage point */
     hb_real *g = w->base, *ds = w->stage;
     hb_rows_clear(m->nx, n, g);
     hb_rows_clear(m->nx, n, w->sum);
-    for (int i = nstages - 1; i >= 0; i--) {
-        char *at = w->tape + (size_t)i * record;
-        const hb_network_tape tape = {.slopes = at, .layer_inputs = (hb_real *)(at + slopes)};
+    for (int i = stages(m) - 1; i >= 0; i--) {
+        const hb_network_tape tape = stage_tape(m, tapes, i);
         const int s = i % 4;
 
-        hb_rows_clear(rows + m->nx, n, w->all_gradient);
+        hb_rows_clear(rows + (head ? m->nx : 0), n, w->all_gradient);
         hb_rows_advance(rows, n, w->all_gradient, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, w->all_gradient);
-        if (!direct) {
+        if (through) {
             hb_rows_advance(m->nx, n, daverage, hb_rk4_weight[s] / 6, w->step, g, daverage);
             if (s < 3)
                 hb_rows_advance(m->nx, n, daverage, hb_rk4_stage_at[s + 1], w->step, ds, daverage);
         }
-        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, w->all_gradient, w->dinput, n, &tape,
-                            dparameter, w->scratch);
+        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, w->all_gradient,
+                            through ? w->dinput : NULL, n, &tape, dparameter, w->scratch);
+        if (!through)
+            continue;
         hb_rows_clear(m->nx, n, ds);
         hb_field_scatter_add(m, n, w->dinput, ds, NULL);
         hb_rows_add(m->nx, n, ds, w->sum);
@@ -183,18 +201,14 @@ static void shared_head_gradient(const hb_model *m, hb_workspace *w, const hb_ba
     }
 }
 
-/* Stage points that do not depend on the basis: each stage's gradient stands by itself. */
+/* Networks of their own on stage points along the average, which do not depend on them: each stage's gradient stands by
+ * itself. */
 static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
                                  hb_real *dparameter)
 {
-    const int n = in->n, rows = m->basis.width[m->basis.nlayers];
-    const int nnetworks = m->architecture == HB_SHARED ? 1 : m->nb;
+    const int n = in->n, rows = m->nx;
     const bool direct = m->integration == HB_DIRECT;
-    const int nstages = direct ? 1 : 4 * m->substeps;
-    const hb_network_tape tape = {
-        .slopes = w->tape,
-        .layer_inputs = (hb_real *)(w->tape + hb_network_slopes_size(&m->basis, m->activation)),
-    };
+    const hb_network_tape tape = stage_tape(m, w->tape, 0);
     hb_term average;
     const bool has_average = average_term(m, &average);
 
@@ -203,7 +217,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
     hb_rows_copy(m->nx, n, in->z, w->base);
     hb_rows_clear(m->nx, n, w->sum);
     hb_rows_clear(m->nx, n, w->rate);
-    for (int i = 0; i < nstages; i++) {
+    for (int i = 0; i < stages(m); i++) {
         const int s = i % 4;
         if (i && s == 0) {
             hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
@@ -211,7 +225,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
         }
         hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
         hb_field_gather(m, n, w->stage, in->u, w->input);
-        for (int k = 0; k < nnetworks; k++) {
+        for (int k = 0; k < m->nb; k++) {
             const hb_real *parameter = network_at(m, k);
             hb_field_network(m, w, &m->basis, parameter, false, w->input, w->all, n, &tape);
             hb_rows_clear(rows, n, w->all_gradient);
@@ -234,12 +248,22 @@ void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, h
 {
     if (m->nb == 0)
         return;
-    if (m->integration == HB_SEPARATE) {
+    if (m->architecture == HB_SHARED) {
+        /* the increments are by-products here */
+        hb_basis_record(m, w, in, w->recorded, w->tape);
+        hb_basis_gradient_of_record(m, w, in, w->tape, dg, dparameter);
+    } else if (m->integration == HB_SEPARATE) {
         separate_gradient(m, w, in, dg, dparameter);
-        return;
-    }
-    if (m->average != HB_AVERAGE_HEAD) {
+    } else {
         fixed_stage_gradient(m, w, in, dg, dparameter);
+    }
+}
+
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, char *tape, hb_real *dg,
+                                 hb_real *dparameter)
+{
+    if (m->average != HB_AVERAGE_HEAD) {
+        recorded_gradient(m, w, in, dg, dparameter, tape);
         return;
     }
     /* the head rows of the average learn from F_avg's own loss alone: put them back as they were */
@@ -250,7 +274,7 @@ void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, h
 
     memcpy(w->average_rows, weight, nweight * sizeof *weight);
     memcpy(w->average_rows + nweight, bias, nbias * sizeof *bias);
-    shared_head_gradient(m, w, in, dg, dparameter);
+    recorded_gradient(m, w, in, dg, dparameter, tape);
     memcpy(weight, w->average_rows, nweight * sizeof *weight);
     memcpy(bias, w->average_rows + nweight, nbias * sizeof *bias);
 }

@@ -22,4 +22,12 @@ void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in,
  * the forward pass, one network at a time, so memory stays that of one network. */
 void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter);
 
+/* The same in two halves, for shared models, so that nothing is computed twice: the increments with stage points along
+ * the average, leaving a record on the tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot
+ * be recorded), and the gradient from that record. */
+size_t hb_basis_tape_size(const hb_model *m);
+void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g, char *tape);
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, char *tape, hb_real *dg,
+                                 hb_real *dparameter);
+
 #endif

@@ -257,26 +257,33 @@ static hb_real *gradient_of(const hb_predictor *p, hb_workspace *w, const hb_ter
                                                         : dparameter + (t->parameter - p->model->parameter);
 }
 
-static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *dz, hb_real *du,
-                              hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
+/* the terms that a gradient runs through, gathered in the workspace */
+static hb_field gradient_terms(const hb_predictor *p, hb_workspace *w, hb_gradient_of of)
 {
-    const hb_model *m = p->model;
-    hb_field field = {.model = m, .term = w->term};
+    hb_field f = {.model = p->model, .term = w->term};
+    for (int t = 0; t < p->nterms; t++)
+        /* an idle network contributes nothing but still has a gradient by its coefficient */
+        if (!p->idle[t] || of != HB_OF_AVERAGE)
+            w->term[f.nterms++] = p->term[t];
+    return f;
+}
+
+static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *dz, hb_real *du,
+                              hb_gradient_of of, hb_real *dparameter, hb_real *dscale, bool recorded)
+{
+    const hb_field field = gradient_terms(p, w, of);
     bool collapsed = false;
 
-    for (int t = 0; t < p->nterms; t++) {
-        /* an idle network contributes nothing but still has a gradient by its coefficient */
-        if (p->idle[t] && of == HB_OF_AVERAGE)
-            continue;
-        hb_term *term = &w->term[field.nterms++];
-        *term = p->term[t];
+    for (int t = 0; t < field.nterms; t++) {
+        hb_term *term = &w->term[t];
         term->gradient = gradient_of(p, w, term, dparameter);
-        term->scale_gradient = term->scale && of == HB_OF_BASIS ? dscale + t * m->nx : NULL;
+        term->scale_gradient = term->scale && of == HB_OF_BASIS ? dscale + (term->scale - p->scale) : NULL;
         collapsed |= term->shape == &p->collapsed && (term->belongs_to & of);
     }
     if (collapsed)
         memset(w->collapsed_gradient, 0, p->collapsed.nparameters * sizeof(hb_real));
-    hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+    if (!recorded)
+        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
     hb_field_adjoint(&field, w, in, w->tape, w->gradient_z, dz, du, of);
     if (collapsed)
         uncollapse(p, w, of, dparameter, dscale);
@@ -305,8 +312,8 @@ static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
     }
 }
 
-void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
-                           hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient)
+static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next, hb_real *dz,
+                     hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient, bool recorded)
 {
     const hb_model *m = p->model;
     hb_real *dscale = w->all; /* nb x nx */
@@ -316,9 +323,38 @@ void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batc
     hb_rows_copy(m->nx, in->n, dz_next, dz);
     if (du)
         hb_rows_clear(m->nu, in->n, du);
-    (separate(m) ? separate_gradient : combined_gradient)(p, w, in, dz, du, of, dparameter, dscale);
+    if (separate(m))
+        separate_gradient(p, w, in, dz, du, of, dparameter, dscale);
+    else
+        combined_gradient(p, w, in, dz, du, of, dparameter, dscale, recorded);
     if (dcoefficient && of == HB_OF_BASIS)
         for (int i = 0; i < m->nb; i++)
             for (int r = 0; r < m->nx; r++)
                 dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] += dscale[i * m->nx + r];
+}
+
+void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                           hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient)
+{
+    gradient(p, w, in, dz_next, dz, du, of, dparameter, dcoefficient, false);
+}
+
+bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next)
+{
+    const hb_model *m = p->model;
+    if (separate(m))
+        return false;
+
+    const hb_field field = gradient_terms(p, w, of);
+    hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+    hb_rows_copy(m->nx, in->n, in->z, z_next);
+    hb_rows_add(m->nx, in->n, w->increment, z_next);
+    return true;
+}
+
+void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter,
+                                     hb_real *dcoefficient)
+{
+    gradient(p, w, in, dz_next, dz, du, of, dparameter, dcoefficient, true);
 }

@@ -38,4 +38,13 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
 void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
                            hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient);
 
+/* The same in two halves, so that nothing is computed twice: the step, leaving a record in the workspace, and the
+ * gradient from it, with the same p, w, in and of, and no other call on the workspace between them. False, and nothing
+ * done: a model that integrates every function by itself cannot be recorded. */
+bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of,
+                         hb_real *z_next);
+void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter,
+                                     hb_real *dcoefficient);
+
 #endif

@@ -237,7 +237,7 @@ static int predict(const hb_model *m, const hb_dataset *d, const double *x, doub
     int status;
 
     hb_points_lay_out(&points, NX, 0, EXAMPLES, 1, &arena);
-    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, EXAMPLES, err)) &&
+    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, EXAMPLES, false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, d, m, 1, err)) &&
         !(status = hb_predictor_new(&p, m, err))) {
         hb_points_lay_out(&points, NX, 0, EXAMPLES, 1, &arena);

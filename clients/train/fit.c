@@ -7,7 +7,7 @@
 #include "numeric.h"
 
 /* fills *f with pointers into the arena; returns where *f itself is to be kept */
-static hb_fit *lay_out(hb_fit *f, const hb_model *m, int capacity, hb_arena *arena)
+static hb_fit *lay_out(hb_fit *f, const hb_model *m, int capacity, bool gradients, hb_arena *arena)
 {
     hb_fit *place = hb_arena_take(arena, 1, sizeof *f);
     size_t nblocks = ((size_t)capacity + HB_STRIDE - 1) / HB_STRIDE;
@@ -29,19 +29,21 @@ static hb_fit *lay_out(hb_fit *f, const hb_model *m, int capacity, hb_arena *are
     f->c = hb_arena_take(arena, nb, sizeof *f->c);
     f->l = hb_arena_take(arena, nb, sizeof *f->l);
     f->row = hb_arena_take(arena, HB_STRIDE * nb, sizeof *f->row);
+    size_t tape_size = gradients ? hb_basis_tape_size(m) : 0;
+    f->tape = tape_size ? hb_arena_take(arena, nblocks * tape_size, 1) : NULL;
     f->memory = arena->base;
     return place;
 }
 
-int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, hb_error *err)
+int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, bool gradients, hb_error *err)
 {
     hb_fit f = {0};
     hb_arena arena = {0};
-    lay_out(&f, m, capacity, &arena);
+    lay_out(&f, m, capacity, gradients, &arena);
     int status = hb_arena_allocate(&arena, err);
     if (status)
         return status;
-    *ret = lay_out(&f, m, capacity, &arena);
+    *ret = lay_out(&f, m, capacity, gradients, &arena);
     **ret = f;
     return 0;
 }
@@ -62,6 +64,11 @@ static hb_real *increments(const hb_fit *f, int block)
 static hb_real *residuals(const hb_fit *f, int block)
 {
     return f->r + (size_t)block * (size_t)f->model->nx * HB_STRIDE;
+}
+
+static char *tape(const hb_fit *f, int block)
+{
+    return f->tape + (size_t)block * hb_basis_tape_size(f->model);
 }
 
 /* r = z_next - z - F_avg, and zero in the padding lanes */
@@ -117,7 +124,10 @@ void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
 
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
-        hb_basis_increments(m, w, &in, NULL, increments(f, block));
+        if (f->tape)
+            hb_basis_record(m, w, &in, increments(f, block), tape(f, block));
+        else
+            hb_basis_increments(m, w, &in, NULL, increments(f, block));
         evaluate_residuals(f, example, block);
         if (m->nb > 0)
             add_sums(f, block, in.n, 1.0 / example->n);
@@ -228,4 +238,16 @@ void hb_fit_increments_adjoint(hb_fit *f, const hb_points *example, int block)
     /* padding lanes hold increments of no sample */
     for (size_t row = 0; row < (nb + 1) * nx; row++)
         memset(f->dg + row * HB_STRIDE + n, 0, (HB_STRIDE - n) * sizeof *f->dg);
+}
+
+void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *dparameter)
+{
+    for (int block = 0; block < hb_points_nblocks(example); block++) {
+        hb_batch in = hb_points_batch(example, block, 0);
+        hb_fit_increments_adjoint(f, example, block);
+        if (f->tape)
+            hb_basis_gradient_of_record(f->model, w, &in, tape(f, block), f->dg, dparameter);
+        else
+            hb_basis_gradient(f->model, w, &in, f->dg, dparameter);
+    }
 }

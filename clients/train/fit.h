@@ -30,10 +30,12 @@ typedef struct hb_fit {
     double *factor;  /* nb x nb */
     double *c, *l;   /* nb each */
     double *row;     /* HB_STRIDE x nb: one state's increments, a sample a row */
+    char *tape;      /* nblocks records of the evaluation; NULL: without gradients, or the model cannot be recorded */
     void *memory;
 } hb_fit;
 
-int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, hb_error *err);
+/* gradients: the workspaces that it is used with are some with gradients, and hb_fit_gradient will be asked for. */
+int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, bool gradients, hb_error *err);
 void hb_fit_free(hb_fit *f);
 
 /* Evaluates the basis on the examples (the first transition of each): g, r, gram and moment. dgram and dmoment become
@@ -47,8 +49,9 @@ int hb_fit_coefficients(hb_fit *f, int n, hb_real *c);
 /* Adds to dgram and dmoment what dc, the gradient with respect to those coefficients, brings. */
 void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc);
 
-/* The gradient with respect to the increments of one block, from dgram and dmoment: fills dg; padding lanes are zero.
- */
+/* Adds to dparameter what dgram and dmoment bring by way of the increments of the basis. */
+void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *dparameter);
+/* The gradient with respect to the increments of one block: fills dg, F_avg included; padding lanes are zero. */
 void hb_fit_increments_adjoint(hb_fit *f, const hb_points *example, int block);
 
 #endif

@@ -104,7 +104,7 @@ static int scale_basis(hb_model *m, const hb_dataset *d, hb_random_key key, hb_e
     int status = diagonal ? 0 : hb_fail(err, ENOMEM, "out of memory");
 
     hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-    if (!status && !(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, err)) &&
+    if (!status && !(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, d, m, 1, err))) {
         hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
         for (int round = 0; round < (m->integration == HB_SEPARATE ? SCALING_ROUNDS : 1); round++)

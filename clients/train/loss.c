@@ -76,7 +76,8 @@ int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int
     l->average_learns = (m->average == HB_AVERAGE_HEAD || m->average == HB_AVERAGE_NETWORK) && !s->freeze_average;
 
     if ((status = hb_workspace_new(&l->workspace, m, true, err)) ||
-        (status = hb_predictor_new(&l->predictor, m, err)) || (status = hb_fit_new(&l->fit, m, max_examples, err))) {
+        (status = hb_predictor_new(&l->predictor, m, err)) ||
+        (status = hb_fit_new(&l->fit, m, max_examples, true, err))) {
         hb_loss_free(l);
         return status;
     }
@@ -122,17 +123,24 @@ static double squared_error(int nx, int n, const hb_real *a, const hb_real *b, c
     return total;
 }
 
-/* rolls a block out: l->z holds the states from the start on */
-static void roll_out(hb_loss *l, const hb_points *query, int block)
+/* rolls a block out: l->z holds the states from the start on. With `of` the last step is recorded for the gradient, if
+ * the model can be: returns whether it was. */
+static bool roll_out(hb_loss *l, const hb_points *query, int block, hb_gradient_of of)
 {
     size_t size = (size_t)l->model->nx * HB_STRIDE;
+    bool recorded = false;
 
     memcpy(l->z, hb_points_states(query, block, 0), size * sizeof *l->z);
     for (int step = 0; step < query->nsteps; step++) {
         hb_batch in = hb_points_batch(query, block, step);
+        hb_real *z_next = l->z + ((size_t)step + 1) * size;
         in.z = l->z + (size_t)step * size;
-        hb_predictor_step(l->predictor, l->workspace, &in, l->z + ((size_t)step + 1) * size, NULL);
+        if (of && step + 1 == query->nsteps)
+            recorded = hb_predictor_record(l->predictor, l->workspace, &in, of, z_next);
+        if (!recorded)
+            hb_predictor_step(l->predictor, l->workspace, &in, z_next, NULL);
     }
+    return recorded;
 }
 
 /* weight times the loss of the query points with the coefficients l->c; gradients go to dparameter and l->dc */
@@ -146,7 +154,7 @@ static double query_loss(hb_loss *l, const hb_points *query, double weight, doub
 
     hb_predictor_set(l->predictor, l->c);
     for (int block = 0; block < hb_points_nblocks(query); block++) {
-        roll_out(l, query, block);
+        bool recorded = roll_out(l, query, block, dparameter ? of : HB_OF_NONE);
         memset(l->dz, 0, size * sizeof *l->dz);
         for (int step = query->nsteps; step > 0; step--) {
             hb_real *z_next = l->z + (size_t)step * size;
@@ -155,7 +163,9 @@ static double query_loss(hb_loss *l, const hb_points *query, double weight, doub
             sum +=
                 squared_error(nx, in.n, z_next, hb_points_states(query, block, step), l->weight, scale * mean, l->dz);
             if (dparameter)
-                hb_predictor_gradient(l->predictor, l->workspace, &in, l->dz, l->dz, NULL, of, dparameter, l->dc);
+                (recorded ? hb_predictor_gradient_of_record : hb_predictor_gradient)(
+                    l->predictor, l->workspace, &in, l->dz, l->dz, NULL, of, dparameter, l->dc);
+            recorded = false;
         }
     }
     return mean * sum;
@@ -201,7 +211,23 @@ static double average_error(hb_loss *l, const hb_points *example, int block, dou
     return mean * squared_error(nx, n, l->fit->r + (size_t)block * size, NULL, l->weight, -scale * mean, l->dz);
 }
 
-/* the average's own loss on the examples */
+/* the gradient of the average by way of the residuals: a shared trunk learns from it, the average's rows do not */
+static void residuals_back(hb_loss *l, const hb_points *example, int block, hb_real *dparameter)
+{
+    const range weight = l->average[0], bias = l->average[1];
+    const hb_real *daverage = l->fit->dg + (size_t)l->model->nb * (size_t)l->model->nx * HB_STRIDE;
+    hb_batch in = hb_points_batch(example, block, 0);
+
+    memcpy(l->kept, dparameter + weight.first, weight.count * sizeof *l->kept);
+    memcpy(l->kept + weight.count, dparameter + bias.first, bias.count * sizeof *l->kept);
+    hb_fit_increments_adjoint(l->fit, example, block);
+    hb_predictor_gradient_of_record(l->predictor, l->workspace, &in, daverage, l->dz, NULL, HB_OF_AVERAGE, dparameter,
+                                    NULL);
+    memcpy(dparameter + weight.first, l->kept, weight.count * sizeof *l->kept);
+    memcpy(dparameter + bias.first, l->kept + weight.count, bias.count * sizeof *l->kept);
+}
+
+/* the average's own loss on the examples, and its gradient by way of the residuals */
 static double average_loss(hb_loss *l, const hb_points *example, double scale, hb_real *dparameter)
 {
     double sum = 0;
@@ -209,40 +235,15 @@ static double average_loss(hb_loss *l, const hb_points *example, double scale, h
     hb_predictor_set(l->predictor, NULL);
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
+        bool recorded = dparameter && hb_predictor_record(l->predictor, l->workspace, &in, HB_OF_AVERAGE, l->z);
+        if (recorded && l->model->nb > 0 && l->model->average == HB_AVERAGE_HEAD)
+            residuals_back(l, example, block, dparameter);
         sum += average_error(l, example, block, scale);
         if (dparameter)
-            hb_predictor_gradient(l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
+            (recorded ? hb_predictor_gradient_of_record : hb_predictor_gradient)(
+                l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
     }
     return sum;
-}
-
-/* the way back from the fit's dgram and dmoment through the increments to the parameters */
-static void fit_back(hb_loss *l, const hb_points *example, hb_real *dparameter)
-{
-    for (int block = 0; block < hb_points_nblocks(example); block++) {
-        hb_batch in = hb_points_batch(example, block, 0);
-        hb_fit_increments_adjoint(l->fit, example, block);
-        hb_basis_gradient(l->model, l->workspace, &in, l->fit->dg, dparameter);
-    }
-}
-
-/* the same through F_avg, which is part of the residuals: a shared trunk learns from that, the average's rows do not */
-static void residuals_back(hb_loss *l, const hb_points *example, hb_real *dparameter)
-{
-    const hb_model *m = l->model;
-    const range weight = l->average[0], bias = l->average[1];
-    const hb_real *daverage = l->fit->dg + (size_t)m->nb * (size_t)m->nx * HB_STRIDE;
-
-    memcpy(l->kept, dparameter + weight.first, weight.count * sizeof *l->kept);
-    memcpy(l->kept + weight.count, dparameter + bias.first, bias.count * sizeof *l->kept);
-    hb_predictor_set(l->predictor, NULL);
-    for (int block = 0; block < hb_points_nblocks(example); block++) {
-        hb_batch in = hb_points_batch(example, block, 0);
-        hb_fit_increments_adjoint(l->fit, example, block);
-        hb_predictor_gradient(l->predictor, l->workspace, &in, daverage, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
-    }
-    memcpy(dparameter + weight.first, l->kept, weight.count * sizeof *l->kept);
-    memcpy(dparameter + bias.first, l->kept + weight.count, bias.count * sizeof *l->kept);
 }
 
 int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *query, int prefix, double scale,
@@ -260,9 +261,7 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
         t.regulariser = regularise(l, scale);
 
     if (dparameter && m->nb > 0)
-        fit_back(l, example, dparameter);
-    if (dparameter && m->nb > 0 && m->average == HB_AVERAGE_HEAD)
-        residuals_back(l, example, dparameter);
+        hb_fit_gradient(l->fit, l->workspace, example, dparameter);
     if (l->average_learns)
         t.average = average_loss(l, example, scale, dparameter);
 
@@ -290,7 +289,7 @@ int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query,
     memset(error, 0, (size_t)query->nsteps * sizeof *error);
     for (int block = 0; block < hb_points_nblocks(query); block++) {
         int n = hb_points_batch(query, block, 0).n;
-        roll_out(l, query, block);
+        roll_out(l, query, block, HB_OF_NONE);
         for (int step = 1; step <= query->nsteps; step++)
             error[step - 1] += squared_error(m->nx, n, l->z + (size_t)step * size, hb_points_states(query, block, step),
                                              NULL, 0, NULL) /

@@ -31,7 +31,7 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
     int status = c ? 0 : hb_fail(err, ENOMEM, "out of memory");
 
     hb_points_lay_out(&points, m->nx, m->nu, examples, 1, &arena);
-    if (!status && !(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, examples, err)) &&
+    if (!status && !(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, examples, false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)))
         status = hb_sampler_new(&s, d, m, 1, err);
     if (!status)

@@ -116,7 +116,7 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
     int status;
 
     hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, err)) &&
+    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, r->data, m, 1, err))) {
         hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
         for (int k = 0; k < r->nlearned; k++) {

@@ -88,7 +88,7 @@ static int parse(int argc, char **argv, options *o)
 }
 
 static int measure_errors(const hb_model *m, const options *o, const hb_dataset *d, hb_pool *pool, double *ret_one,
-                        double *ret_last, hb_error *err)
+                          double *ret_last, hb_error *err)
 {
     hb_evaluator_settings s = {.examples = o->examples, .rollouts = ROLLOUTS, .steps = hb_evaluator_longest(d, STEPS)};
     hb_evaluator *e = NULL;

@@ -118,7 +118,7 @@ static double fit_all(const hb_model *m, const hb_dataset *d, double *gram)
     hb_points_lay_out(&points, NX, NU, EXAMPLES, 1, &arena);
     assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
     hb_points_lay_out(&points, NX, NU, EXAMPLES, 1, &arena);
-    assert_int_equal(hb_fit_new(&f, m, EXAMPLES, NULL), 0);
+    assert_int_equal(hb_fit_new(&f, m, EXAMPLES, false, NULL), 0);
     assert_int_equal(hb_workspace_new(&w, m, false, NULL), 0);
     assert_int_equal(hb_sampler_new(&s, d, m, 1, NULL), 0);
     memset(gram, 0, (size_t)(m->nb * m->nb) * sizeof *gram);

@@ -135,7 +135,7 @@ class Daemon:
         began = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-c", _EXEC, ",".join(f"{name}:{fd}" for name, fd in fds), HILBERTD, self.file],
-            env=environment, pass_fds=[fd for _, fd in fds], stderr=self.log, cwd=self.folder)
+            env=environment, pass_fds=[fd for _, fd in fds], stdout=subprocess.DEVNULL, stderr=self.log, cwd=self.folder)
         if ready and self.manager:
             wait_until(lambda: self.manager.seen("READY", "1", began) or self.process.poll() is not None, "READY")
         elif ready:
@@ -192,7 +192,8 @@ class Daemon:
 
 # moves descriptors to where LISTEN_FDS promises them, as the service manager does before it executes a service
 _EXEC = """
-import os, sys
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)  # a test that is killed takes its daemon with it
 pairs = [p.split(":") for p in sys.argv[1].split(",") if p]
 high = [os.dup2(int(fd), 200 + i) for i, (_, fd) in enumerate(pairs)]
 for i, fd in enumerate(high):

@@ -249,19 +249,18 @@ def connect_telemetry(client, daemon):
 
 
 def fly(client, cart, steps, force=lambda k: 1.0 if k // 10 % 2 else -1.0):
-    """Publishes so many samples and waits until all were taken in."""
-    status = client.status()
-    done = status.counters.transitions + sum_of(status.set_aside)
+    """Publishes so many samples, never more at a time than the daemon's ring holds, and waits until all were taken in."""
+    def taken():
+        status = client.status()
+        return status.counters.transitions + sum_of(status.set_aside)
+
+    before = taken()
     for k in range(steps):
         u = force(k)
         client.publish(cart.time_us, cart.state, [u])
         cart.step(u)
-        if k % 50 == 49:
-            time.sleep(0.005)  # the ring holds 64
-    def taken():
-        s = client.status()
-        return s.counters.transitions + sum_of(s.set_aside) + s.counters.telemetry_overrun >= done + steps
-    wait_until(taken, f"intake of {steps} samples")
+        if k % 32 == 31 or k == steps - 1:
+            wait_until(lambda: taken() >= before + k + 1, f"intake of {k + 1} samples")
 
 
 def sum_of(counts):

@@ -28,7 +28,7 @@ hb_controller_settings hb_controller_defaults(void)
     return (hb_controller_settings){
         .estimator = hb_estimator_defaults,
         .planner = hb_planner_defaults,
-        .budget = 0.02,
+        .budget = 0.01,
         .stale_after = 0.1,
         .fallback_after = 0.2,
         .safe_after = 0.4,

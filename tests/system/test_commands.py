@@ -1,0 +1,220 @@
+"""What README.md, CONTRIBUTING.md and the manual pages tell their readers to type is typed here.
+
+Markdown: every line of a block marked `sh`, and code in running text that begins with a program. Manual pages: every
+literal block, and bold text that begins with one of our programs. Lines run in the order in which they stand, in a
+folder that looks like a clone built in build/, beside a running daemon. A line is run as it stands but for
+
+    SHORTER  what is added so that it ends within seconds
+    PATH     FILE and the like in the text stand for these
+    sudo     root and a real systemd: not run here, but the script that does so must have the command
+    NOT_RUN  why a line is not run at all
+
+What is in no table and fails, or is no command, fails this test. usage: test_commands.py BUILD_ROOT
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from harness import BUILD, PATIENCE, Daemon, main
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MANUALS = sorted(glob.glob(f"{SOURCE}/packaging/man/*.scd"))
+PROGRAMS = [re.sub(r"\.\d\.scd$", "", os.path.basename(page)) for page in MANUALS if ".5." not in page]
+
+SHORTER = [
+    (r"sh clients/demo.sh$", "--seconds 3"),
+    (r"hilbertctl top$", "--count 2 --interval 0.1"),
+    (r"hilbert-train --data", "--steps 3 --functions 2 --examples 10 --queries 10"),
+    (r"hilbert-eval predict", "--examples 20 --steps 3 --rollouts 3"),
+    (r"hilbert-sim collect", "--functions 3 --episodes 2 --steps 30"),
+    (r"hilbert-sim fly .*--in-process", "--functions 2 --episodes 1 --seconds 2"),
+    (r"hilbert-sim fly", "--seconds 6 --endpoint ipc://$HILBERT_SOCKET"),
+]
+PATH = [
+    (r"(hilbertctl model) FILE$", r"\1 config/models/quadrotor.safetensors"),
+    (r"(hilbertd --check|hilbertd --print-config) FILE$", r"\1 config/quadrotor.yaml"),
+]
+NOT_RUN = [
+    (r"sh tests/run.sh( --quick)?$", "runs this test"),
+    (r"sh tests/cross.sh$", "minutes, and packages of another architecture; opt-in"),
+    (r"sh tests/system/systemd.sh$", "minutes, and root; opt-in"),
+    (r"sh packaging/build-deb.sh$", "minutes; tests/system/systemd.sh begins with it"),
+    (r"sh config/models/make.sh$", "hours of training"),
+    (r"(sh tests/bench/run.sh|build/tests/bench/hilbert-bench|meson benchmark -C build)$", "measures for minutes"),
+]
+# where the commands that need root are run
+BY_ROOT = [
+    (r"systemctl|journalctl", "tests/system/systemd_inside.py"),
+    (r"apt", "tests/system/systemd.sh"),
+    (r"meson install", "tests/system/test_install.sh"),
+]
+
+
+def find(table, line):
+    return next((row for pattern, row in table if re.match(pattern, line)), None)
+
+
+def joined(lines):
+    """Lines with their continuations."""
+    return re.sub(r"\\\n\s*", "", "\n".join(lines)).split("\n")
+
+
+def markdown(path):
+    """(language, [lines]) of every block, and the rest of the text."""
+    with open(path) as file:
+        parts = re.split(r"(?ms)^```(\w*)\n(.*?)^```$", file.read())
+    return list(zip(parts[1::3], parts[2::3])), "\n".join(parts[::3])
+
+
+def manual(path):
+    """(heading, block) of every literal block, and the rest of the text, of which the synopsis is apart."""
+    with open(path) as file:
+        text = file.read()
+    blocks = [(re.findall(r"(?m)^# (.*)$", text[: m.start()])[-1], m[1]) for m in re.finditer(r"(?ms)^```\n(.*?)^```$", text)]
+    text = re.sub(r"(?ms)^```\n.*?^```$", "", text)
+    synopsis = re.search(r"(?ms)^# SYNOPSIS\n(.*?)(?=^# )", text)
+    return blocks, synopsis[1] if synopsis else "", text.replace(synopsis[0] if synopsis else "", "")
+
+
+def help_of(*words):
+    done = subprocess.run([*words, "--help"], capture_output=True, text=True, timeout=60, env=environment())
+    if done.returncode:
+        raise AssertionError(f"{' '.join(words)} --help: {done.stderr}")
+    return done.stdout
+
+
+def environment(**more):
+    folders = [f"{BUILD}/{folder}" for folder in ("daemon", "clients/ctl", "clients/sim", "clients/train", "clients/python")]
+    return dict(os.environ, PATH=":".join(folders + [os.environ["PATH"]]), PKG_CONFIG_PATH=f"{BUILD}/meson-uninstalled", **more)
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(f"{SOURCE}/config/quadrotor.yaml") as file:
+            config = file.read().replace("quadrotor.safetensors", f"{SOURCE}/config/models/quadrotor.safetensors")
+        sockets = "".join(f"  {s}: ipc://{{folder}}/{s}\n" for s in ("telemetry", "actions", "control", "status"))
+        cls.daemon = Daemon(config.replace("{", "{{").replace("}", "}}") + "sockets:\n" + sockets, model=None)
+        cls.addClassCleanup(cls.daemon.close)
+        cls.daemon.start()
+        cls.environment = environment(HILBERT_SOCKET=cls.daemon.folder)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        for name in os.listdir(SOURCE):
+            if name != ".git" and not name.startswith("build"):
+                os.symlink(f"{SOURCE}/{name}", f"{self.folder}/{name}")
+        os.symlink(BUILD, f"{self.folder}/build")
+        # what the reader has: logs and data of their own
+        for k in range(2):
+            with open(f"{self.folder}/flight-{k}.csv", "w") as file:
+                file.write("t,x,speed,throttle\n" + "".join(f"{0.1 * i},{0.1 * i * k},{k},0.5\n" for i in range(20)))
+        for name, seed in (("flights", 1), ("held_out", 2)):
+            self.shell(f"hilbert-sim collect quadrotor -o {name}.h5 -f 4 -e 2 -n 40 -s {seed} -q", check=True)
+
+    def shell(self, line, **options):
+        return subprocess.run(["bash", "-c", line], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=6 * PATIENCE, **options)
+
+    def type(self, place, line):
+        line = re.sub(r"\s+#.*$", "", line).strip()
+        if not line:
+            return
+        with self.subTest(f"{place}: {line}"):
+            if line.startswith("sudo "):
+                return self.by_root(line.removeprefix("sudo "))
+            if why := find(NOT_RUN, line):
+                print(f"\nnot run: {line} ({why})", end="")
+                return
+            line = next((re.sub(p, r, line) for p, r in PATH if re.match(p, line)), line)
+            done = self.shell(f"{line} {find(SHORTER, line) or ''}")
+            self.assertEqual(done.returncode, 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+
+    def by_root(self, line):
+        """The first words of the command, up to a name, must be in the script that runs it."""
+        script = find(BY_ROOT, line)
+        self.assertIsNotNone(script, "no script runs this")
+        with open(f"{SOURCE}/{script}") as file:
+            text = re.sub(r"[\"',]|-qq ", "", file.read()).replace("apt-get", "apt")
+        words = line.split()[:2] + [w for w in line.split()[2:3] if w.startswith("--")]
+        self.assertIn(" ".join(words) if words[0] != "journalctl" else words[0], text, script)
+        print(f"\nrun by {script}: {line}", end="")
+
+    def test_markdown(self):
+        for name in ("README.md", "CONTRIBUTING.md"):
+            blocks, text = markdown(f"{SOURCE}/{name}")
+            self.assertTrue(blocks)
+            self.assertNotRegex(text, r"(?m)^( {4}|\t)\S", f"{name}: code in a block that does not say what it is")
+            for language, block in blocks:
+                self.assertIn(language, ("sh", "c", "text"), f"{name}: {block}")
+                for line in joined(block.split("\n")) if language == "sh" else ():
+                    self.type(name, line)
+            for span in re.findall(r"`([^`]+)`", text):
+                span = " ".join(span.split())
+                if re.match(r"(sh|meson|pkg-config|systemctl|build/\S+|hilbert[a-z]*(-[a-z]+)?) \S", span):
+                    self.type(name, span)
+
+    def test_manual_examples(self):
+        for page in MANUALS:
+            for heading, block in manual(page)[0]:
+                name = os.path.basename(page)
+                if heading == "EXAMPLE":
+                    with open(f"{self.folder}/example.yaml", "w") as file:
+                        file.write(block.replace("model: ", f"model: {SOURCE}/config/models/"))
+                    self.type(name, "hilbertd --check example.yaml")
+                    continue
+                self.assertEqual(heading, "EXAMPLES", f"{name}: a literal block elsewhere")
+                for line in joined(block.split("\n")):
+                    self.type(name, line)
+
+    def test_manual_text(self):
+        for page in MANUALS:
+            _, synopsis, text = manual(page)
+            name = os.path.basename(page)
+            for words in re.findall(rf"\*((?:{'|'.join(PROGRAMS)})[^*]*)\*", synopsis):
+                self.type(name, f"{words} --help")
+            for command, operand in re.findall(rf"\*((?:{'|'.join(PROGRAMS)})\s[^*]+)\*(?:\s_([A-Z]+)_)?", text):
+                command = " ".join(command.split())
+                # a command that is only named, or one to type
+                complete = "--" in command
+                self.type(name, f"{command} {operand}" if complete else f"{command} --help")
+
+    def test_options(self):
+        """Manual and --help know the same options."""
+        for page in MANUALS:
+            program = re.sub(r"\.\d\.scd$", "", os.path.basename(page))
+            if program not in PROGRAMS:
+                continue
+            with open(page) as file:
+                text = file.read()
+            subcommands = set(re.findall(rf"\*{program} ([a-z][a-z-]+)\*", manual(page)[1]))
+            if program == "hilbertctl":
+                subcommands = set(re.findall(r"(?m)^\*([a-z]+)\*", re.search(r"(?ms)^# COMMANDS$(.*?)^# ", text)[1]))
+            told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_of(program) + "".join(help_of(program, s) for s in subcommands)))
+            written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+            common = {"--help", "--version"}
+            with self.subTest(program):
+                self.assertEqual(sorted(written - told - common), [], "in the manual only")
+                self.assertEqual(sorted(told - written - common), [], "in --help only")
+
+    def test_c(self):
+        """What is shown in C compiles as part of a program."""
+        blocks, _ = markdown(f"{SOURCE}/README.md")
+        for language, block in blocks:
+            if language != "c":
+                continue
+            include, body = block.split("\n\n", 1)
+            with open(f"{self.folder}/readme.c", "w") as file:
+                file.write(f"#include <stdint.h>\n#include <string.h>\n{include}\nint64_t read_state(double *);"
+                           f"void apply(double *);\nvoid take_over(double *);\nint main(void)\n{{\n{body}\n}}\n")
+            done = self.shell("cc -c -Wall -Wextra -Werror -o readme.o readme.c $(pkg-config --cflags hilbert-client)")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -50,7 +50,6 @@ NOT_RUN = [
 BY_ROOT = [
     (r"systemctl|journalctl", "tests/system/systemd_inside.py"),
     (r"apt", "tests/system/systemd.sh"),
-    (r"meson install", "tests/system/test_install.sh"),
 ]
 
 

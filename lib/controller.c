@@ -16,27 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller_settings.h"
+#include "stepper.h"
+#include "underway.h"
+
 enum {
     FRESH = 4,         /* flag beside the index of the middle buffer: not read yet */
-    COMMANDS = 256,    /* commands remembered for delay compensation */
-    MAX_DELAY = 100,   /* periods: fewer, since requests may come faster than the model's period */
     MAX_STEPS = 10000, /* of a prediction */
 };
-
-hb_controller_settings hb_controller_defaults(void)
-{
-    return (hb_controller_settings){
-        .estimator = hb_estimator_defaults,
-        .planner = hb_planner_defaults,
-        .budget = 0.01,
-        .stale_after = 0.1,
-        .fallback_after = 0.2,
-        .safe_after = 0.4,
-        .min_period = 0.1,
-        .max_period = 3,
-        .adapt = true,
-    };
-}
 
 /* What the thread of planning needs of the other one. */
 typedef struct snapshot {
@@ -45,12 +32,6 @@ typedef struct snapshot {
     double observed_at;   /* caller's clock */
     hb_real *coefficient; /* hb_model_ncoefficients */
 } snapshot;
-
-/* A command under way: in force from a time on. */
-typedef struct sent {
-    int64_t from_us;
-    double *u; /* nu */
-} sent;
 
 struct hb_controller {
     const hb_model *m;
@@ -72,8 +53,7 @@ struct hb_controller {
     hb_controller_settings s;
     int reading;          /* the buffer last taken */
     uint64_t set_version; /* of the coefficients in the predictor; 0: the average */
-    hb_predictor *predictor;
-    hb_workspace *workspace;
+    hb_stepper *stepper;
     hb_planner *planner;
     hb_command command;
     double *action, *safe; /* nu */
@@ -83,10 +63,8 @@ struct hb_controller {
     uint32_t reset_counter;
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
-    sent sent[COMMANDS];
-    uint64_t nsent;
+    hb_underway underway;
     double *x0, *last_control; /* nx, nu */
-    hb_real *z, *u, *dt;       /* a batch, batch.h */
 };
 
 /* ---- set-up ---- */
@@ -102,15 +80,12 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
         (hb_pairing){.nx = m->nx, .nu = m->nu, .min_dt = s->min_period * m->dt, .max_dt = s->max_period * m->dt};
     hb_pairing_lay_out(&c->telemetry, arena);
     hb_pairing_lay_out(&c->requests, arena);
-    for (int i = 0; i < COMMANDS; i++)
-        c->sent[i].u = hb_arena_take(arena, nu, sizeof(double));
+    c->underway.nu = m->nu;
+    hb_underway_lay_out(&c->underway, arena);
     c->action = hb_arena_take(arena, nu, sizeof(double));
     c->safe = hb_arena_take(arena, nu, sizeof(double));
     c->x0 = hb_arena_take(arena, nx, sizeof(double));
     c->last_control = hb_arena_take(arena, nu, sizeof(double));
-    c->z = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
-    c->u = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
-    c->dt = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     return taken;
 }
 
@@ -128,48 +103,6 @@ static bool needs_target(const hb_cost *cost)
         if (cost->term[i].kind == HB_COST_DISTANCE || cost->term[i].kind == HB_COST_SQUARED)
             return true;
     return false;
-}
-
-static int check_settings(const hb_model *m, const hb_controller_settings *s, hb_error *err)
-{
-    const struct {
-        const char *key;
-        double value;
-        bool positive; /* or else zero is allowed */
-    } duration[] = {
-        {"budget", s->budget, true},
-        {"stale_after", s->stale_after, true},
-        {"fallback_after", s->fallback_after, true},
-        {"safe_after", s->safe_after, false},
-        {"min_period", s->min_period, true},
-        {"max_period", s->max_period, true},
-        {"delay", s->delay, false},
-    };
-
-    for (size_t i = 0; i < sizeof duration / sizeof *duration; i++)
-        if (!(duration[i].positive ? duration[i].value > 0 : duration[i].value >= 0) || !isfinite(duration[i].value))
-            return hb_fail(err, EINVAL, "controller.%s: %g is not %s", duration[i].key, duration[i].value,
-                           duration[i].positive ? "above 0" : "0 or more");
-    if (s->delay > MAX_DELAY * m->dt)
-        return hb_fail(err, EINVAL, "controller.delay: %g is more than %d periods of %g s", s->delay, (int)MAX_DELAY,
-                       m->dt);
-    if (s->min_period > s->max_period)
-        return hb_fail(err, EINVAL, "controller.min_period: %g is above max_period, %g", s->min_period, s->max_period);
-    if (s->stale_after > s->fallback_after)
-        return hb_fail(err, EINVAL, "controller.stale_after: %g is above fallback_after, %g", s->stale_after,
-                       s->fallback_after);
-    if (s->ntarget != 0 && (s->ntarget != m->nx || m->nx > HB_MAX_TARGET))
-        return hb_fail(err, EINVAL, "controller.target has %d states, the model %d (at most %d can be configured)",
-                       s->ntarget, m->nx, (int)HB_MAX_TARGET);
-    if (!all_finite(s->target, s->ntarget))
-        return hb_fail(err, EINVAL, "controller.target is not finite");
-    if (s->nsafe_action != 0 && s->nsafe_action != m->nu)
-        return hb_fail(err, EINVAL, "controller.safe_action has %d controls, the model %d", s->nsafe_action, m->nu);
-    for (int i = 0; i < s->nsafe_action; i++)
-        if (!(s->safe_action[i] >= m->control_min[i] && s->safe_action[i] <= m->control_max[i]))
-            return hb_fail(err, EINVAL, "controller.safe_action[%d]: %g is not within the bounds %g..%g of %s", i,
-                           s->safe_action[i], m->control_min[i], m->control_max[i], m->control_name[i]);
-    return 0;
 }
 
 static void take_settings(hb_controller *c, const hb_controller_settings *s)
@@ -192,7 +125,7 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
 
     if (m->nu > HB_MAX_CONTROLS)
         return hb_fail(err, EINVAL, "the model has %d controls, at most %d are supported", m->nu, (int)HB_MAX_CONTROLS);
-    if ((r = check_settings(m, s, err)))
+    if ((r = hb_controller_check(m, s, err)))
         return r;
     lay_out(m, s, &arena);
     if ((r = hb_arena_allocate(&arena, err)))
@@ -207,12 +140,11 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
     atomic_init(&c->middle, 2);
     take_settings(c, s);
     if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
-        (r = hb_predictor_new(&c->predictor, m, err)) || (r = hb_workspace_new(&c->workspace, m, false, err)) ||
+        (r = hb_stepper_new(&c->stepper, m, err)) ||
         (r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err))) {
         hb_controller_free(c);
         return r;
     }
-    hb_predictor_set(c->predictor, NULL);
     publish(c);
     *ret = c;
     return 0;
@@ -223,8 +155,7 @@ void hb_controller_free(hb_controller *c)
     if (!c)
         return;
     hb_planner_free(c->planner);
-    hb_workspace_free(c->workspace);
-    hb_predictor_free(c->predictor);
+    hb_stepper_free(c->stepper);
     hb_estimator_free(c->estimator);
     free(c);
 }
@@ -350,47 +281,15 @@ static const snapshot *take_snapshot(hb_controller *c)
     const snapshot *s = &c->buffer[c->reading];
     uint64_t wanted = c->s.adapt ? s->health.version : 0;
     if (wanted != c->set_version) {
-        hb_predictor_set(c->predictor, wanted ? s->coefficient : NULL);
+        hb_predictor_set(hb_stepper_predictor(c->stepper), wanted ? s->coefficient : NULL);
         c->set_version = wanted;
     }
     return s;
 }
 
-/* One step of the model on x (nx, physical), in place. */
-static void step(hb_controller *c, double *x, const double *u, double dt)
-{
-    const hb_model *m = c->m;
-
-    for (int lane = 0; lane < HB_LANES; lane++) {
-        for (int i = 0; i < c->nx; i++)
-            c->z[i * HB_STRIDE + lane] = (hb_real)((x[i] - m->state_mean[i]) / m->state_std[i]);
-        for (int i = 0; i < c->nu; i++)
-            c->u[i * HB_STRIDE + lane] = (hb_real)((u[i] - m->control_mean[i]) / m->control_std[i]);
-        c->dt[lane] = (hb_real)dt;
-    }
-    hb_predictor_step(c->predictor, c->workspace, &(hb_batch){.n = 1, .z = c->z, .u = c->u, .dt = c->dt}, c->z, NULL);
-    for (int i = 0; i < c->nx; i++)
-        x[i] = c->z[i * HB_STRIDE] * m->state_std[i] + m->state_mean[i];
-}
-
 static int64_t microseconds(double seconds)
 {
     return (int64_t)llround(seconds * 1e6);
-}
-
-/* The command in force at a time, and when the next one takes over. Commands are remembered in order of time. */
-static const double *in_force(const hb_controller *c, int64_t time_us, int64_t *ret_until)
-{
-    uint64_t oldest = c->nsent > COMMANDS ? c->nsent - COMMANDS : 0;
-
-    *ret_until = INT64_MAX;
-    for (uint64_t i = c->nsent; i > oldest; i--) {
-        const sent *s = &c->sent[(i - 1) % COMMANDS];
-        if (s->from_us <= time_us)
-            return s->u;
-        *ret_until = s->from_us;
-    }
-    return NULL;
 }
 
 /* Propagates the request's state, in c->x0, to the moment at which its action will apply, under the controls already
@@ -402,11 +301,11 @@ static void propagate(hb_controller *c, const hb_request *r)
 
     /* what the vehicle says of the time since the last request goes before what it was told, if that was the command
      * that is still in force */
-    bool told = in_force(c, time, &told_until) == in_force(c, c->before_us + (time - c->before_us) / 2, &ignored);
+    bool told = hb_underway_at(&c->underway, time, &told_until) == hb_underway_at(&c->underway, c->before_us + (time - c->before_us) / 2, &ignored);
 
     memcpy(c->x0, r->x, (size_t)c->nx * sizeof *c->x0);
     for (;;) {
-        const double *u = in_force(c, time, &until);
+        const double *u = hb_underway_at(&c->underway, time, &until);
         if (r->applied && told && time < told_until)
             u = r->applied;
         memcpy(c->last_control, u ? u : c->safe, (size_t)c->nu * sizeof *u);
@@ -415,7 +314,7 @@ static void propagate(hb_controller *c, const hb_request *r)
 
         int64_t next = until < end ? until : end;
         next = next - time < period ? next : time + period;
-        step(c, c->x0, c->last_control, (double)(next - time) * 1e-6);
+        hb_stepper_step(c->stepper, c->x0, c->last_control, (double)(next - time) * 1e-6);
         time = next;
     }
 }
@@ -430,21 +329,12 @@ static void answer(hb_controller *c, const double *action)
     c->command.action = c->action;
 }
 
-/* Remembers the answer: in force from the request's time and the delay on. */
-static void remember(hb_controller *c, const hb_request *r)
-{
-    sent *s = &c->sent[c->nsent++ % COMMANDS];
-
-    s->from_us = r->time_us + microseconds(c->s.delay);
-    memcpy(s->u, c->action, (size_t)c->nu * sizeof *s->u);
-}
-
 /* An episode starts: there is no plan to go on with, and no command under way. */
 static void start_afresh(hb_controller *c)
 {
     hb_planner_reset(c->planner);
     c->planned = false;
-    c->nsent = 0;
+    hb_underway_reset(&c->underway);
 }
 
 /* Moves the plan in hand on to the time of the request. */
@@ -494,7 +384,7 @@ static const hb_command *fall_back(hb_controller *c, const hb_request *r, hb_rea
     bool young = c->planned && (double)(r->time_us - c->planned_us) * 1e-6 <= c->s.safe_after;
 
     answer(c, young ? hb_planner_current(c->planner) : c->safe);
-    remember(c, r);
+    hb_underway_add(&c->underway, r->time_us + microseconds(c->s.delay), c->action);
     return finish_reply(c, HB_STATUS_FALLBACK, why);
 }
 
@@ -555,7 +445,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .ntargets = r->ntargets > 0 ? r->ntargets : 1,
                     .last_control = c->last_control,
                     .trim = c->m->control_trim};
-    const hb_plan *plan = hb_planner_plan(c->planner, c->predictor, c->x0, &goal, r->tick, clock, deadline);
+    const hb_plan *plan = hb_planner_plan(c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
 
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;
@@ -568,7 +458,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     c->planned = true;
     c->planned_us = r->time_us;
     answer(c, plan->action);
-    remember(c, r);
+    hb_underway_add(&c->underway, r->time_us + microseconds(c->s.delay), c->action);
     return finish_reply(c, rung(c, s, plan), HB_REASON_NONE);
 }
 
@@ -598,30 +488,18 @@ int hb_controller_predict(hb_controller *c, const double *x, const double *contr
     for (int k = 0; k < steps; k++) {
         double *next = states + (size_t)(k + 1) * (size_t)c->nx;
         memcpy(next, next - c->nx, (size_t)c->nx * sizeof *next);
-        step(c, next, controls + (size_t)k * (size_t)c->nu, dt);
+        hb_stepper_step(c->stepper, next, controls + (size_t)k * (size_t)c->nu, dt);
     }
     return 0;
 }
 
-/* Settings that the thread of telemetry reads. */
-static bool same_estimation(const hb_controller_settings *a, const hb_controller_settings *b)
-{
-    const hb_estimator_settings *p = &a->estimator, *q = &b->estimator;
-
-    return p->window == q->window && p->warmup == q->warmup && p->solve_every == q->solve_every &&
-           p->method == q->method && p->ridge == q->ridge && p->forgetting == q->forgetting &&
-           p->relinearise == q->relinearise && p->detect_changes == q->detect_changes &&
-           p->change_threshold == q->change_threshold && p->span_threshold == q->span_threshold &&
-           a->min_period == b->min_period && a->max_period == b->max_period;
-}
-
 int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err)
 {
-    int r = check_settings(c->m, s, err);
+    int r = hb_controller_check(c->m, s, err);
 
     if (r)
         return r;
-    if (!same_estimation(&c->s, s))
+    if (!hb_controller_same_estimation(&c->s, s))
         return hb_fail(err, EINVAL, "settings of the estimator and min_period, max_period change with a restart only");
     if ((r = hb_planner_retune(c->planner, &s->planner, &s->cost, err)))
         return r;

@@ -112,9 +112,13 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
     for (int sub = 0; sub < m->substeps; sub++) {
         hb_rows_clear(m->nx, n, w->sum);
         for (int s = 0; s < 4; s++) {
-            hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+            const hb_real *at = w->base;
+            if (s > 0) {
+                hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                at = w->stage;
+            }
             const hb_network_tape record = stage_tape(m, tape, 4 * sub + s);
-            all_rates(m, w, n, w->stage, in->u, w->all, tape ? &record : NULL);
+            all_rates(m, w, n, at, in->u, w->all, tape ? &record : NULL);
             mix(m, n, w->all, coefficient, w->rate);
             hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
             hb_rows_advance(rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);

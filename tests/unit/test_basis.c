@@ -99,6 +99,31 @@ static void test_one_sample_equals_the_same_in_a_batch(void **state)
     }
 }
 
+static void test_what_is_not_finite_leaves_no_trace(void **state)
+{
+    (void)state;
+    for (int f = 0; golden_names[f]; f++) {
+        golden *g = golden_open(golden_names[f]);
+        const hb_model *m = g->model;
+        const int rows = (m->nb + 1) * m->nx;
+        block b = golden_block(g);
+        hb_real *before = new_rows(rows), *nowhere = new_rows(m->nx);
+        const hb_batch lost = {.n = b.batch.n, .z = nowhere, .u = b.u, .dt = b.dt};
+
+        for (int i = 0; i < m->nx * HB_STRIDE; i++)
+            nowhere[i] = (hb_real)NAN;
+        hb_basis_increments(m, b.w, &b.batch, NULL, before);
+        hb_basis_increments(m, b.w, &lost, NULL, b.g);
+        memset(b.g, 0, (size_t)rows * HB_STRIDE * sizeof *b.g);
+        hb_basis_increments(m, b.w, &b.batch, NULL, b.g);
+        assert_memory_equal(b.g, before, (size_t)rows * HB_STRIDE * sizeof *b.g);
+        free(before);
+        free(nowhere);
+        block_free(&b);
+        golden_close(g);
+    }
+}
+
 /* coefficients by the formulas of method.md, in a plain loop and Gaussian elimination */
 static void test_coefficients_are_golden(void **state)
 {
@@ -200,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_increments_are_golden_with_every_kernel),
         cmocka_unit_test(test_one_sample_equals_the_same_in_a_batch),
+        cmocka_unit_test(test_what_is_not_finite_leaves_no_trace),
         cmocka_unit_test(test_coefficients_are_golden),
 #ifdef HB_DOUBLE
         cmocka_unit_test(test_gradient_equals_finite_differences),

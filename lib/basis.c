@@ -61,15 +61,16 @@ static void all_rates(const hb_model *m, hb_workspace *w, int n, const hb_real *
 }
 
 /* rate of the model in use: the average, plus c . basis */
-static void mix(const hb_model *m, int n, const hb_real *all, const hb_real *coefficient, hb_real *rate)
+static void mix(const hb_model *m, hb_workspace *w, int n, const hb_real *all, const hb_real *coefficient,
+                hb_real *rate)
 {
     hb_rows_copy(m->nx, n, all + m->nb * m->nx * HB_STRIDE, rate);
     for (int i = 0; coefficient && i < m->nb; i++) {
         const hb_real *mine = all + i * m->nx * HB_STRIDE;
         if (m->shape == HB_PER_STATE)
-            hb_rows_add_scaled(m->nx, n, coefficient + i * m->nx, mine, rate);
+            hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, mine, rate);
         else
-            hb_rows_add_times(m->nx, n, coefficient[i], mine, rate);
+            hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], mine, rate);
     }
 }
 
@@ -114,16 +115,16 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
         for (int s = 0; s < 4; s++) {
             const hb_real *at = w->base;
             if (s > 0) {
-                hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
                 at = w->stage;
             }
             const hb_network_tape record = stage_tape(m, tape, 4 * sub + s);
             all_rates(m, w, n, at, in->u, w->all, tape ? &record : NULL);
-            mix(m, n, w->all, coefficient, w->rate);
-            hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
-            hb_rows_advance(rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);
+            mix(m, w, n, w->all, coefficient, w->rate);
+            hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_rows_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);
         }
-        hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+        hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
     }
 }
 
@@ -184,22 +185,23 @@ static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch
         const hb_network_tape tape = stage_tape(m, tapes, i);
         const int s = i % 4;
 
-        hb_rows_clear(rows + (head ? m->nx : 0), n, w->all_gradient);
-        hb_rows_advance(rows, n, w->all_gradient, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, w->all_gradient);
+        if (head)
+            hb_rows_clear(m->nx, n, daverage);
+        hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, w->all_gradient);
         if (through) {
-            hb_rows_advance(m->nx, n, daverage, hb_rk4_weight[s] / 6, w->step, g, daverage);
+            hb_rows_advance(w->kernels, m->nx, n, daverage, hb_rk4_weight[s] / 6, w->step, g, daverage);
             if (s < 3)
-                hb_rows_advance(m->nx, n, daverage, hb_rk4_stage_at[s + 1], w->step, ds, daverage);
+                hb_rows_advance(w->kernels, m->nx, n, daverage, hb_rk4_stage_at[s + 1], w->step, ds, daverage);
         }
         hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, w->all_gradient,
                             through ? w->dinput : NULL, n, &tape, dparameter, w->scratch);
         if (!through)
             continue;
         hb_rows_clear(m->nx, n, ds);
-        hb_field_scatter_add(m, n, w->dinput, ds, NULL);
-        hb_rows_add(m->nx, n, ds, w->sum);
+        hb_field_scatter_add(m, w, n, ds, NULL);
+        hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
         if (s == 0) {
-            hb_rows_add(m->nx, n, w->sum, g);
+            hb_rows_add(w->kernels, m->nx, n, w->sum, g);
             hb_rows_clear(m->nx, n, w->sum);
         }
     }
@@ -224,16 +226,15 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
     for (int i = 0; i < stages(m); i++) {
         const int s = i % 4;
         if (i && s == 0) {
-            hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
             hb_rows_clear(m->nx, n, w->sum);
         }
-        hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+        hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
         hb_field_gather(m, n, w->stage, in->u, w->input);
         for (int k = 0; k < m->nb; k++) {
             const hb_real *parameter = network_at(m, k);
             hb_field_network(m, w, &m->basis, parameter, false, w->input, w->all, n, &tape);
-            hb_rows_clear(rows, n, w->all_gradient);
-            hb_rows_advance(rows, n, w->all_gradient, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
+            hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
                             dg + k * rows * HB_STRIDE, w->all_gradient);
             hb_network_backward(w->kernels, &m->basis, m->activation, parameter, w->all_gradient, NULL, n, &tape,
                                 dparameter + (size_t)k * m->basis.nparameters, w->scratch);
@@ -244,7 +245,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
             hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->rate, n, NULL);
         else if (has_average)
             hb_field_nominal(m, w, n, w->stage, in->u, w->rate);
-        hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+        hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
     }
 }
 

@@ -68,12 +68,12 @@ void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *
         hb_rows_copy(m->nu, n, u, input + m->ninputs * HB_STRIDE);
 }
 
-void hb_field_scatter_add(const hb_model *m, int n, const hb_real *dinput, hb_real *dz, hb_real *du)
+void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz, hb_real *du)
 {
     for (int i = 0; i < m->ninputs; i++)
-        hb_rows_add(1, n, dinput + i * HB_STRIDE, dz + m->input[i] * HB_STRIDE);
+        hb_rows_add(w->kernels, 1, n, w->dinput + i * HB_STRIDE, dz + m->input[i] * HB_STRIDE);
     if (du)
-        hb_rows_add(m->nu, n, dinput + m->ninputs * HB_STRIDE, du);
+        hb_rows_add(w->kernels, m->nu, n, w->dinput + m->ninputs * HB_STRIDE, du);
 }
 
 void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
@@ -129,10 +129,10 @@ static void nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_
     scale_rows(m->nx, n, m->state_std, true, drate, w->output);
     m->nominal->adjoint(m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du);
     scale_rows(m->nx, n, m->state_std, false, w->dx, w->dx);
-    hb_rows_add(m->nx, n, w->dx, dz);
+    hb_rows_add(w->kernels, m->nx, n, w->dx, dz);
     if (du) {
         scale_rows(m->nu, n, m->control_std, false, w->du, w->du);
-        hb_rows_add(m->nu, n, w->du, du);
+        hb_rows_add(w->kernels, m->nu, n, w->du, du);
     }
 }
 
@@ -158,7 +158,8 @@ static void rate(const hb_field *f, hb_workspace *w, int n, const hb_real *z, co
         tape += (size_t)m->nx * HB_STRIDE * sizeof(hb_real);
     }
     hb_field_gather(m, n, z, u, w->input);
-    hb_rows_clear(m->nx, n, k);
+    if (f->nterms == 0)
+        hb_rows_clear(m->nx, n, k);
     for (int i = 0; i < f->nterms; i++) {
         const hb_term *t = &f->term[i];
         hb_real *output = w->output;
@@ -171,7 +172,7 @@ static void rate(const hb_field *f, hb_workspace *w, int n, const hb_real *z, co
         } else {
             hb_field_network(m, w, t->shape, t->parameter, single, w->input, output, n, NULL);
         }
-        hb_rows_add_scaled(m->nx, n, t->scale, output, k);
+        w->kernels->combine(m->nx, hb_padded(n), i > 0 ? k : NULL, 1, t->scale, NULL, output, k);
     }
 }
 
@@ -195,16 +196,16 @@ void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, 
         for (int s = 0; s < 4; s++) {
             const hb_real *at = w->base;
             if (s > 0) {
-                hb_rows_advance(m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
                 at = w->stage;
             }
             rate(f, w, n, at, in->u, single, w->rate, tape, gradients);
-            hb_rows_add_times(m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
             tape = tape ? tape + stage_size : NULL;
         }
-        hb_rows_advance(m->nx, n, increment, (hb_real)(1.0 / 6), w->step, w->sum, increment);
+        hb_rows_advance(w->kernels, m->nx, n, increment, (hb_real)(1.0 / 6), w->step, w->sum, increment);
         if (sub + 1 < m->substeps)
-            hb_rows_advance(m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
     }
 }
 
@@ -234,11 +235,10 @@ static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_rea
             for (int r = 0; r < m->nx; r++)
                 for (int s = 0; s < n; s++)
                     t->scale_gradient[r] += output[r * HB_STRIDE + s] * dk[r * HB_STRIDE + s];
-        hb_rows_clear(m->nx, n, w->output);
-        hb_rows_add_scaled(m->nx, n, t->scale, dk, w->output);
+        hb_rows_scale(w->kernels, m->nx, n, t->scale, dk, w->output);
         hb_network_backward(w->kernels, t->shape, m->activation, t->parameter, w->output, w->dinput, n, &mine, gradient,
                             w->scratch);
-        hb_field_scatter_add(m, n, w->dinput, ds, du);
+        hb_field_scatter_add(m, w, n, ds, du);
         tape += term_tape_size(m, t, of != HB_OF_NONE);
     }
 }
@@ -253,7 +253,7 @@ void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, co
 
     if (m->integration == HB_DIRECT) {
         rate_adjoint(f, w, n, in->u, tape, dincrement, ds, du, of);
-        hb_rows_add(m->nx, n, ds, dz);
+        hb_rows_add(w->kernels, m->nx, n, ds, dz);
         return;
     }
     for (int s = 0; s < hb_padded(n); s++)
@@ -266,16 +266,13 @@ void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, co
         hb_rows_clear(m->nx, n, w->sum);
         for (int s = 3; s >= 0; s--) {
             tape -= stage_size;
-            for (int r = 0; r < m->nx; r++)
-                for (int i = 0; i < hb_padded(n); i++) {
-                    const int at = r * HB_STRIDE + i;
-                    const hb_real through_next = s < 3 ? hb_rk4_stage_at[s + 1] * ds[at] : 0;
-                    dk[at] = w->step[i] * (hb_rk4_weight[s] / 6 * g[at] + through_next);
-                }
+            hb_rows_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
+            if (s < 3)
+                hb_rows_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
             rate_adjoint(f, w, n, in->u, tape, dk, ds, du, of);
-            hb_rows_add(m->nx, n, ds, w->sum);
+            hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
         }
-        hb_rows_add(m->nx, n, w->sum, g);
-        hb_rows_add(m->nx, n, w->sum, dz);
+        hb_rows_add(w->kernels, m->nx, n, w->sum, g);
+        hb_rows_add(w->kernels, m->nx, n, w->sum, dz);
     }
 }

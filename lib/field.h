@@ -44,12 +44,12 @@ void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, co
 
 /* Parts that basis.c needs by themselves. */
 void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *u, hb_real *input);
-void hb_field_scatter_add(const hb_model *m, int n, const hb_real *dinput, hb_real *dz, hb_real *du);
+void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz, hb_real *du); /* of w->dinput */
 void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
                       const hb_real *input, hb_real *output, int n, const hb_network_tape *tape);
 void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *rate);
 
-/* Row arithmetic on n samples: y += a x with a for each sample, and such. */
+/* Row arithmetic on n samples. */
 static inline void hb_rows_clear(int rows, int n, hb_real *y)
 {
     for (int r = 0; r < rows; r++)
@@ -64,37 +64,34 @@ static inline void hb_rows_copy(int rows, int n, const hb_real *x, hb_real *y)
             y[r * HB_STRIDE + s] = x[r * HB_STRIDE + s];
 }
 
-static inline void hb_rows_add(int rows, int n, const hb_real *x, hb_real *y)
+/* y = base + factor * step * x; base NULL: 0 */
+static inline void hb_rows_advance(const hb_kernels *k, int rows, int n, const hb_real *base, hb_real factor,
+                                   const hb_real *step, const hb_real *x, hb_real *y)
 {
-    for (int r = 0; r < rows; r++)
-        for (int s = 0; s < hb_padded(n); s++)
-            y[r * HB_STRIDE + s] += x[r * HB_STRIDE + s];
+    k->combine(rows, hb_padded(n), base, factor, NULL, step, x, y);
 }
 
-/* y = base + factor * step * x */
-static inline void hb_rows_advance(int rows, int n, const hb_real *base, hb_real factor, const hb_real *step,
-                                   const hb_real *x, hb_real *y)
+static inline void hb_rows_add_times(const hb_kernels *k, int rows, int n, hb_real factor, const hb_real *x, hb_real *y)
 {
-    for (int r = 0; r < rows; r++)
-        for (int s = 0; s < hb_padded(n); s++)
-            y[r * HB_STRIDE + s] = base[r * HB_STRIDE + s] + factor * step[s] * x[r * HB_STRIDE + s];
+    k->combine(rows, hb_padded(n), y, factor, NULL, NULL, x, y);
 }
 
-static inline void hb_rows_add_times(int rows, int n, hb_real factor, const hb_real *x, hb_real *y)
+static inline void hb_rows_add(const hb_kernels *k, int rows, int n, const hb_real *x, hb_real *y)
 {
-    for (int r = 0; r < rows; r++)
-        for (int s = 0; s < hb_padded(n); s++)
-            y[r * HB_STRIDE + s] += factor * x[r * HB_STRIDE + s];
+    hb_rows_add_times(k, rows, n, 1, x, y);
 }
 
 /* y += c[r] * x, or y += x without c */
-static inline void hb_rows_add_scaled(int rows, int n, const hb_real *c, const hb_real *x, hb_real *y)
+static inline void hb_rows_add_scaled(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x,
+                                      hb_real *y)
 {
-    for (int r = 0; r < rows; r++) {
-        const hb_real factor = c ? c[r] : 1;
-        for (int s = 0; s < hb_padded(n); s++)
-            y[r * HB_STRIDE + s] += factor * x[r * HB_STRIDE + s];
-    }
+    k->combine(rows, hb_padded(n), y, 1, c, NULL, x, y);
+}
+
+/* y = c[r] * x, or y = x without c */
+static inline void hb_rows_scale(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x, hb_real *y)
+{
+    k->combine(rows, hb_padded(n), NULL, 1, c, NULL, x, y);
 }
 
 /* Classical Runge-Kutta: stage s starts at base + stage_at[s] h k_{s-1}; the increment is h/6 sum weight[s] k_s. */

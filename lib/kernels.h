@@ -23,8 +23,17 @@ typedef struct hb_kernels {
     /* y = act(y) in place, `rows` rows of HB_STRIDE, n lanes; the derivative goes to `slope` unless that is NULL. What
      * a slope looks like is the kernel's own affair: one bit a sample for ReLU, a number a sample otherwise. */
     void (*activate)(hb_activation activation, int rows, hb_real *y, void *slope, int n);
-    /* d *= slope */
-    void (*times_slope)(hb_activation activation, int rows, hb_real *d, const void *slope, int n);
+    /* y = act(A x + bias) for A of nout x nin, row by row; rows of x and y are HB_STRIDE apart; slope as above */
+    void (*layer)(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x,
+                  hb_real *y, void *slope, int n);
+    /* below = slope * (A^T d): the way back through A to the layer below, which left the slope */
+    void (*layer_back)(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *d, hb_real *below,
+                       const void *slope, int n);
+
+    /* y = base + factor * of_row[r] * of_lane[s] * x for rows of HB_STRIDE, n lanes. NULL: base 0, of_row 1, of_lane 1.
+     * y may be base or x. Here rows need no alignment. */
+    void (*combine)(int rows, int n, const hb_real *base, hb_real factor, const hb_real *of_row, const hb_real *of_lane,
+                    const hb_real *x, hb_real *y);
 } hb_kernels;
 
 /* Bytes of the slopes of `rows` rows. */

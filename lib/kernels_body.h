@@ -18,6 +18,7 @@
 #include "kernels.h"
 
 typedef hb_real vector __attribute__((vector_size(VECTOR_BYTES)));
+typedef hb_real unaligned_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(hb_real))));
 #ifdef HB_DOUBLE
 typedef int64_t lane_int;
 #else
@@ -46,15 +47,124 @@ ALWAYS_INLINE void store(hb_real *p, vector v)
     *(vector *)p = v;
 }
 
+ALWAYS_INLINE vector load_anywhere(const hb_real *p)
+{
+    return *(const unaligned_vector *)p;
+}
+
+ALWAYS_INLINE void store_anywhere(hb_real *p, vector v)
+{
+    *(unaligned_vector *)p = v;
+}
+
 ALWAYS_INLINE vector splat(hb_real x)
 {
     return x - (vector){0};
 }
 
-/* --- affine --- */
+/* --- ReLU and its slope: one bit a lane --- */
+
+/* is x positive? And max(x, 0), by which a NaN stays one; and x where the bits are set, 0 elsewhere */
+#if defined(__AVX512F__) && !defined(HB_DOUBLE)
+#include <immintrin.h>
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    return _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
+}
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x);
+}
+ALWAYS_INLINE vector where(unsigned bits, vector x)
+{
+    return (vector)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
+}
+#elif defined(__AVX2__) && !defined(HB_DOUBLE)
+#include <immintrin.h>
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    return (unsigned)_mm256_movemask_ps((__m256)(x > 0));
+}
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)_mm256_max_ps(_mm256_setzero_ps(), (__m256)x);
+}
+#elif defined(__SSE2__) && !defined(HB_DOUBLE)
+#include <emmintrin.h>
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    return (unsigned)_mm_movemask_ps((__m128)(x > 0));
+}
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)_mm_max_ps(_mm_setzero_ps(), (__m128)x);
+}
+#else
+ALWAYS_INLINE unsigned positive_bits(vector x)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < WIDTH; i++)
+        bits |= (unsigned)(x[i] > 0) << i;
+    return bits;
+}
+ALWAYS_INLINE vector positive_part(vector x)
+{
+    return (vector)((int_vector)x & ~(x < 0));
+}
+#endif
+
+#if !defined(__AVX512F__) || defined(HB_DOUBLE)
+ALWAYS_INLINE vector where(unsigned bits, vector x)
+{
+    int_vector lane_bit;
+    for (int i = 0; i < WIDTH; i++)
+        lane_bit[i] = 1 << i;
+    return (vector)((int_vector)x & ((((lane_int)bits - (int_vector){0}) & lane_bit) != 0));
+}
+#endif
+
+/* rows of bits; vectors of less than a byte of them leave slopes to a pass of its own */
+enum { BITS_STRIDE = HB_STRIDE / 8, WHOLE_BYTES = WIDTH % 8 == 0 };
+
+ALWAYS_INLINE unsigned load_bits(const unsigned char *from)
+{
+    return WIDTH > 8 ? from[0] | (unsigned)from[1] << 8 : from[0];
+}
+
+ALWAYS_INLINE void store_bits(unsigned char *to, unsigned bits)
+{
+    to[0] = (unsigned char)bits;
+    if (WIDTH > 8)
+        to[1] = (unsigned char)(bits >> 8);
+}
+
+/* --- products --- */
+
+/* what becomes of a product on its way to memory */
+typedef enum { PLAIN, RELU, RELU_KEEPING_BITS, TIMES_BITS } ending;
+
+ALWAYS_INLINE void put(const ending end, const int height, const int width, vector sum[12][7], hb_real *y,
+                       ptrdiff_t y_stride, unsigned char *bits)
+{
+    UNROLL
+    for (int r = 0; r < height; r++)
+    UNROLL
+        for (int v = 0; v < width; v++) {
+            const int at = r * BITS_STRIDE + v * WIDTH / 8;
+            vector value = sum[r][v];
+            if (end == RELU_KEEPING_BITS)
+                store_bits(bits + at, positive_bits(value));
+            if (end == RELU || end == RELU_KEEPING_BITS)
+                value = positive_part(value);
+            if (end == TIMES_BITS)
+                value = where(load_bits(bits + at), value);
+            store(y + r * y_stride + v * WIDTH, value);
+        }
+}
 
 ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,
-                        const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride)
+                        const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride,
+                        ending end, unsigned char *bits)
 {
     vector sum[12][7];
 
@@ -79,26 +189,36 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
         }
     }
 
-    UNROLL
-    for (int r = 0; r < height; r++)
-    UNROLL
-        for (int v = 0; v < width; v++)
-            store(y + r * y_stride + v * WIDTH, sum[r][v]);
+    switch (end) {
+    case PLAIN:
+        put(PLAIN, height, width, sum, y, y_stride, bits);
+        break;
+    case RELU:
+        put(RELU, height, width, sum, y, y_stride, bits);
+        break;
+    case RELU_KEEPING_BITS:
+        put(RELU_KEEPING_BITS, height, width, sum, y, y_stride, bits);
+        break;
+    case TIMES_BITS:
+        put(TIMES_BITS, height, width, sum, y, y_stride, bits);
+        break;
+    }
 }
 
 /* all rows of `width` vectors: tiles of full height, then one of what is left */
 #define DEFINE_PANEL(width, height)                                                                                    \
     static void panel_##width(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,                    \
                               const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y,                   \
-                              ptrdiff_t y_stride)                                                                      \
+                              ptrdiff_t y_stride, ending end, unsigned char *bits)                                     \
     {                                                                                                                  \
         int r = 0;                                                                                                     \
         for (; r + height <= nout; r += height)                                                                        \
             tile(height, width, nin, a + r * row, row, column, bias ? bias + r : NULL, x, x_stride, y + r * y_stride,  \
-                 y_stride);                                                                                            \
+                 y_stride, end, bits ? bits + r * BITS_STRIDE : NULL);                                                 \
         a += r * row;                                                                                                  \
         bias = bias ? bias + r : NULL;                                                                                 \
         y += r * y_stride;                                                                                             \
+        bits = bits ? bits + r * BITS_STRIDE : NULL;                                                                   \
         switch (nout - r) {                                                                                            \
             REST(11, width, height)                                                                                    \
             REST(10, width, height)                                                                                    \
@@ -116,7 +236,7 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 #define REST(rest, width, height)                                                                                      \
     case rest:                                                                                                         \
         if (rest < height)                                                                                             \
-            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride);                \
+            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, end, bits);     \
         break;
 
 #if VECTOR_REGISTERS >= 32
@@ -130,16 +250,18 @@ DEFINE_PANEL(2, 6)
 DEFINE_PANEL(1, 8)
 #endif
 
-static void affine(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
-                   const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n)
+static void product(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
+                    const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n, ending end,
+                    unsigned char *bits)
 {
     int left = n / WIDTH;
 
 #define PANEL(width)                                                                                                   \
     {                                                                                                                  \
-        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride);                                      \
+        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, end, bits);                           \
         x += width * WIDTH;                                                                                            \
         y += width * WIDTH;                                                                                            \
+        bits = bits ? bits + width * WIDTH / 8 : NULL;                                                                 \
         left -= width;                                                                                                 \
     }
 
@@ -167,9 +289,13 @@ static void affine(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t
 #undef PANEL
 }
 
-/* --- affine_single: rows of A lie along the lanes --- */
+static void affine(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
+                   const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n)
+{
+    product(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, n, PLAIN, NULL);
+}
 
-typedef hb_real unaligned_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(hb_real))));
+/* --- affine_single: rows of A lie along the lanes --- */
 
 ALWAYS_INLINE hb_real sum_of(vector v)
 {
@@ -187,10 +313,10 @@ ALWAYS_INLINE void dot_products(const int rows, int nin, const hb_real *a, const
     int k = 0;
 
     for (; k + WIDTH <= nin; k += WIDTH) {
-        const vector in = *(const unaligned_vector *)(x + k);
+        const vector in = load_anywhere(x + k);
         UNROLL
         for (int r = 0; r < rows; r++)
-            sum[r] += *(const unaligned_vector *)(a + r * nin + k) * in;
+            sum[r] += load_anywhere(a + r * nin + k) * in;
     }
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -286,60 +412,7 @@ ALWAYS_INLINE vector tanh_of(vector x)
     return (vector)((int_vector)(-e / (e + 2)) ^ sign);
 }
 
-/* One bit a lane: is x positive? And max(x, 0), by which a NaN stays one. */
-#if defined(__AVX512F__) && !defined(HB_DOUBLE)
-#include <immintrin.h>
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    return _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x);
-}
-#elif defined(__AVX2__) && !defined(HB_DOUBLE)
-#include <immintrin.h>
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    return (unsigned)_mm256_movemask_ps((__m256)(x > 0));
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)_mm256_max_ps(_mm256_setzero_ps(), (__m256)x);
-}
-#elif defined(__SSE2__) && !defined(HB_DOUBLE)
-#include <emmintrin.h>
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    return (unsigned)_mm_movemask_ps((__m128)(x > 0));
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)_mm_max_ps(_mm_setzero_ps(), (__m128)x);
-}
-#else
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    unsigned bits = 0;
-    for (int i = 0; i < WIDTH; i++)
-        bits |= (unsigned)(x[i] > 0) << i;
-    return bits;
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)((int_vector)x & ~(x < 0));
-}
-#endif
-
-static int_vector lane_bits(void)
-{
-    int_vector bits;
-    for (int i = 0; i < WIDTH; i++)
-        bits[i] = 1 << i;
-    return bits;
-}
-
-/* n lanes of one row, which are whole groups; bits: a word a group, or NULL */
+/* One row of ReLU, or d *= slope of one row, where a product cannot do it in passing. Bits: a word a group, or NULL. */
 ALWAYS_INLINE void relu(hb_real *y, uint16_t *bits, int n)
 {
     for (int g = 0; g < n; g += HB_LANES) {
@@ -355,6 +428,12 @@ ALWAYS_INLINE void relu(hb_real *y, uint16_t *bits, int n)
         if (bits)
             bits[g / HB_LANES] = (uint16_t)positive;
     }
+}
+
+ALWAYS_INLINE void relu_back(hb_real *d, const uint16_t *bits, int n)
+{
+    for (int s = 0; s < n; s += WIDTH)
+        store(d + s, where((unsigned)bits[s / HB_LANES] >> s % HB_LANES, load(d + s)));
 }
 
 ALWAYS_INLINE void smooth(hb_activation activation, hb_real *y, hb_real *derivative, int n)
@@ -379,36 +458,54 @@ ALWAYS_INLINE void smooth(hb_activation activation, hb_real *y, hb_real *derivat
 static void activate(hb_activation activation, int rows, hb_real *y, void *slope, int n)
 {
     for (int r = 0; r < rows; r++, y += HB_STRIDE) {
-        if (activation == HB_RELU && slope)
-            relu(y, (uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
-        else if (activation == HB_RELU)
-            relu(y, NULL, n);
+        if (activation == HB_RELU)
+            relu(y, slope ? (uint16_t *)slope + r * (HB_STRIDE / HB_LANES) : NULL, n);
         else
             smooth(activation, y, slope ? (hb_real *)slope + r * HB_STRIDE : NULL, n);
     }
 }
 
-static void times_slope(hb_activation activation, int rows, hb_real *d, const void *slope, int n)
+static void layer(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x,
+                  hb_real *y, void *slope, int n)
 {
-    const int_vector lane_bit = lane_bits();
+    const bool in_passing = activation == HB_RELU && (WHOLE_BYTES || !slope);
+    const ending end = !in_passing ? PLAIN : slope ? RELU_KEEPING_BITS : RELU;
 
-    for (int r = 0; r < rows; r++, d += HB_STRIDE) {
+    product(nout, nin, a, nin, 1, bias, x, HB_STRIDE, y, HB_STRIDE, n, end, slope);
+    if (!in_passing)
+        activate(activation, nout, y, slope, n);
+}
+
+static void layer_back(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *d, hb_real *below,
+                       const void *slope, int n)
+{
+    const bool in_passing = activation == HB_RELU && WHOLE_BYTES;
+
+    product(nin, nout, a, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, n, in_passing ? TIMES_BITS : PLAIN,
+            (void *)slope);
+    for (int r = 0; !in_passing && r < nin; r++, below += HB_STRIDE) {
         if (activation == HB_RELU) {
-            const uint16_t *bits = (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES);
-            for (int g = 0; g < n; g += HB_LANES) {
-                const unsigned positive = bits[g / HB_LANES];
-    UNROLL
-                for (int i = 0; i < PER_GROUP; i++) {
-                    hb_real *at = d + g + i * WIDTH;
-                    const int_vector mine = ((lane_int)(positive >> (i * WIDTH)) - (int_vector){0}) & lane_bit;
-                    store(at, (vector)((int_vector)load(at) & (mine != 0)));
-                }
-            }
+            relu_back(below, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
             continue;
         }
         const hb_real *derivative = (const hb_real *)slope + r * HB_STRIDE;
         for (int s = 0; s < n; s += WIDTH)
-            store(d + s, load(d + s) * load(derivative + s));
+            store(below + s, load(below + s) * load(derivative + s));
+    }
+}
+
+/* --- rows --- */
+
+static void combine(int rows, int n, const hb_real *base, hb_real factor, const hb_real *of_row,
+                    const hb_real *of_lane, const hb_real *x, hb_real *y)
+{
+    for (int r = 0; r < rows; r++) {
+        const hb_real mine = of_row ? factor * of_row[r] : factor;
+        for (int s = 0; s < n; s += WIDTH) {
+            const int at = r * HB_STRIDE + s;
+            const vector weight = of_lane ? mine * load_anywhere(of_lane + s) : splat(mine);
+            store_anywhere(y + at, (base ? load_anywhere(base + at) : splat(0)) + weight * load_anywhere(x + at));
+        }
     }
 }
 
@@ -420,5 +517,7 @@ const hb_kernels HB_KERNELS_SYMBOL = {
     .affine = affine,
     .affine_single = affine_single,
     .activate = activate,
-    .times_slope = times_slope,
+    .layer = layer,
+    .layer_back = layer_back,
+    .combine = combine,
 };

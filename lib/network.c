@@ -70,9 +70,10 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
         const bool last = l == shape->nlayers - 1;
         hb_real *y = last ? out : keep ? keep : scratch + (l % 2 ? half : 0);
 
-        k->affine(nout, nin, parameter, nin, 1, parameter + nout * nin, x, HB_STRIDE, y, HB_STRIDE, lanes);
-        if (!last)
-            k->activate(activation, nout, y, slope, lanes);
+        if (last)
+            k->affine(nout, nin, parameter, nin, 1, parameter + nout * nin, x, HB_STRIDE, y, HB_STRIDE, lanes);
+        else
+            k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, lanes);
         if (slope && !last)
             slope += hb_kernels_slope_size(activation, nout);
         if (keep && !last)
@@ -180,10 +181,11 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
         }
         if (!below)
             break;
-        k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes);
         if (l > 0) {
             slope -= hb_kernels_slope_size(activation, nin);
-            k->times_slope(activation, nin, below, slope, lanes);
+            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes);
+        } else {
+            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes);
         }
         d = below;
     }

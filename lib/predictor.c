@@ -173,7 +173,7 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
         const hb_field field = working_terms(p, w);
         hb_field_integrate(&field, w, in, single, w->increment, at, false);
         hb_rows_copy(m->nx, in->n, in->z, z_next);
-        hb_rows_add(m->nx, in->n, w->increment, z_next);
+        hb_rows_add(w->kernels, m->nx, in->n, w->increment, z_next);
         return;
     }
     hb_rows_clear(m->nx, in->n, w->gradient_z);
@@ -183,11 +183,11 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
         const hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
         hb_field_integrate(&field, w, in, single, w->increment, at, false);
-        hb_rows_add_scaled(m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
+        hb_rows_add_scaled(w->kernels, m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
         at = at ? at + hb_field_tape_size(&field, false) : NULL;
     }
     hb_rows_copy(m->nx, in->n, in->z, z_next);
-    hb_rows_add(m->nx, in->n, w->gradient_z, z_next);
+    hb_rows_add(w->kernels, m->nx, in->n, w->gradient_z, z_next);
 }
 
 void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
@@ -210,8 +210,7 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
             continue;
         const hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
-        hb_rows_clear(m->nx, in->n, w->increment);
-        hb_rows_add_scaled(m->nx, in->n, p->term[t].scale, w->gradient_z, w->increment);
+        hb_rows_scale(w->kernels, m->nx, in->n, p->term[t].scale, w->gradient_z, w->increment);
         hb_field_adjoint(&field, w, in, at, w->increment, dz, du, HB_OF_NONE);
         at += hb_field_tape_size(&field, false);
     }
@@ -306,8 +305,7 @@ static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
         for (int r = 0; scale && of == HB_OF_BASIS && r < m->nx; r++)
             for (int s = 0; s < in->n; s++)
                 dscale[t * m->nx + r] += w->increment[r * HB_STRIDE + s] * w->gradient_z[r * HB_STRIDE + s];
-        hb_rows_clear(m->nx, in->n, w->increment);
-        hb_rows_add_scaled(m->nx, in->n, scale, w->gradient_z, w->increment);
+        hb_rows_scale(w->kernels, m->nx, in->n, scale, w->gradient_z, w->increment);
         hb_field_adjoint(&field, w, in, w->tape, w->increment, dz, du, of);
     }
 }
@@ -348,7 +346,7 @@ bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch 
     const hb_field field = gradient_terms(p, w, of);
     hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
     hb_rows_copy(m->nx, in->n, in->z, z_next);
-    hb_rows_add(m->nx, in->n, w->increment, z_next);
+    hb_rows_add(w->kernels, m->nx, in->n, w->increment, z_next);
     return true;
 }
 

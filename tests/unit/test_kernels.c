@@ -138,32 +138,73 @@ static void test_activations_saturate_and_keep_nan(void **state)
     }
 }
 
+/* through the identity, so that what comes out is the activation of x alone, and on the way back its slope times d */
 static void test_slopes_are_derivatives(void **state)
 {
     (void)state;
     for (int k = 0; hb_kernels_at(k); k++)
-        for (int activation = HB_RELU; activation <= HB_SILU; activation++) {
-            enum { ROWS = 5 };
-            hb_real *x = random_rows(ROWS, 9), *y = new_rows(ROWS), *d = new_rows(ROWS);
-            void *slope = aligned_alloc(HB_ALIGNMENT, hb_kernels_slope_size((hb_activation)activation, ROWS));
+        for (int activation = HB_RELU; activation <= HB_SILU; activation++)
+            for (int n = HB_LANES; n <= HB_STRIDE; n += HB_LANES) {
+                enum { ROWS = 15 };
+                const hb_kernels *kernels = hb_kernels_at(k);
+                hb_real *x = random_rows(ROWS, 9), *y = new_rows(ROWS), *d = new_rows(ROWS), *below = new_rows(ROWS);
+                hb_real *kept = new_rows(ROWS), identity[ROWS * ROWS] = {0}, bias[ROWS] = {0};
+                void *slope = aligned_alloc(HB_ALIGNMENT, hb_kernels_slope_size((hb_activation)activation, ROWS));
 
-            memcpy(y, x, ROWS * HB_STRIDE * sizeof *x);
-            for (int i = 0; i < ROWS * HB_STRIDE; i++)
-                d[i] = 2;
-            hb_kernels_at(k)->activate((hb_activation)activation, ROWS, y, slope, HB_STRIDE);
-            hb_kernels_at(k)->times_slope((hb_activation)activation, ROWS, d, slope, HB_STRIDE);
-            for (int i = 0; i < ROWS * HB_STRIDE; i++) {
-                const double at = (double)x[i], t = tanh(at), sigmoid = 1 / (1 + exp(-at));
-                const double expected = activation == HB_RELU   ? at > 0
-                                        : activation == HB_TANH ? 1 - t * t
-                                                                : sigmoid * (1 + at * (1 - sigmoid));
-                assert_near((double)d[i], 2 * expected, 2e-6);
+                for (int r = 0; r < ROWS; r++)
+                    identity[r * ROWS + r] = 1;
+                for (int i = 0; i < ROWS * HB_STRIDE; i++)
+                    d[i] = 2;
+                kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, y, NULL, n);
+                kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, kept, slope, n);
+                kernels->layer_back((hb_activation)activation, ROWS, ROWS, identity, d, below, slope, n);
+                assert_memory_equal(y, kept, ROWS * HB_STRIDE * sizeof *y);
+                for (int i = 0; i < ROWS * HB_STRIDE; i++) {
+                    const double at = (double)x[i], t = tanh(at), sigmoid = 1 / (1 + exp(-at));
+                    const double value = activation == HB_RELU ? fmax(at, 0) : activation == HB_TANH ? t : at * sigmoid;
+                    const double derivative = activation == HB_RELU   ? at > 0
+                                              : activation == HB_TANH ? 1 - t * t
+                                                                      : sigmoid * (1 + at * (1 - sigmoid));
+                    const bool computed = i % HB_STRIDE < n;
+                    assert_near((double)y[i], computed ? value : 0, 2e-6);
+                    assert_near((double)below[i], computed ? 2 * derivative : 0, 2e-6);
+                }
+                free(slope);
+                free(x);
+                free(y);
+                free(kept);
+                free(d);
+                free(below);
             }
-            free(slope);
-            free(x);
-            free(y);
-            free(d);
-        }
+}
+
+static void test_combine_equals_plain_loops(void **state)
+{
+    (void)state;
+    enum { ROWS = 5 };
+
+    for (int k = 0; hb_kernels_at(k); k++)
+        for (int what = 0; what < 8; what++)
+            for (int n = HB_LANES; n <= HB_STRIDE; n += HB_LANES) {
+                hb_real *x = random_rows(ROWS, 1), *base = random_rows(ROWS, 2), *of_row = random_rows(1, 3);
+                hb_real *of_lane = random_rows(1, 4), *y = new_rows(ROWS);
+
+                hb_kernels_at(k)->combine(ROWS, n, what & 1 ? base : NULL, (hb_real)0.5, what & 2 ? of_row : NULL,
+                                          what & 4 ? of_lane : NULL, x, y);
+                for (int i = 0; i < ROWS * HB_STRIDE; i++) {
+                    const int r = i / HB_STRIDE, s = i % HB_STRIDE;
+                    double expected = 0.5 * (double)x[i];
+                    expected *= what & 2 ? (double)of_row[r] : 1;
+                    expected *= what & 4 ? (double)of_lane[s] : 1;
+                    expected += what & 1 ? (double)base[i] : 0;
+                    assert_near((double)y[i], s < n ? expected : 0, 1e-6);
+                }
+                free(x);
+                free(base);
+                free(of_row);
+                free(of_lane);
+                free(y);
+            }
 }
 
 static void test_a_kernel_can_be_asked_for_by_name(void **state)
@@ -186,7 +227,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_affine_equals_plain_loops),   cmocka_unit_test(test_affine_single_equals_affine),
         cmocka_unit_test(test_activations_are_accurate),    cmocka_unit_test(test_activations_saturate_and_keep_nan),
-        cmocka_unit_test(test_slopes_are_derivatives),      cmocka_unit_test(test_a_kernel_can_be_asked_for_by_name),
+        cmocka_unit_test(test_slopes_are_derivatives),      cmocka_unit_test(test_combine_equals_plain_loops),
+        cmocka_unit_test(test_a_kernel_can_be_asked_for_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,8 @@ static const hb_row table[] = {
     ENDPOINTS("sockets.control", sockets.control, 0, "Endpoints to bind for hilbertctl (ROUTER)."),
     ENDPOINTS("sockets.status", sockets.status, 0, "Endpoints to bind for the published status (PUB)."),
     INT("sockets.max_message", sockets.max_message, 1024, 1 << 24, FIXED,
-        "Bytes of the largest message; a larger one ends its sender's connection."),
+        "Bytes of the largest message; a larger one is refused, and one of more than four times that ends its sender's "
+        "connection."),
     OTHER("sockets.mode", HB_TYPE_OCTAL, sockets.mode, 0, 0777, FIXED, "Permissions of ipc sockets, octal."),
 
     REAL("status.period", status_period, 0, 3600, LIVE, "Seconds between published states; 0: none are."),
@@ -61,11 +62,11 @@ static const hb_row table[] = {
          "Weight of a sample relative to the next newer one; 1: none is forgotten within the window."),
     INT("estimator.relinearise", ESTIMATOR.relinearise, 0, 111, FIXED,
         "Window entries re-evaluated along the present model with each sample (shared models)."),
-    BOOL("estimator.detect_changes", ESTIMATOR.detect_changes, FIXED,
+    BOOL("estimator.detect_changes", ESTIMATOR.detect_changes, LIVE,
          "Shorten the window when the one-step error jumps: a payload was picked up or dropped."),
-    REAL("estimator.change_threshold", ESTIMATOR.change_threshold, 0, 1e6, FIXED,
+    REAL("estimator.change_threshold", ESTIMATOR.change_threshold, 0, 1e6, LIVE,
          "Of the change statistic; higher: fewer alarms."),
-    REAL("estimator.span_threshold", ESTIMATOR.span_threshold, 0, 1, FIXED,
+    REAL("estimator.span_threshold", ESTIMATOR.span_threshold, 0, 1, LIVE,
          "Unexplained fraction of the residual from which the status is out-of-span."),
 
     CHOICE("planner.method", PLANNER.method, hb_planner_method_name, HB_PLANNER_NMETHODS, FIXED, "How plans are found."),

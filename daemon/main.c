@@ -180,7 +180,7 @@ static int make_controller(hb_daemon *d, hb_error *err)
     int r = hb_selftest(d->model, s, d->pool, &seconds, err);
     if (r)
         return r;
-    hb_log_line(&d->log, HB_LOG_INFO, "self-test: first plan in %.2f ms", 1e3 * seconds);
+    hb_log_line(&d->log, HB_LOG_INFO, "self-test passed in %.2f ms", 1e3 * seconds);
     r = hb_state_open(&d->state, hb_estimator_memory_size(d->model, &s->estimator), &d->inherited,
                       d->config->state_file, &note, err);
     if (r)

@@ -40,7 +40,7 @@ typedef struct hb_report {
     int clients;
     hb_counters controller;
     hb_server_counters server;
-    bool resumed;
+    bool resumed, adapting;
 } hb_report;
 
 #endif

@@ -26,10 +26,10 @@ int hb_server_receive(hb_server *s, void *socket, hb_envelope *e)
     for (;;) {
         int more = 0, n = zmq_recv(socket, s->frame, (size_t)s->max_message, ZMQ_DONTWAIT);
         if (n < 0)
-            return -1;
+            return HB_NOTHING;
         zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
         if (!more)
-            return fits ? n <= s->max_message ? n : -2 : -2;
+            return !fits ? HB_UNANSWERABLE : n > s->max_message ? HB_OVERSIZED : n;
         if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE) {
             fits = false;
             continue;
@@ -74,10 +74,11 @@ static void receive_telemetry(hb_server *s)
         hb_observation o;
         uint64_t sequence;
         int n = hb_server_receive(s, s->sockets->telemetry, &envelope);
-        if (n == -1)
+        if (n == HB_NOTHING)
             return;
         s->counters.telemetry++;
-        hb_reason why = n < 0 || envelope.nframes
+        hb_reason why = n == HB_OVERSIZED ? HB_REASON_TOO_LARGE
+                        : n < 0 || envelope.nframes
                             ? HB_REASON_MALFORMED
                             : hb_wire_read_telemetry(s->wire, s->frame, (size_t)n, &o, &sequence);
         if (why != HB_REASON_NONE) {
@@ -94,9 +95,12 @@ static void receive_telemetry(hb_server *s)
         sample->arrived = s->sample_arrived = hb_now();
         sample->observation = o;
         sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
-        sample->observation.u = memcpy(sample->u, o.u, nu * sizeof *sample->u);
+        sample->observation.u = sample->u;
         memcpy(s->newest_state, o.x, nx * sizeof *o.x);
-        memcpy(s->newest_control, o.u, nu * sizeof *o.u);
+        if (nu) {
+            memcpy(sample->u, o.u, nu * sizeof *sample->u);
+            memcpy(s->newest_control, o.u, nu * sizeof *o.u);
+        }
         s->sampled = true;
     }
 }

@@ -94,17 +94,18 @@ void hb_server_receive_requests(hb_server *s)
     hb_envelope envelope;
 
     for (int i = 0; i < HB_REQUESTS_A_TURN; i++) {
-        hb_action_request r;
+        hb_action_request r = {0};
         int n = hb_server_receive(s, s->sockets->actions, &envelope);
-        if (n == -1)
+        if (n == HB_NOTHING)
             return;
         double now = hb_now();
         s->counters.requests++;
-        if (n < 0) {
+        if (n == HB_UNANSWERABLE) {
             s->counters.refused[HB_REASON_MALFORMED]++;
             continue;
         }
-        hb_reason why = hb_wire_read_request(s->wire, s->frame, (size_t)n, &r);
+        hb_reason why =
+            n == HB_OVERSIZED ? HB_REASON_TOO_LARGE : hb_wire_read_request(s->wire, s->frame, (size_t)n, &r);
         if (why == HB_REASON_NONE && s->stopping)
             why = HB_REASON_STOPPING;
         hb_client *client = why == HB_REASON_NONE ? hb_queue_client(s->queue, &envelope, now) : NULL;

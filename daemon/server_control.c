@@ -185,19 +185,21 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
 void hb_server_receive_control(hb_server *s)
 {
     hb_envelope envelope;
-    hb_control_request r;
+    hb_control_request r = {0};
     hb_report report;
     hb_error err;
     int n = hb_server_receive(s, s->sockets->control, &envelope);
 
-    if (n == -1)
+    if (n == HB_NOTHING)
         return;
     s->counters.control_requests++;
-    if (n < 0) {
+    if (n == HB_UNANSWERABLE) {
         s->counters.control_errors++;
         return;
     }
-    int bad = hb_wire_read_control(s->wire, s->frame, (size_t)n, &r, &err);
+    int bad = n == HB_OVERSIZED
+                  ? hb_fail(&err, EMSGSIZE, "the message is larger than sockets.max_message, %d bytes", s->max_message)
+                  : hb_wire_read_control(s->wire, s->frame, (size_t)n, &r, &err);
     hb_control_reply answer = {.id = r.id, .error = bad ? err.text : s->stopping ? "the daemon is shutting down" : NULL};
     if (answer.error || act(s, &envelope, &r, &answer, &report, &err))
         reply(s, &envelope, &answer);

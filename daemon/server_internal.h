@@ -104,8 +104,9 @@ struct hb_server {
     int wake_fd, done_fd, reload_fd; /* eventfds: to the server, back, and a client's wish */
 };
 
-/* Receives a message: the envelope, then the last frame in s->frame. Returns its size, -1 when there is none, and -2
- * for an envelope that is too large to be answered. */
+/* Receives a message: the envelope, then the last frame in s->frame. Returns its size; or HB_NOTHING, when there is
+ * none; HB_UNANSWERABLE, for an envelope that is too large; HB_OVERSIZED, when the envelope alone is of use. */
+enum { HB_NOTHING = -1, HB_UNANSWERABLE = -2, HB_OVERSIZED = -3 };
 int hb_server_receive(hb_server *s, void *socket, hb_envelope *e);
 /* Sends a reply; one that cannot be delivered is counted. */
 void hb_server_send(hb_server *s, void *socket, const hb_envelope *e, const void *data, size_t size);

@@ -44,6 +44,7 @@ void hb_server_report(hb_server *s, hb_report *ret)
         .clients = hb_queue_active(s->queue, now, 1),
         .server = s->counters,
         .resumed = s->resumed,
+        .adapting = s->settings.adapt,
     };
     ret->coefficient = hb_controller_coefficients(s->controller, &ret->variance);
     hb_controller_counters(s->controller, &ret->controller);

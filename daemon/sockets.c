@@ -13,6 +13,9 @@
 
 #include "keys.h"
 
+/* A message up to so many times sockets.max_message is received, counted and refused; of one beyond that, libzmq ends
+ * the connection without telling anyone. */
+static const int oversize = 4;
 static const int linger_ms = 500; /* for replies on their way at the end */
 
 static void set_int(void *socket, int option, int value)
@@ -203,7 +206,7 @@ static int open_inherited(const opening *o, void *socket, const char *name, int 
 static int open_socket(const opening *o, int type, const char *name, const hb_endpoints *binds,
                        const hb_endpoints *connects, void **ret, hb_error *err)
 {
-    int64_t max = o->c->sockets.max_message;
+    int64_t max = (int64_t)oversize * o->c->sockets.max_message;
     void *socket = *ret = zmq_socket(o->s->context, type);
     int fd = hb_inherited_find(o->inherited, name), r = 0;
 

@@ -404,6 +404,7 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     fill_latency(s->total = &m->total, &r->total);
     s->budget_us = microseconds(r->budget);
     s->clients = (uint32_t)r->clients;
+    s->adapting = r->adapting;
     s->resumed = r->resumed;
 
     s->replies = &m->replies;

@@ -20,7 +20,10 @@
 #include "stepper.h"
 #include "underway.h"
 
+static const double pause_factor = 5; /* fallback_after without a request, so many times: nobody was flying */
+
 enum {
+    RECENT = 10,       /* errors of the average model behind one_step_error */
     FRESH = 4,         /* flag beside the index of the middle buffer: not read yet */
     MAX_STEPS = 10000, /* of a prediction */
 };
@@ -42,6 +45,10 @@ struct hb_controller {
     hb_pairing telemetry, requests;
     bool observed;
     double observed_at;
+    hb_health health;
+    hb_stepper *average;   /* for its errors while nothing is adapted */
+    double recent[RECENT]; /* their squares, in turn */
+    int nrecent;
     int writing; /* the buffer to be filled next */
 
     /* between the two */
@@ -54,10 +61,12 @@ struct hb_controller {
     int reading;          /* the buffer last taken */
     uint64_t set_version; /* of the coefficients in the predictor; 0: the average */
     hb_stepper *stepper;
-    hb_planner *planner;
+    hb_planner *planner; /* NULL: the model has no controls */
     hb_command command;
     double *action, *safe; /* nu */
     bool running;          /* a request came before */
+    double heard;          /* when the newest request came in, caller's clock */
+    double awake_at;       /* likewise the first one of an episode, or after a pause */
     int64_t time_us;       /* of the newest request: the plan in hand starts there */
     int64_t before_us;     /* of the one before it */
     uint32_t reset_counter;
@@ -140,8 +149,8 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
     atomic_init(&c->middle, 2);
     take_settings(c, s);
     if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
-        (r = hb_stepper_new(&c->stepper, m, err)) ||
-        (r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err))) {
+        (r = hb_stepper_new(&c->stepper, m, err)) || (r = hb_stepper_new(&c->average, m, err)) ||
+        (m->nu > 0 && (r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)))) {
         hb_controller_free(c);
         return r;
     }
@@ -155,6 +164,7 @@ void hb_controller_free(hb_controller *c)
     if (!c)
         return;
     hb_planner_free(c->planner);
+    hb_stepper_free(c->average);
     hb_stepper_free(c->stepper);
     hb_estimator_free(c->estimator);
     free(c);
@@ -181,12 +191,26 @@ void hb_controller_counters(const hb_controller *c, hb_counters *ret)
 
 /* ---- thread of telemetry ---- */
 
+/* RMS of the newest transitions' errors. */
+static double error_of_average(const hb_controller *c)
+{
+    int n = c->nrecent < RECENT ? c->nrecent : RECENT;
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += c->recent[i];
+    return n ? sqrt(sum / n) : 0;
+}
+
 /* Hands the estimate to the other thread. */
 static void publish(hb_controller *c)
 {
     snapshot *s = &c->buffer[c->writing];
 
-    s->health = *hb_estimator_health(c->estimator);
+    c->health = *hb_estimator_health(c->estimator);
+    if (!c->s.adapt)
+        c->health.one_step_error = error_of_average(c);
+    s->health = c->health;
     s->observed = c->observed;
     s->observed_at = c->observed_at;
     memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
@@ -206,6 +230,10 @@ static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *
         hb_estimator_push(c->estimator, &transition);
         if (hb_estimator_health(c->estimator)->rejected != rejected)
             reason = HB_REASON_NOT_FINITE;
+    }
+    if (reason == HB_REASON_NONE && !c->s.adapt) {
+        c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, &transition);
+        c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;
     }
     if (reason == HB_REASON_NONE)
         COUNT(c, transitions);
@@ -254,7 +282,7 @@ void hb_controller_forget(hb_controller *c)
 
 const hb_health *hb_controller_health(const hb_controller *c)
 {
-    return hb_estimator_health(c->estimator);
+    return &c->health;
 }
 
 const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance)
@@ -330,9 +358,10 @@ static void answer(hb_controller *c, const double *action)
 }
 
 /* An episode starts: there is no plan to go on with, and no command under way. */
-static void start_afresh(hb_controller *c)
+static void start_afresh(hb_controller *c, const hb_request *r)
 {
     hb_planner_reset(c->planner);
+    c->awake_at = r->received;
     c->planned = false;
     hb_underway_reset(&c->underway);
 }
@@ -343,11 +372,14 @@ static void advance(hb_controller *c, const hb_request *r)
     double dt = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt;
 
     if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
-        start_afresh(c);
+        start_afresh(c, r);
         c->time_us = r->time_us;
     } else if (c->planned && r->time_us > c->time_us) {
         hb_planner_shift(c->planner, fmin((double)(r->time_us - c->time_us) * 1e-6 / dt, c->s.planner.horizon));
     }
+    if (r->received - c->heard > pause_factor * c->s.fallback_after)
+        c->awake_at = r->received;
+    c->heard = r->received;
     c->running = true;
     c->before_us = c->time_us;
     c->time_us = r->time_us;
@@ -361,10 +393,12 @@ static hb_command *start_reply(hb_controller *c, const snapshot *s, double now)
         .health = s->health,
         .version = s->health.version,
         .age = s->observed ? fmax(0, now - s->observed_at) : INFINITY,
-        .plan = hb_planner_current(c->planner),
-        .states = hb_planner_states(c->planner),
-        .horizon = c->s.planner.horizon,
     };
+    if (c->planner) {
+        c->command.plan = hb_planner_current(c->planner);
+        c->command.states = hb_planner_states(c->planner);
+        c->command.horizon = c->s.planner.horizon;
+    }
     return &c->command;
 }
 
@@ -397,6 +431,8 @@ static const hb_command *refuse(hb_controller *c, hb_reason why)
 /* Why a request cannot be answered. */
 static hb_reason check_request(const hb_controller *c, const hb_request *r)
 {
+    if (!c->planner)
+        return HB_REASON_NO_CONTROLS;
     if (r->nx != c->nx || (r->applied && r->napplied != c->nu))
         return HB_REASON_DIMENSION;
     if (r->time_us < 0 || r->time_us > INT64_MAX / 2)
@@ -437,7 +473,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     double budget = r->budget > 0 ? fmin(r->budget, c->s.budget) : c->s.budget, deadline = r->received + budget;
     if (begun >= deadline)
         return fall_back(c, r, HB_REASON_LATE);
-    if (s->observed && reply->age > c->s.fallback_after)
+    if (s->observed && fmin(reply->age, begun - c->awake_at) > c->s.fallback_after)
         return fall_back(c, r, HB_REASON_STALE);
 
     propagate(c, r);
@@ -495,14 +531,22 @@ int hb_controller_predict(hb_controller *c, const double *x, const double *contr
 
 int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err)
 {
+    const hb_estimator_settings before = c->s.estimator;
     int r = hb_controller_check(c->m, s, err);
 
     if (r)
         return r;
     if (!hb_controller_same_estimation(&c->s, s))
-        return hb_fail(err, EINVAL, "settings of the estimator and min_period, max_period change with a restart only");
-    if ((r = hb_planner_retune(c->planner, &s->planner, &s->cost, err)))
+        return hb_fail(err, EINVAL, "the estimator's window and min_period, max_period change with a restart only");
+    if ((r = hb_estimator_retune(c->estimator, &s->estimator, err)))
         return r;
+    if (c->planner && (r = hb_planner_retune(c->planner, &s->planner, &s->cost, err))) {
+        hb_estimator_retune(c->estimator, &before, NULL);
+        return r;
+    }
+    if (s->adapt != c->s.adapt)
+        c->nrecent = 0;
     take_settings(c, s);
+    publish(c);
     return 0;
 }

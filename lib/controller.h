@@ -7,7 +7,9 @@
  * seconds of the caller's monotonic clock where they say "now".
  *
  * A reply's status is the worst rung of the ladder that applies. Age of telemetry is measured on the caller's clock,
- * from the newest sample taken in; before the first one there is no age, and nothing is stale. */
+ * from the newest sample taken in; before the first one there is no age, and nothing is stale. The first request after
+ * a pause of both, or of a new episode, cannot have telemetry before it: telemetry then has fallback_after from that
+ * request on to come in, during which plans are made and called stale. */
 #ifndef HB_CONTROLLER_H
 #define HB_CONTROLLER_H
 
@@ -64,7 +66,7 @@ typedef struct hb_command {
     hb_health health;
     const double *plan;   /* horizon x nu */
     const double *states; /* (horizon + 1) x nx */
-    int horizon;
+    int horizon;          /* 0: there is no planner */
 } hb_command;
 
 typedef struct hb_counters {
@@ -79,7 +81,8 @@ typedef struct hb_counters {
 
 typedef struct hb_controller hb_controller;
 
-/* `memory` is hb_estimator_new's. */
+/* `memory` is hb_estimator_new's. For a model without controls there is nothing to plan: it learns and predicts, and
+ * refuses to command. */
 int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
                       void *memory, hb_error *resumed, hb_error *err);
 void hb_controller_free(hb_controller *c);
@@ -93,6 +96,7 @@ hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, doubl
  * (HB_REASON_FIRST). */
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now);
 void hb_controller_forget(hb_controller *c); /* reset the window */
+/* The estimator's, but for one_step_error, which is that of the model in use: the average without adapt. */
 const hb_health *hb_controller_health(const hb_controller *c);
 const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
 void hb_controller_seed(hb_controller *c, const hb_real *coefficient);
@@ -106,9 +110,9 @@ const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, 
  * (steps + 1) x nx, the first one x. */
 int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,
                           double *states, hb_error *err);
-/* Thread of planning. Changes everything but the estimator's settings and the limits of a transition's period, which
- * belong to the other thread: a different value there is -EINVAL, as is what hb_planner_retune refuses; then nothing
- * changes. */
+/* While neither thread is in another call. Changes everything but the window, how it is solved (of the estimator only
+ * detect_changes and thresholds change) and the limits of a transition's period: a different value there is -EINVAL, as
+ * is what hb_planner_retune refuses; then nothing changes. */
 int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err);
 
 /* Sum of both threads' counters, each read once; safe from any thread. */

@@ -71,7 +71,5 @@ bool hb_controller_same_estimation(const hb_controller_settings *a, const hb_con
 
     return p->window == q->window && p->warmup == q->warmup && p->solve_every == q->solve_every &&
            p->method == q->method && p->ridge == q->ridge && p->forgetting == q->forgetting &&
-           p->relinearise == q->relinearise && p->detect_changes == q->detect_changes &&
-           p->change_threshold == q->change_threshold && p->span_threshold == q->span_threshold &&
-           a->min_period == b->min_period && a->max_period == b->max_period;
+           p->relinearise == q->relinearise && a->min_period == b->min_period && a->max_period == b->max_period;
 }

@@ -5,7 +5,7 @@
 #include "controller.h"
 
 int hb_controller_check(const hb_model *m, const hb_controller_settings *s, hb_error *err);
-/* Whether all that the thread of telemetry reads is the same. */
+/* Whether all is the same that only a restart changes: the window and how it is solved. */
 bool hb_controller_same_estimation(const hb_controller_settings *a, const hb_controller_settings *b);
 
 #endif

@@ -126,6 +126,14 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     return taken;
 }
 
+static int check_thresholds(const hb_estimator_settings *s, hb_error *err)
+{
+    if (!(s->change_threshold > 0) || !(s->span_threshold > 0))
+        return hb_fail(err, EINVAL, "estimator.%s is not above 0",
+                       s->change_threshold > 0 ? "span_threshold" : "change_threshold");
+    return 0;
+}
+
 static int check_settings(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
 {
     if (s->window < 1 || s->window > MAX_WINDOW)
@@ -140,10 +148,8 @@ static int check_settings(const hb_model *m, const hb_estimator_settings *s, hb_
         return hb_fail(err, EINVAL, "estimator.ridge: %g is not finite", s->ridge);
     if (s->relinearise < 0 || s->relinearise > HB_STRIDE - 1)
         return hb_fail(err, EINVAL, "estimator.relinearise: %d is not in 0..%d", s->relinearise, HB_STRIDE - 1);
-    if (!(s->change_threshold > 0) || !(s->span_threshold > 0))
-        return hb_fail(err, EINVAL, "estimator.%s is not above 0",
-                       s->change_threshold > 0 ? "span_threshold" : "change_threshold");
-    return hb_model_allows(m, s->method, err);
+    int r = check_thresholds(s, err);
+    return r ? r : hb_model_allows(m, s->method, err);
 }
 
 size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
@@ -544,6 +550,22 @@ void hb_estimator_reset(hb_estimator *e)
     e->predictions = 0;
     e->health = (hb_health){.rejected = rejected, .changes = changes, .version = version};
     hb_window_save_coefficients(&e->window, version, false, e->coefficient);
+}
+
+int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_error *err)
+{
+    int r = check_thresholds(s, err);
+
+    if (r)
+        return r;
+    /* what was summed up of errors while nobody looked says nothing about now */
+    if (s->detect_changes && !e->s.detect_changes)
+        hb_change_reset(&e->change);
+    e->s.detect_changes = s->detect_changes;
+    e->s.change_threshold = e->change.threshold = s->change_threshold;
+    e->s.span_threshold = s->span_threshold;
+    report(e);
+    return 0;
 }
 
 /* Evaluates and sums up a window that was taken up from memory. */

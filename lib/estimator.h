@@ -69,6 +69,8 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
                      hb_error *resumed, hb_error *err);
 void hb_estimator_free(hb_estimator *e);
 void hb_estimator_reset(hb_estimator *e); /* forget the window and the coefficients */
+/* Takes over detect_changes and the thresholds, whatever else differs; -EINVAL, and nothing changed, if they are bad. */
+int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_error *err);
 
 /* Slides the window by one transition and, every solve_every samples, solves. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);

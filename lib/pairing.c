@@ -53,7 +53,7 @@ static hb_reason examine(const hb_pairing *p, const hb_observation *o, double dt
         return HB_REASON_GAP;
     if (dt < p->min_dt) {
         /* as long as the control is the same, the interval may grow */
-        *ret_replaces = !o->u || (p->nu > 0 && memcmp(o->u, p->u, (size_t)p->nu * sizeof *p->u) != 0);
+        *ret_replaces = p->nu > 0 && (!o->u || memcmp(o->u, p->u, (size_t)p->nu * sizeof *p->u) != 0);
         return HB_REASON_BAD_PERIOD;
     }
     return HB_REASON_NONE;

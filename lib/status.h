@@ -40,7 +40,9 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(BUSY, "busy", "more clients wait than the daemon serves at once")                                                \
     X(STALLED, "stalled", "the planner did not come back in time: the safe action")                                    \
     X(STOPPING, "stopping", "the daemon is shutting down")                                                             \
-    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")
+    X(STALE, "stale", "no telemetry for too long: the plan is not trusted")                                            \
+    X(TOO_LARGE, "too-large", "the message is larger than the daemon takes")                                           \
+    X(NO_CONTROLS, "no-controls", "the model has no controls: there is nothing to plan")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,

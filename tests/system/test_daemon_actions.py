@@ -205,7 +205,7 @@ class Clients(TestCase):
         self.assertEqual(nested.recv_multipart()[:2], [b"hop", b""])
 
     def test_more_clients_than_places_come_and_go(self):
-        daemon = self.started()
+        daemon = self.started(CART.replace("budget: 0.5", "budget: 30"))  # of which those of the last second have a share
         for _ in range(100):
             with hilbert.Client(daemon.folder, timeout=20) as client:
                 self.assertEqual(client.request(0, [0, 0]).status, Status.WARMING_UP)

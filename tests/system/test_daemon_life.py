@@ -197,6 +197,32 @@ class Reloading(TestCase):
             question.close(0)
 
 
+    def test_thresholds_and_adaptation(self):
+        """What the window says is judged anew at once."""
+        spring = CART.replace("window: 200", "window: 200, span_threshold: 0.5")
+        daemon = self.started(spring)
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        cart = Cart(spring=40.0)
+        cart.state = [1.0, 0.0]
+        fly(client, cart, 150)
+        self.assertEqual(client.request(cart.time_us, cart.state).status, Status.OUT_OF_SPAN)
+        adapted = client.status()
+        self.assertTrue(adapted.adapting)
+        daemon.write(spring.replace("span_threshold: 0.5", "span_threshold: 1"))
+        self.assertEqual(self.reload(daemon, "control"), [])
+        self.assertEqual(client.request(cart.time_us, cart.state).status, Status.CONVERGED)
+
+        # without adaptation the error is that of the average model, which is larger
+        daemon.write(spring + "adapt: false\n")
+        self.assertEqual(self.reload(daemon, "control"), [])
+        fly(client, cart, 20)
+        average = client.status()
+        self.assertFalse(average.adapting)
+        self.assertGreater(average.health.one_step_error, 1.05 * adapted.health.one_step_error)
+        self.assertEqual(client.request(cart.time_us, cart.state).health.one_step_error, average.health.one_step_error)
+
+
 class Ending(TestCase):
     def test_the_request_in_hand_is_answered(self):
         daemon = self.started(ENDLESS)

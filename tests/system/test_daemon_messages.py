@@ -213,10 +213,30 @@ class Messages(OneDaemon):
             socket.send(telemetry(time_us=10**16 + 20000 * sequence, sequence=sequence))
         wait_until(lambda: self.client.status().counters.telemetry_lost == before.telemetry_lost + 3, "counting")
 
-    def test_an_oversized_message_ends_its_connection_only(self):
+    def test_an_oversized_message_is_refused_and_counted(self):
+        before = self.client.status()
+        actions = self.socket("actions")
+        actions.send(b"\0" * 300_000)
+        reply = pb.ActionReply.FromString(actions.recv())
+        self.assertEqual((reply.status, reply.reason), (pb.ACTION_STATUS_REFUSED, pb.REASON_TOO_LARGE))
+        actions.send(GOOD)
+        self.assertEqual(pb.ActionReply.FromString(actions.recv()).id, 7)
+        ask = self.socket("control")
+        ask.send(b"\0" * 1_000_000)
+        self.assertIn("larger than sockets.max_message, 262144", pb.ControlReply.FromString(ask.recv()).error)
+        publisher = self.socket("telemetry", zmq.PUB)
+        time.sleep(0.1)
+        publisher.send(b"\0" * 262_145)
+        wait_until(lambda: self.client.status().set_aside.too_large == before.set_aside.too_large + 1, "counting")
+        after = self.client.status()
+        self.assertEqual(after.refused.too_large, before.refused.too_large + 1)
+        self.assertEqual(after.counters.control_errors, before.counters.control_errors + 1)
+        self.assert_alive()
+
+    def test_a_far_too_large_message_ends_its_connection_only(self):
         for name in ("actions", "control"):
             socket = self.socket(name)
-            socket.send(b"\0" * 1_000_000)
+            socket.send(b"\0" * 1_100_000)
             socket.rcvtimeo = 500
             self.assertRaises(zmq.Again, socket.recv)
             # the socket has connected again by itself
@@ -225,7 +245,7 @@ class Messages(OneDaemon):
             self.assertGreater(len(socket.recv()), 0)
         publisher = self.socket("telemetry", zmq.PUB)
         time.sleep(0.1)
-        publisher.send(b"\0" * 1_000_000)
+        publisher.send(b"\0" * 1_100_000)
         self.assert_alive()
 
     def test_envelopes_that_cannot_be_answered_are_dropped_and_counted(self):

@@ -237,6 +237,44 @@ static void test_average_is_used_until_the_window_is_warm_and_for_ever_without_a
     }
 }
 
+/* The error that is told is that of the model that plans are made with. In a period, an average that knows nothing of
+ * the lightness misses v by lightness u dt and x by half of that times dt. */
+static void test_error_is_that_of_the_model_in_use(void **state)
+{
+    fixture *f = *state;
+    double error[10], lightness = 0.6;
+    hb_error err;
+
+    f->s.adapt = false;
+    start(f);
+    for (int k = 0; k < 30; k++) {
+        f->u[0] = sin(0.7 * k) + 0.2;
+        observe(f);
+        move(f->x, lightness, f->u[0], period);
+        double dv = lightness * f->u[0] * period, dx = dv * period / 2;
+        error[k % 10] = (pow(dx / f->m->state_std[0], 2) + pow(dv / f->m->state_std[1], 2)) / NX;
+        pass(f, period);
+    }
+    observe(f);
+    double sum = 0;
+    for (int i = 0; i < 10; i++)
+        sum += error[i] / 10;
+    assert_near(hb_controller_health(f->c)->one_step_error, sqrt(sum), 1e-4 * sqrt(sum));
+    assert_near(command(f)->health.one_step_error, sqrt(sum), 1e-4 * sqrt(sum));
+
+    /* with adaptation the same window explains everything, and without it again nothing */
+    f->s.adapt = true;
+    assert_int_equal(hb_controller_retune(f->c, &f->s, &err), 0);
+    pass(f, 1);
+    fly(f, 12, lightness);
+    assert_true(hb_controller_health(f->c)->one_step_error < 1e-3 * sqrt(sum));
+    f->s.adapt = false;
+    assert_int_equal(hb_controller_retune(f->c, &f->s, &err), 0);
+    pass(f, 1);
+    fly(f, 1, lightness);
+    assert_true(hb_controller_health(f->c)->one_step_error > 0.01 * sqrt(sum));
+}
+
 static void test_samples_set_aside_are_counted_by_reason(void **state)
 {
     fixture *f = *state;
@@ -369,6 +407,33 @@ static void test_ladder_of_age(void **state)
     assert_int_equal(n.refused[HB_REASON_STALE], 1);
 }
 
+/* Whoever begins to fly asks before there can be telemetry: plans are made until it should have come. */
+static void test_first_request_after_a_pause_is_planned(void **state)
+{
+    fixture *f = *state;
+    static const double paused = 60;
+
+    fly(f, 30, 0);
+    for (int episode = 0; episode < 3; episode++) {
+        /* a pause; then, without one, a time that goes back, and a reset */
+        pass(f, episode == 0 ? paused : 0.3);
+        f->time_us -= episode == 1 ? 50000000 : 0;
+        for (int k = 0; k < 6; k++) {
+            hb_request r = request(f);
+            r.reset_counter = episode == 2;
+            const hb_command *reply = hb_controller_command(f->c, &r, &f->clock.clock);
+            assert_int_equal(reply->status, k * period <= f->s.fallback_after + 1e-9 ? HB_STATUS_STALE
+                                                                                      : HB_STATUS_FALLBACK);
+            pass(f, period);
+        }
+    }
+    /* a fallback is not forgiven because the next request is a little late */
+    pass(f, 4 * f->s.fallback_after);
+    hb_request r = request(f);
+    r.reset_counter = 1;
+    assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->status, HB_STATUS_FALLBACK);
+}
+
 /* The last plan, moved on with time, as long as it is young; then the safe action. */
 static void test_fallback_flies_the_last_plan_then_the_safe_action(void **state)
 {
@@ -465,6 +530,42 @@ static void test_out_of_span_is_said(void **state)
     observe(f);
     assert_int_equal(hb_controller_health(f->c)->status, HB_ESTIMATE_OUT_OF_SPAN);
     assert_int_equal(command(f)->status, HB_STATUS_OUT_OF_SPAN);
+
+    /* the threshold holds from now on, and a bad one changes nothing */
+    hb_controller_settings s = f->s;
+    hb_error err;
+    s.estimator.span_threshold = 1;
+    assert_int_equal(hb_controller_retune(f->c, &s, &err), 0);
+    assert_int_equal(hb_controller_health(f->c)->status, HB_ESTIMATE_OK);
+    assert_true(command(f)->status < HB_STATUS_OUT_OF_SPAN);
+    s.estimator.span_threshold = 0;
+    assert_int_equal(hb_controller_retune(f->c, &s, &err), -EINVAL);
+    assert_true(command(f)->status < HB_STATUS_OUT_OF_SPAN);
+    /* nor does one beside other settings that are bad */
+    s = f->s;
+    s.cost.term[0].index[0] = 7;
+    assert_int_equal(hb_controller_retune(f->c, &s, &err), -EINVAL);
+    assert_true(command(f)->status < HB_STATUS_OUT_OF_SPAN);
+    assert_int_equal(hb_controller_retune(f->c, &f->s, &err), 0);
+    assert_int_equal(command(f)->status, HB_STATUS_OUT_OF_SPAN);
+}
+
+/* A step of lightness is seen as soon as changes are looked for, and only then. */
+static void test_detection_of_changes_can_be_turned_on_and_off(void **state)
+{
+    fixture *f = *state;
+    hb_error err;
+
+    for (int on = 0; on <= 1; on++) {
+        f->s.estimator.detect_changes = on;
+        assert_int_equal(hb_controller_retune(f->c, &f->s, &err), 0);
+        pass(f, 1);
+        fly(f, 400, 0);
+        pass(f, 1);
+        fly(f, 30, 1.5);
+        assert_int_equal(hb_controller_health(f->c)->changes > 0, on);
+        hb_controller_forget(f->c);
+    }
 }
 
 static void test_requests_that_make_no_sense_are_refused_with_the_safe_action(void **state)
@@ -935,14 +1036,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_telemetry_becomes_coefficients_that_plans_are_made_with),
         TEST(test_average_is_used_until_the_window_is_warm_and_for_ever_without_adaptation),
+        TEST(test_error_is_that_of_the_model_in_use),
         TEST(test_samples_set_aside_are_counted_by_reason),
         TEST(test_requests_stand_in_for_telemetry),
         TEST(test_forget_and_seed),
         TEST(test_ladder_of_age),
+        TEST(test_first_request_after_a_pause_is_planned),
         TEST(test_fallback_flies_the_last_plan_then_the_safe_action),
         TEST(test_late_requests_get_the_last_plan),
         TEST(test_deadline_truncates),
         TEST(test_out_of_span_is_said),
+        TEST(test_detection_of_changes_can_be_turned_on_and_off),
         TEST(test_requests_that_make_no_sense_are_refused_with_the_safe_action),
         TEST(test_state_is_propagated_under_the_controls_on_their_way),
         TEST(test_compensation_pays),

@@ -81,13 +81,13 @@ static int wait_moving(hb_plant *p, hb_loop *l, double asked, double begun, doub
     for (;;) {
         double left = begun + dt - now();
         int status = left > 0 ? l->answer(l, fmin(tick, left), answer, err) : 1;
-        double passed = fmin(now() - begun, dt) - *spent;
+        double there = now(), passed = fmin(there - begun, dt) - *spent;
         if (passed > 0) {
             hb_plant_step(p, u, passed);
             *spent += passed;
         }
         if (status <= 0) {
-            step->latency = now() - asked;
+            step->latency = there - asked;
             return status;
         }
         if (left <= 0) {

@@ -78,9 +78,9 @@ static int answer(hb_loop *l, double timeout, hb_loop_answer *ret, hb_error *err
     return 0;
 }
 
-/* Subscriptions take a moment to be made, and a daemon that has had no telemetry for a while does not plan. A vehicle
- * on the ground would publish all the time; here time stands still, and samples are sent until plans are made. Each has
- * a reset counter of its own, so that no two of them are joined into a transition. */
+/* Subscriptions take a moment to be made. A vehicle on the ground would publish all the time; here time stands still,
+ * and samples are sent until the daemon no longer calls its telemetry old. Each has a reset counter of its own, so that
+ * no two of them are joined into a transition. */
 static int prepare(hb_loop *l, const hb_loop_question *q, const double *u, hb_error *err)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
@@ -98,7 +98,9 @@ static int prepare(hb_loop *l, const hb_loop_question *q, const double *u, hb_er
             status = answer(l, 5, &reply, err);
         if (status > 0)
             return hb_fail(err, ETIMEDOUT, "no answer within 5 s: is hilbertd running?");
-        if (status || reply.status != HB_STATUS_FALLBACK || strcmp(reply.reason, "stale") != 0)
+        bool old = reply.status == HB_STATUS_STALE ||
+                   (reply.status == HB_STATUS_FALLBACK && strcmp(reply.reason, "stale") == 0);
+        if (status || !old)
             return status;
     }
     return hb_fail(err, ETIMEDOUT, "the daemon answers but gets no telemetry: is the telemetry endpoint right?");

@@ -114,20 +114,23 @@ for kind in "svg size 900,1000" "pngcairo size 900,1000"; do
 done
 
 row() {
-    printf '%-28s %14s %14s\n' "$@"
+    printf '%-30s %14s %14s\n' "$@"
 }
 percent() {
     awk "BEGIN { printf \"%.1f\", 100 * ($(of "$1" "$2")) }"
 }
-worst() {
-    sed -n 's/.*"latency_ms":{[^}]*"max":\([^,}]*\).*/\1/p' "$out/$1.json" | tail -n 1
+# largest NAME COLUMN: the largest number of a column of a flight's CSV
+largest() {
+    awk -F, -v name="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i; next }
+        $column + 0 > most { most = $column + 0 } END { printf "%.1f", most }' "$out/$1.csv"
 }
 echo
 row "" adapting "adaptation off"
 row "settled error, cm" "$(percent adapted settled_m)" "$(percent fixed settled_m)"
 row "crashed" "$(of adapted crashed)" "$(of fixed crashed)"
-row "slew" "$(of adapted slew)" "$(of fixed slew)"
-row "worst reply, ms" "$(worst adapted)" "$(worst fixed)"
-row "late replies" "$(of adapted late)" "$(of fixed late)"
+row "slew, 1e-5 N^2" "$(of adapted slew | awk '{ printf "%.2f", 1e5 * $1 }')" "$(of fixed slew | awk '{ printf "%.2f", 1e5 * $1 }')"
+row "worst reply, ms: daemon" "$(largest adapted planning_ms)" "$(largest fixed planning_ms)"
+row "       as the vehicle saw it" "$(largest adapted latency_ms)" "$(largest fixed latency_ms)"
+row "replies after 40 ms" "$(of adapted late)" "$(of fixed late)"
 echo
 echo "pictures: $out/demo.svg, $out/demo.png"

@@ -11,13 +11,13 @@
 
 #include <jansson.h>
 
+#include "errors.h"
 #include "eval.h"
-#include "evaluator.h"
 #include "plot.h"
 #include "progress.h"
 #include "run.h"
 
-enum { MAX_MODELS = 32, BINS = 5, MAX_COUNTS = 12, SHOWN_STEPS = 5 };
+enum { MAX_MODELS = 32, BINS = HB_ERROR_BINS, SHOWN_STEPS = 5 };
 
 typedef struct options {
     const char *data, *plot;
@@ -29,31 +29,10 @@ typedef struct options {
     char **model;
 } options;
 
-/* quartiles over functions, a number a step */
-typedef struct curve {
-    double *lower, *median, *upper;
-} curve;
-
-/* one of BINS ranges of a hidden parameter, with equal numbers of functions */
-typedef struct bin {
-    double low, high;
-    int functions;
-    double one, last; /* medians after 1 and after all steps */
-} bin;
-
-typedef struct count {
-    int examples;
-    double one, last;
-} count;
-
 typedef struct result {
     const char *path;
     hb_model *model;
-    curve adapted, without;
-    bin *hidden; /* nhidden x BINS */
-    int ncounts;
-    count counts[MAX_COUNTS];
-    double *memory;
+    hb_errors errors;
 } result;
 
 static void print_help(void)
@@ -143,120 +122,6 @@ static int parse(int argc, char **argv, options *o)
     return HB_EXIT_OK;
 }
 
-/* --- measuring --- */
-
-static int new_evaluator(hb_evaluator **ret, const options *o, int examples, const hb_model *m, const hb_dataset *d,
-                         hb_pool *pool, hb_error *err)
-{
-    hb_evaluator_settings s = {
-        .examples = examples, .rollouts = o->rollouts, .steps = o->steps, .seed = o->seed, .successive = o->successive};
-    return hb_evaluator_new(ret, m, d, NULL, 0, &s, pool, err);
-}
-
-static void fill_curve(curve *c, const hb_evaluator *e, const double *error, int steps)
-{
-    for (int k = 0; k < steps; k++) {
-        c->lower[k] = hb_evaluator_quantile(e, error, k + 1, 0.25);
-        c->median[k] = hb_evaluator_quantile(e, error, k + 1, 0.5);
-        c->upper[k] = hb_evaluator_quantile(e, error, k + 1, 0.75);
-    }
-}
-
-/* a function's value of a hidden parameter, and its place in the data */
-typedef struct placed {
-    double value;
-    int function;
-} placed;
-
-static int by_value(const void *a, const void *b)
-{
-    const placed *x = a, *y = b;
-    return x->value != y->value ? (x->value > y->value) - (x->value < y->value) : x->function - y->function;
-}
-
-static int fill_bins(bin *bins, int hidden, const hb_dataset *d, const double *error, int steps, hb_error *err)
-{
-    int n = d->nfunctions;
-    placed *order = calloc((size_t)n, sizeof *order);
-    double *one = calloc(2 * (size_t)n, sizeof *one), *last = one ? one + n : NULL;
-
-    if (!order || !one) {
-        free(order);
-        free(one);
-        return hb_fail(err, ENOMEM, "out of memory");
-    }
-    for (int f = 0; f < n; f++)
-        order[f] = (placed){d->function[f].hidden[hidden], f};
-    qsort(order, (size_t)n, sizeof *order, by_value);
-    for (int b = 0; b < BINS; b++) {
-        int first = n * b / BINS, end = n * (b + 1) / BINS;
-        for (int i = first; i < end; i++) {
-            one[i - first] = error[order[i].function * steps];
-            last[i - first] = error[order[i].function * steps + steps - 1];
-        }
-        if (end > first)
-            bins[b] = (bin){order[first].value, order[end - 1].value, end - first, hb_quantile(one, end - first, 0.5),
-                            hb_quantile(last, end - first, 0.5)};
-    }
-    free(order);
-    free(one);
-    return 0;
-}
-
-/* error with fewer and with more examples: 5, 10, 20, 50, ... and what was asked for */
-static int count_examples(const options *o, result *r, const hb_dataset *d, hb_pool *pool, double *error, hb_error *err)
-{
-    static const int tried[] = {5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000};
-    size_t next = 0;
-
-    if (r->model->nb == 0)
-        return 0;
-    for (bool done = false; !done && r->ncounts < MAX_COUNTS;) {
-        int n = next < sizeof tried / sizeof *tried ? tried[next++] : o->examples;
-        if (n >= o->examples) {
-            n = o->examples;
-            done = true;
-        }
-        hb_evaluator *e = NULL;
-        int status = new_evaluator(&e, o, n, r->model, d, pool, err);
-        if (status)
-            return status;
-        hb_evaluator_run(e, true, error, NULL);
-        r->counts[r->ncounts++] =
-            (count){n, hb_evaluator_quantile(e, error, 1, 0.5), hb_evaluator_quantile(e, error, o->steps, 0.5)};
-        hb_evaluator_free(e);
-    }
-    return 0;
-}
-
-static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
-{
-    size_t steps = (size_t)o->steps;
-    hb_evaluator *e = NULL;
-    double *error = calloc((size_t)d->nfunctions * steps, sizeof *error);
-    r->memory = calloc(6 * steps, sizeof *r->memory);
-    r->hidden = calloc((size_t)d->header.nhidden * BINS + 1, sizeof *r->hidden);
-    int status = error && r->memory && r->hidden ? 0 : hb_fail(err, ENOMEM, "out of memory");
-
-    if (!status)
-        status = new_evaluator(&e, o, o->examples, r->model, d, pool, err);
-    if (!status) {
-        r->adapted = (curve){r->memory, r->memory + steps, r->memory + 2 * steps};
-        r->without = (curve){r->memory + 3 * steps, r->memory + 4 * steps, r->memory + 5 * steps};
-        hb_evaluator_run(e, false, error, NULL);
-        fill_curve(&r->without, e, error, o->steps);
-        hb_evaluator_run(e, true, error, NULL);
-        fill_curve(&r->adapted, e, error, o->steps);
-        for (int h = 0; h < d->header.nhidden && !status; h++)
-            status = fill_bins(r->hidden + h * BINS, h, d, error, o->steps, err);
-        if (!status)
-            status = count_examples(o, r, d, pool, error, err);
-    }
-    hb_evaluator_free(e);
-    free(error);
-    return status;
-}
-
 /* --- showing --- */
 
 static const char *base_name(const char *path)
@@ -277,7 +142,7 @@ static int choose_steps(int steps, int shown[SHOWN_STEPS])
     return n;
 }
 
-static void print_curve(const char *name, const char *row, const curve *c, const int *shown, int nshown)
+static void print_curve(const char *name, const char *row, const hb_curve *c, const int *shown, int nshown)
 {
     printf("%-28.28s %-17s", name, row);
     for (int i = 0; i < nshown; i++) {
@@ -298,46 +163,28 @@ static void print_tables(const options *o, const result *r, const hb_dataset *d)
         printf("  %-26d", shown[i]);
     printf("\n");
     for (int i = 0; i < o->nmodels; i++) {
-        print_curve(base_name(r[i].path), hb_eval_row(r[i].model), &r[i].adapted, shown, nshown);
+        print_curve(base_name(r[i].path), hb_eval_row(r[i].model), &r[i].errors.adapted, shown, nshown);
         if (r[i].model->nb > 0)
-            print_curve("", "  with c = 0", &r[i].without, shown, nshown);
+            print_curve("", "  with c = 0", &r[i].errors.without, shown, nshown);
     }
     for (int h = 0; h < d->header.nhidden; h++) {
         printf("\nerror after 1 and %d steps, over %s\n%-46s", o->steps, d->header.hidden_name[h], "");
         for (int b = 0; b < BINS; b++)
-            printf("  %9.3g..%-9.3g", r[0].hidden[h * BINS + b].low, r[0].hidden[h * BINS + b].high);
+            printf("  %9.3g..%-9.3g", r[0].errors.bin[h * BINS + b].low, r[0].errors.bin[h * BINS + b].high);
         printf("\n");
         for (int i = 0; i < o->nmodels; i++) {
             printf("%-28.28s %-17s", base_name(r[i].path), hb_eval_row(r[i].model));
             for (int b = 0; b < BINS; b++)
-                printf("  %9.2e %9.2e ", r[i].hidden[h * BINS + b].one, r[i].hidden[h * BINS + b].last);
+                printf("  %9.2e %9.2e ", r[i].errors.bin[h * BINS + b].one, r[i].errors.bin[h * BINS + b].late);
             printf("\n");
         }
     }
     printf("\nerror after 1 and %d steps, over the number of examples\n", o->steps);
     for (int i = 0; i < o->nmodels; i++)
-        for (int k = 0; k < r[i].ncounts; k++)
+        for (int k = 0; k < r[i].errors.ncounts; k++)
             printf("%-28.28s %-17s  %6d  %9.2e %9.2e\n", k ? "" : base_name(r[i].path),
-                   k ? "" : hb_eval_row(r[i].model), r[i].counts[k].examples, r[i].counts[k].one, r[i].counts[k].last);
-}
-
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-static json_t *numbers(const double *x, int n)
-{
-    json_t *a = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(a, number(x[i]));
-    return a;
-}
-
-static json_t *curve_json(const curve *c, int steps)
-{
-    return json_pack("{s:o, s:o, s:o}", "median", numbers(c->median, steps), "lower", numbers(c->lower, steps), "upper",
-                     numbers(c->upper, steps));
+                   k ? "" : hb_eval_row(r[i].model), r[i].errors.count[k].examples, r[i].errors.count[k].one,
+                   r[i].errors.count[k].late);
 }
 
 static void print_json(const options *o, const result *r, const hb_dataset *d)
@@ -345,27 +192,10 @@ static void print_json(const options *o, const result *r, const hb_dataset *d)
     json_t *models = json_array();
 
     for (int i = 0; i < o->nmodels; i++) {
-        json_t *hidden = json_object(), *counts = json_array();
-        for (int h = 0; h < d->header.nhidden; h++) {
-            json_t *bins = json_array();
-            for (int b = 0; b < BINS; b++) {
-                const bin *x = &r[i].hidden[h * BINS + b];
-                json_array_append_new(bins, json_pack("{s:o, s:o, s:i, s:o, s:o}", "low", number(x->low), "high",
-                                                      number(x->high), "functions", x->functions, "one_step",
-                                                      number(x->one), "last_step", number(x->last)));
-            }
-            json_object_set_new(hidden, d->header.hidden_name[h], bins);
-        }
-        for (int k = 0; k < r[i].ncounts; k++)
-            json_array_append_new(counts,
-                                  json_pack("{s:i, s:o, s:o}", "examples", r[i].counts[k].examples, "one_step",
-                                            number(r[i].counts[k].one), "last_step", number(r[i].counts[k].last)));
-        json_array_append_new(models,
-                              json_pack("{s:s, s:s, s:i, s:I, s:o, s:o, s:o, s:o}", "model", r[i].path, "row",
-                                        hb_eval_row(r[i].model), "nb", r[i].model->nb, "parameters",
-                                        (json_int_t)r[i].model->nparameters, "adapted",
-                                        curve_json(&r[i].adapted, o->steps), "without_coefficients",
-                                        curve_json(&r[i].without, o->steps), "hidden", hidden, "by_examples", counts));
+        json_t *model = json_pack("{s:s, s:s, s:i, s:I}", "model", r[i].path, "row", hb_eval_row(r[i].model), "nb",
+                                  r[i].model->nb, "parameters", (json_int_t)r[i].model->nparameters);
+        json_object_update_new(model, hb_errors_json(&r[i].errors, d));
+        json_array_append_new(models, model);
     }
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o}", "data", o->data, "functions", d->nfunctions,
                             "examples", o->examples, "steps", o->steps, "rollouts", o->rollouts, "successive",
@@ -389,14 +219,14 @@ static int draw(const options *o, const result *r, const hb_dataset *d, hb_error
     for (int i = 0; i < o->nmodels; i++) {
         fprintf(out, "$curve%d << EOD\n", i);
         for (int k = 0; k < o->steps; k++)
-            fprintf(out, "%d %g %g %g %g\n", k + 1, r[i].adapted.lower[k], r[i].adapted.median[k],
-                    r[i].adapted.upper[k], r[i].without.median[k]);
+            fprintf(out, "%d %g %g %g %g\n", k + 1, r[i].errors.adapted.lower[k], r[i].errors.adapted.median[k],
+                    r[i].errors.adapted.upper[k], r[i].errors.without.median[k]);
         fprintf(out, "EOD\n$counts%d << EOD\nNaN NaN\n", i);
-        for (int k = 0; k < r[i].ncounts; k++)
-            fprintf(out, "%d %g\n", r[i].counts[k].examples, r[i].counts[k].last);
+        for (int k = 0; k < r[i].errors.ncounts; k++)
+            fprintf(out, "%d %g\n", r[i].errors.count[k].examples, r[i].errors.count[k].late);
         fprintf(out, "EOD\n$hidden%d << EOD\nNaN NaN\n", i);
         for (int b = 0; b < BINS && d->header.nhidden; b++)
-            fprintf(out, "%g %g\n", 0.5 * (r[i].hidden[b].low + r[i].hidden[b].high), r[i].hidden[b].last);
+            fprintf(out, "%g %g\n", 0.5 * (r[i].errors.bin[b].low + r[i].errors.bin[b].high), r[i].errors.bin[b].late);
         fprintf(out, "EOD\n");
     }
     fprintf(out,
@@ -426,6 +256,18 @@ static int draw(const options *o, const result *r, const hb_dataset *d, hb_error
     }
     fprintf(out, "unset multiplot\n");
     return hb_plot_finish(p, err);
+}
+
+static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000};
+    const hb_evaluator_settings s = {.examples = o->examples,
+                                     .rollouts = o->rollouts,
+                                     .steps = o->steps,
+                                     .seed = o->seed,
+                                     .successive = o->successive};
+
+    return hb_errors_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts, pool, err);
 }
 
 static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
@@ -464,8 +306,7 @@ int hb_eval_predict(int argc, char **argv)
         (status = evaluate(&o, results, d, pool, &err)))
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);
     for (int i = 0; i < o.nmodels; i++) {
-        free(results[i].hidden);
-        free(results[i].memory);
+        hb_errors_free(&results[i].errors);
         hb_model_free(results[i].model);
     }
     hb_pool_free(pool);

@@ -1,13 +1,11 @@
 #include "plot.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
+#include "child.h"
 
 struct hb_plot {
     char *name, *script;
@@ -16,35 +14,11 @@ struct hb_plot {
     int width, height;
 };
 
-/* gnuplot with the given arguments, its input from a file descriptor (-1: none), errors to another */
-static int run_gnuplot(char *const *arguments, int input, int errors)
-{
-    posix_spawn_file_actions_t actions;
-    pid_t child;
-    int status = -1;
-
-    if (posix_spawn_file_actions_init(&actions))
-        return -1;
-    if (input >= 0)
-        posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    else
-        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", 0, 0);
-    if (errors >= 0) {
-        posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, errors, STDOUT_FILENO);
-    }
-    int failed = posix_spawnp(&child, "gnuplot", &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-        return -1;
-    return WEXITSTATUS(status);
-}
-
 int hb_plot_available(hb_error *err)
 {
     FILE *nowhere = tmpfile();
     char *const arguments[] = {(char *)"gnuplot", (char *)"--version", NULL};
-    int status = nowhere ? run_gnuplot(arguments, -1, fileno(nowhere)) : -1;
+    int status = nowhere ? hb_child_run(&(hb_child){arguments, -1, fileno(nowhere), fileno(nowhere)}) : -1;
 
     if (nowhere)
         fclose(nowhere);
@@ -112,7 +86,7 @@ static int draw(const hb_plot *p, hb_error *err)
         fprintf(in, "\n%s\nunset output\n", p->script);
         fflush(in);
         rewind(in);
-        status = run_gnuplot(arguments, fileno(in), fileno(errors));
+        status = hb_child_run(&(hb_child){arguments, fileno(in), fileno(errors), fileno(errors)});
         rewind(errors);
         text[fread(text, 1, sizeof text - 1, errors)] = 0;
     }

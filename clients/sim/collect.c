@@ -15,16 +15,10 @@
 
 enum { SLOTS_A_THREAD = 4, ATTEMPTS = 50 };
 
-typedef struct episode {
-    double *x, *u, *time;
-    int nsteps;
-    bool cut;
-} episode;
-
 typedef struct slot {
     int function; /* -1: free */
     bool done;
-    episode *episode; /* episodes */
+    hb_collected_episode *episode; /* episodes */
     double parameter[HB_PLANT_PARAMETERS];
     long refused;
     int status;
@@ -52,7 +46,7 @@ static hb_random_key key(const hb_collect *c, int purpose, int function, int epi
 }
 
 /* One episode from a random start, up to where it fails. */
-static int run_episode(const hb_collect *c, hb_plant *p, int function, int number, int attempt, episode *e,
+static int run_episode(const hb_collect *c, hb_plant *p, int function, int number, int attempt, hb_collected_episode *e,
                        hb_error *err)
 {
     const hb_plant_type *type = c->plant;
@@ -88,9 +82,26 @@ static int run_episode(const hb_collect *c, hb_plant *p, int function, int numbe
     return 0;
 }
 
+int hb_collect_episode(const hb_collect *c, hb_plant *p, int function, int number, hb_collected_episode *e,
+                       int *ret_refused, hb_error *err)
+{
+    int shortest = (int)fmax(1, c->steps / 5.0), attempt = 0, status;
+
+    do {
+        status = run_episode(c, p, function, number, attempt, e, err);
+    } while (!status && e->nsteps < shortest && ++attempt < ATTEMPTS);
+    if (!status && attempt == ATTEMPTS)
+        status =
+            hb_fail(err, EINVAL, "function %d: %d starts in a row failed within %d steps: are the ranges sensible?",
+                    function, ATTEMPTS, shortest);
+    if (ret_refused)
+        *ret_refused = attempt;
+    return status;
+}
+
 static int run_function(const hb_collect *c, hb_plant *p, slot *s)
 {
-    int shortest = (int)fmax(1, c->steps / 5.0), status = 0;
+    int refused = 0, status = 0;
 
     for (int i = 0; !status && i < c->plant->nparameters; i++) {
         double draw = hb_random_uniform(key(c, FOR_PARAMETERS, s->function, 0, 0), (uint64_t)i);
@@ -99,16 +110,8 @@ static int run_function(const hb_collect *c, hb_plant *p, slot *s)
     }
     s->refused = 0;
     for (int number = 0; !status && number < c->episodes; number++) {
-        episode *e = &s->episode[number];
-        int attempt = 0;
-        do {
-            status = run_episode(c, p, s->function, number, attempt, e, &s->err);
-        } while (!status && e->nsteps < shortest && ++attempt < ATTEMPTS);
-        s->refused += attempt;
-        if (!status && attempt == ATTEMPTS)
-            status = hb_fail(&s->err, EINVAL,
-                             "function %d: %d starts in a row failed within %d steps: are the ranges sensible?",
-                             s->function, ATTEMPTS, shortest);
+        status = hb_collect_episode(c, p, s->function, number, &s->episode[number], &refused, &s->err);
+        s->refused += refused;
     }
     return status;
 }
@@ -156,7 +159,7 @@ static int write_function(const hb_collect *c, hb_dataset_writer *writer, const 
         if (c->low[i] != c->high[i])
             hidden[nhidden++] = s->parameter[i];
     for (int k = 0; !status && k < c->episodes; k++) {
-        const episode *e = &s->episode[k];
+        const hb_collected_episode *e = &s->episode[k];
         status = hb_dataset_writer_append(writer, s->function, e->nsteps, e->x, e->u, c->irregular ? e->time : NULL,
                                           hidden, err);
         total->transitions += e->nsteps;
@@ -227,14 +230,32 @@ static int open_writer(const hb_collect *c, hb_dataset_writer **ret, hb_error *e
     return hb_dataset_writer_new(ret, c->path, &h, err);
 }
 
+int hb_collected_episode_new(const hb_collect *c, hb_collected_episode *e, hb_error *err)
+{
+    size_t rows = (size_t)c->steps + 1;
+
+    *e = (hb_collected_episode){
+        .x = calloc(rows * (size_t)c->plant->nx, sizeof *e->x),
+        .u = calloc(rows * (size_t)c->plant->nu + 1, sizeof *e->u),
+        .time = calloc(rows, sizeof *e->time),
+    };
+    if (e->x && e->u && e->time)
+        return 0;
+    return hb_fail(err, ENOMEM, "out of memory: fewer threads, episodes or steps need less");
+}
+
+void hb_collected_episode_free(hb_collected_episode *e)
+{
+    free(e->x);
+    free(e->u);
+    free(e->time);
+}
+
 static void free_slots(const hb_collect *c, crew *w)
 {
     for (int i = 0; w->slot && i < w->nslots; i++) {
-        for (int k = 0; w->slot[i].episode && k < c->episodes; k++) {
-            free(w->slot[i].episode[k].x);
-            free(w->slot[i].episode[k].u);
-            free(w->slot[i].episode[k].time);
-        }
+        for (int k = 0; w->slot[i].episode && k < c->episodes; k++)
+            hb_collected_episode_free(&w->slot[i].episode[k]);
         free(w->slot[i].episode);
     }
     free(w->slot);
@@ -242,7 +263,7 @@ static void free_slots(const hb_collect *c, crew *w)
 
 static int make_slots(const hb_collect *c, crew *w, hb_error *err)
 {
-    size_t rows = (size_t)c->steps + 1;
+    int status = 0;
 
     w->slot = calloc((size_t)w->nslots, sizeof *w->slot);
     for (int i = 0; w->slot && i < w->nslots; i++) {
@@ -251,16 +272,10 @@ static int make_slots(const hb_collect *c, crew *w, hb_error *err)
         s->episode = calloc((size_t)c->episodes, sizeof *s->episode);
         if (!s->episode)
             return hb_fail(err, ENOMEM, "out of memory");
-        for (int k = 0; k < c->episodes; k++) {
-            episode *e = &s->episode[k];
-            e->x = calloc(rows * (size_t)c->plant->nx, sizeof *e->x);
-            e->u = calloc(rows * (size_t)c->plant->nu + 1, sizeof *e->u);
-            e->time = calloc(rows, sizeof *e->time);
-            if (!e->x || !e->u || !e->time)
-                return hb_fail(err, ENOMEM, "out of memory: fewer threads, episodes or steps need less");
-        }
+        for (int k = 0; !status && k < c->episodes; k++)
+            status = hb_collected_episode_new(c, &s->episode[k], err);
     }
-    return w->slot ? 0 : hb_fail(err, ENOMEM, "out of memory");
+    return w->slot ? status : hb_fail(err, ENOMEM, "out of memory");
 }
 
 int hb_collect_run(const hb_collect *c, hb_collected *ret, hb_error *err)

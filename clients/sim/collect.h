@@ -25,6 +25,19 @@ typedef struct hb_collected {
     long refused; /* starts that led nowhere and were drawn again */
 } hb_collected;
 
+typedef struct hb_collected_episode {
+    double *x, *u, *time; /* (steps + 1) x nx, steps x nu, steps + 1 */
+    int nsteps;           /* up to where it failed; the step that led into the failure is not kept */
+    bool cut;             /* it did */
+} hb_collected_episode;
+
+/* One episode of the plant with its parameters as they stand. An episode that fails in its first fifth is drawn again,
+ * *ret_refused (may be NULL) times; -EINVAL when that happens over and over. */
+int hb_collect_episode(const hb_collect *c, hb_plant *p, int function, int number, hb_collected_episode *e,
+                       int *ret_refused, hb_error *err);
+int hb_collected_episode_new(const hb_collect *c, hb_collected_episode *e, hb_error *err);
+void hb_collected_episode_free(hb_collected_episode *e);
+
 /* The same seed gives the same bytes for any number of threads. */
 int hb_collect_run(const hb_collect *c, hb_collected *ret, hb_error *err);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collect.h"
 #include "progress.h"
 #include "render.h"
 #include "report.h"
@@ -28,6 +29,9 @@ static const char help[] =
     "      --config F            in process: configuration (default: the plant's)\n"
     "      --model F             in process: basis file instead of the configured one\n"
     "      --no-adapt            in process: the average model for ever\n"
+    "      --examples N          in process: the controller sees N transitions of the same vehicle under its "
+    "collection\n"
+    "                            policy before each flight (default 0)\n"
     "      --budget SECONDS      for an answer (default: the configured one)\n"
     "      --realtime            physics keeps pace with the clock, also while an answer is awaited\n"
     "\n"
@@ -67,6 +71,7 @@ enum {
     OPTION_CONFIG,
     OPTION_MODEL,
     OPTION_NO_ADAPT,
+    OPTION_EXAMPLES,
     OPTION_BUDGET,
     OPTION_REALTIME,
     OPTION_MASS,
@@ -98,6 +103,7 @@ static const struct option options[] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"model", required_argument, NULL, OPTION_MODEL},
     {"no-adapt", no_argument, NULL, OPTION_NO_ADAPT},
+    {"examples", required_argument, NULL, OPTION_EXAMPLES},
     {"budget", required_argument, NULL, OPTION_BUDGET},
     {"realtime", no_argument, NULL, OPTION_REALTIME},
     {"mass", required_argument, NULL, OPTION_MASS},
@@ -135,6 +141,7 @@ typedef struct fly {
     double low[HB_PLANT_PARAMETERS], high[HB_PLANT_PARAMETERS];
     uint64_t seed;
     int functions, episodes, threads;
+    int examples; /* that the controller sees before each flight */
     const char *csv, *plot, *render;
 } fly;
 
@@ -245,6 +252,10 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
         case OPTION_NO_ADAPT:
             f->controller.adapt = false;
             break;
+        case OPTION_EXAMPLES:
+            if ((good = hb_parse_integer(optarg, 0, 1000000, &count)))
+                f->examples = (int)count;
+            break;
         case OPTION_BUDGET:
             good = hb_parse_number(optarg, 1e-4, 100, &f->flight.budget);
             break;
@@ -327,8 +338,9 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
     }
     if (optind < argc)
         return hb_fail(err, EINVAL, "'%s' is one argument too many", argv[optind]);
-    if (!f->in_process && (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1))
-        return hb_fail(err, EINVAL, "--config, --model, --no-adapt and --threads go with --in-process");
+    if (!f->in_process &&
+        (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1 || f->examples > 0))
+        return hb_fail(err, EINVAL, "--config, --model, --no-adapt, --examples and --threads go with --in-process");
     if (start) {
         memcpy(f->flight.start, f->flight.target, sizeof f->flight.start);
         f->has_start = true;
@@ -386,6 +398,33 @@ static int draw_frames(const fly *f, hb_plant *p, const hb_flight_settings *s, c
     return status;
 }
 
+/* The loop sees transitions of the collection policy before the flight, as if the vehicle had flown before; *epoch_us
+ * goes on to where they end. */
+static int show_examples(const fly *f, int index, hb_plant *p, hb_loop *l, int64_t *epoch_us, hb_error *err)
+{
+    hb_collect c = {.plant = f->plant, .steps = 125, .seed = f->seed, .dt = f->flight.dt};
+    size_t nx = (size_t)f->plant->nx, nu = (size_t)f->plant->nu;
+    hb_collected_episode e;
+    int shown = 0, status;
+
+    if (!(c.policy = hb_policy_find(NULL, f->plant, err)))
+        return -EINVAL;
+    status = hb_collected_episode_new(&c, &e, err);
+    for (int number = 0; !status && shown < f->examples; number++) {
+        status = hb_collect_episode(&c, p, index, number, &e, NULL, err);
+        int n = e.nsteps < f->examples - shown ? e.nsteps : f->examples - shown;
+        /* an episode has a counter of its own, so that none is joined to the next */
+        uint32_t counter = 0x80000000u + (uint32_t)number;
+        for (int k = 0; !status && k <= n; k++)
+            status = l->publish(l, *epoch_us + llround(1e6 * e.time[k]), e.x + (size_t)k * nx,
+                                e.u + (size_t)(k < n ? k : n - 1) * nu, counter, err);
+        shown += n;
+        *epoch_us += llround(1e6 * (e.time[n] + f->flight.dt));
+    }
+    hb_collected_episode_free(&e);
+    return status;
+}
+
 static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_flight_entry *e, hb_error *err)
 {
     int function = index / f->episodes, episode = index % f->episodes, status = 0;
@@ -403,6 +442,8 @@ static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_fligh
     s.key = draws(f, 2, function, episode).key;
     s.reset_counter = (uint32_t)index + 1;
     s.epoch_us += (int64_t)(index * (1e6 * s.seconds + 1e6));
+    if (!status && f->examples > 0)
+        status = show_examples(f, index, p, l, &s.epoch_us, err);
     if (!status)
         status = hb_flight_run(p, l, &s, &record, err);
     if (!status)

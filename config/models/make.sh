@@ -3,7 +3,7 @@
 #
 # usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
 #
-#   NAME              quadrotor quadrotor-learned vanderpol (default: all)
+#   NAME              quadrotor quadrotor-learned vanderpol half-cheetah ant (default: all)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
@@ -52,6 +52,10 @@ fit() {
 everything="-r mass=0.016:0.038 -r rotor0=0.85:1 -r rotor1=0.85:1 -r rotor2=0.85:1 -r rotor3=0.85:1
             -r drag=0:0.02 -r wind_x=-3:3 -r wind_y=-3:3 -r wind_z=-1:1"
 
+# walkers: two wide layers and a coefficient for each state and basis function
+walker="--nb 12 --hidden 128,128 --coefficients per_state --functions 16 --examples 100 --queries 100
+        --steps 4000 --learning-rate 0.02 --decay cosine"
+
 # shellcheck disable=SC2086 # one word an option
 make() {
     case $1 in
@@ -72,10 +76,18 @@ make() {
         fit vanderpol --data "$data/vanderpol.h5" --nb 11 --functions 16 --examples 100 --queries 300 \
             --weighting each --ridge 1e-6 --steps 4000 --learning-rate 0.005 --decay cosine
         ;;
+    half-cheetah)
+        collect half-cheetah half-cheetah -f 300 -e 8 -s 4
+        fit half-cheetah --data "$data/half-cheetah.h5" --inputs=-x $walker
+        ;;
+    ant)
+        collect ant ant -f 300 -e 8 -s 5
+        fit ant --data "$data/ant.h5" --inputs=-x,-y $walker
+        ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac
 }
 
-for name in ${names:-quadrotor quadrotor-learned vanderpol}; do
+for name in ${names:-quadrotor quadrotor-learned vanderpol half-cheetah ant}; do
     make "$name"
 done

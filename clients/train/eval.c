@@ -14,6 +14,8 @@ static const struct {
 } commands[] = {
     {"predict", "errors of models on a data set, over steps, hidden parameters and numbers of examples",
      hb_eval_predict},
+    {"paper", "the paper's comparison on a quadrotor, a Half-Cheetah or an Ant: data, models, tables, flights",
+     hb_eval_paper},
     {"vanderpol", "the paper's first system from data to figure: trains three models and compares them",
      hb_eval_vanderpol},
 };

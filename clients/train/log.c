@@ -53,7 +53,7 @@ static void print_field(FILE *out, const char *name, double value)
         fprintf(out, ", \"%s\": null", name);
 }
 
-void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, const hb_validation *v)
+void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds, const hb_validation *v)
 {
     fprintf(log, "{\"step\": %" PRIu64, r->step);
     print_field(log, "loss", r->skipped ? NAN : hb_trainer_loss(r));
@@ -68,6 +68,7 @@ void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, const h
         print_field(log, "ten_step", v->ten_step);
     }
     print_field(log, "seconds", seconds);
+    print_field(log, "cpu_seconds", cpu_seconds);
     fputs("}\n", log);
     fflush(log);
 }
@@ -106,6 +107,35 @@ static json_t *read_lines(const char *path, hb_error *err)
     free(text);
     fclose(in);
     return lines;
+}
+
+/* the sum over runs: within each of them the field grows from line to line */
+static double last_of_each_run(const json_t *lines, const char *field)
+{
+    double sum = 0, last = 0;
+    size_t i;
+    const json_t *line;
+
+    json_array_foreach((json_t *)lines, i, line)
+    {
+        double value = json_number_value(json_object_get(line, field));
+        if (value < last)
+            sum += last;
+        last = value;
+    }
+    return sum + last;
+}
+
+int hb_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err)
+{
+    json_t *lines = read_lines(path, err);
+    if (!lines)
+        return err ? -err->code : -EIO;
+
+    *seconds = last_of_each_run(lines, "seconds");
+    *cpu_seconds = last_of_each_run(lines, "cpu_seconds");
+    json_decref(lines);
+    return 0;
 }
 
 int hb_log_plot(const char *path, const char *name, hb_error *err)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "design.h"
@@ -44,6 +45,11 @@ void hb_run_checkpoint_path(const hb_settings *s, char path[HB_PATH_SIZE])
 {
     snprintf(path, HB_PATH_SIZE, "%.1000s%s", *s->checkpoint ? s->checkpoint : s->output,
              *s->checkpoint ? "" : ".checkpoint");
+}
+
+void hb_run_log_path(const hb_settings *s, char path[HB_PATH_SIZE])
+{
+    snprintf(path, HB_PATH_SIZE, "%.1000s%s", *s->log ? s->log : s->output, *s->log ? "" : ".jsonl");
 }
 
 int hb_run_mapping(const char *text, hb_dataset_mapping *ret, hb_error *err)
@@ -226,7 +232,7 @@ static int set_up(run *r, hb_error *err)
     uint64_t done = 0;
 
     hb_run_checkpoint_path(s, r->checkpoint_path);
-    snprintf(r->log_path, sizeof r->log_path, "%.1000s%s", *s->log ? s->log : s->output, *s->log ? "" : ".jsonl");
+    hb_run_log_path(s, r->log_path);
     r->settings_text = hb_settings_text(s, false);
     if (!r->settings_text)
         return hb_fail(err, ENOMEM, "out of memory");
@@ -286,6 +292,14 @@ static int save_checkpoint(run *r, hb_error *err)
                               r->hash, err);
 }
 
+/* of all threads */
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_a_step, char text[200])
 {
     snprintf(text, 200, "step %" PRIu64 ", loss %.3e, 1-step error %.2e, %d-step %.2e, %.3g steps/s", r->step + 1,
@@ -301,7 +315,7 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
     hb_progress progress;
     hb_trainer_report report = {0};
     hb_validation v = validate(r, true);
-    double saved = 0;
+    double saved = 0, cpu = cpu_seconds();
     uint64_t first = state->step, log_every = (uint64_t)fmax(1, s->log_every);
     char text[200];
     int status = 0;
@@ -314,7 +328,7 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
         if (validated)
             v = validate(r, true);
         if (validated || report.step % log_every == 0)
-            hb_log_write(r->log, &report, hb_progress_elapsed(&progress), validated ? &v : NULL);
+            hb_log_write(r->log, &report, hb_progress_elapsed(&progress), cpu_seconds() - cpu, validated ? &v : NULL);
         if (!o->quiet)
             hb_progress_update(
                 &progress, (double)(state->step - first) / (double)(s->steps - first),

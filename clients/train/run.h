@@ -27,8 +27,9 @@ typedef struct hb_run_result {
 
 int hb_run(const hb_settings *s, const hb_run_options *o, hb_run_result *ret, hb_error *err);
 
-/* Where a run's checkpoint is. */
+/* Where a run's checkpoint and its log are. */
 void hb_run_checkpoint_path(const hb_settings *s, char path[HB_PATH_SIZE]);
+void hb_run_log_path(const hb_settings *s, char path[HB_PATH_SIZE]);
 
 /* Sets the fields of a mapping from a setting's text, "key=value;key=value". */
 int hb_run_mapping(const char *text, hb_dataset_mapping *ret, hb_error *err);

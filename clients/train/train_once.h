@@ -1,0 +1,18 @@
+/* A model that is trained once: taken as it is when it was made with the same settings, gone on with when it was
+ * interrupted, trained otherwise. */
+#ifndef HB_TRAIN_ONCE_H
+#define HB_TRAIN_ONCE_H
+
+#include "run.h"
+
+typedef struct hb_train_once {
+    hb_model *model;             /* the caller's to free; NULL when the run was stopped on the way */
+    double seconds, cpu_seconds; /* that the training took, over all runs */
+} hb_train_once;
+
+/* -EEXIST when the file is there and was made in another way. */
+int hb_train_once_run(const hb_settings *s, const hb_run_options *o, hb_train_once *ret, hb_error *err);
+/* Whether the file is there already. */
+bool hb_train_once_done(const hb_settings *s);
+
+#endif

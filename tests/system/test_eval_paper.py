@@ -1,0 +1,146 @@
+"""hilbert-eval paper at its tiniest scale: data, all rows, flights and tables; an interrupted run; files of another run.
+
+usage: test_eval_paper.py HILBERT_EVAL HILBERT_SIM
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+EVAL, SIM = sys.argv[1:3]
+PAPER = ['NODE', 'FE + Res', 'FE + NODE', 'FE + NODE + Res', 'Oracle']
+
+
+def paper(folder, *arguments, code=0):
+    command = [EVAL, 'paper', '--sim', SIM, '--data', folder, '--scale', 'tiny', *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
+    return done
+
+
+def without_times(result):
+    """What must not depend on the day, the machine or the number of threads."""
+    if isinstance(result, dict):
+        return {k: without_times(v) for k, v in result.items()
+                if k not in ('date', 'machine', 'seconds', 'cpu_seconds', 'planning_ms')}
+    return [without_times(v) for v in result] if isinstance(result, list) else result
+
+
+class Paper(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = cls.temporary.name
+        cls.first = json.loads(paper(cls.folder, 'quadrotor', '--json', '--threads', '2').stdout)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def test_rows_and_errors(self):
+        rows = self.first['rows']
+        self.assertEqual([r['row'] for r in rows], [*PAPER, 'ours', 'ours, with physics'])
+        for row in rows:
+            self.assertEqual(row['steps'], rows[0]['steps'])
+            self.assertGreater(row['cpu_seconds'], 0)
+            self.assertEqual(len(row['adapted']['median']), 12)
+            for lower, median, upper in zip(*(row['adapted'][k] for k in ('lower', 'median', 'upper'))):
+                self.assertTrue(0 < lower <= median <= upper)
+            self.assertEqual(len(row['by_function']), 5)
+            for function in row['by_function']:
+                self.assertTrue(0.020 <= function['mass'] <= 0.032)
+            # the error of the curve is the median of the functions' errors
+            errors = sorted(function['error'] for function in row['by_function'])
+            self.assertAlmostEqual(errors[2], row['adapted']['median'][9], delta=1e-5 * errors[2])
+            counts = [c['examples'] for c in row['by_examples']]
+            self.assertEqual(counts, [10, 20, 50, 100, 200, 500, 1000, 2000] if row['nb'] else [])
+        self.assertEqual([(b['row'], b['nb']) for b in self.first['bases']],
+                         [('ours', 1), ('ours', 2), ('FE + NODE + Res', 1), ('FE + NODE + Res', 2)])
+        # the quadrotor's physics is most of what there is to know
+        self.assertLess(rows[-1]['adapted']['median'][9], 0.1 * rows[0]['adapted']['median'][9])
+
+    def test_flights(self):
+        flown = {r['row']: r['flights'] for r in self.first['rows'] if 'flights' in r}
+        self.assertEqual(list(flown), ['NODE', 'FE + NODE', 'FE + NODE + Res', 'ours', 'ours, with physics'])
+        for flights in flown.values():
+            self.assertEqual(flights['flights'], 2)
+        self.assertEqual(flown['ours, with physics']['crashes'], 0)
+        self.assertGreater(flown['ours, with physics']['slew_quartiles'][1], 0)
+
+    def test_what_is_there_is_used_again(self):
+        model = self.path('quadrotor-tiny', 'node.safetensors')
+        before = os.stat(model).st_mtime_ns
+        again = paper(self.folder, 'quadrotor', '--json')
+        self.assertEqual(without_times(json.loads(again.stdout)), without_times(self.first))
+        self.assertEqual(os.stat(model).st_mtime_ns, before)
+        with open(self.path('quadrotor-tiny', 'tables.json')) as tables:
+            self.assertEqual(without_times(json.load(tables)), without_times(self.first))
+
+    def test_same_seed_same_result(self):
+        with tempfile.TemporaryDirectory() as other:
+            one = json.loads(paper(other, 'quadrotor', '--json', '--no-plot', '--threads', '1').stdout)
+        self.assertEqual(without_times(one), without_times(self.first))
+
+    def test_text_and_picture(self):
+        text = paper(self.folder, 'quadrotor').stdout
+        for row in [*PAPER, 'ours', 'ours, with physics']:
+            self.assertIn('\n' + row + ' ', text)
+        self.assertIn('Oracle               not flown: a planner does not know the hidden parameters', text)
+        self.assertIn('shows that everything works, and nothing else', text)
+        with open(self.path('quadrotor-tiny', 'tables.txt')) as tables:
+            self.assertEqual(tables.read(), text)
+        with open(self.path('quadrotor-tiny', 'curves.svg')) as svg, \
+                open(self.path('quadrotor-tiny', 'curves.png'), 'rb') as png:
+            self.assertIn('<svg', svg.read(1000))
+            self.assertEqual(png.read(4), b'\x89PNG')
+
+    def test_walker(self):
+        result = json.loads(paper(self.folder, 'half-cheetah', '--json', '--no-plot').stdout)
+        self.assertEqual([r['row'] for r in result['rows']], [*PAPER, 'ours'])
+        self.assertNotIn('flights', result['rows'][-1])
+        self.assertEqual(result['examples'], 200)
+
+    def test_interrupted(self):
+        with tempfile.TemporaryDirectory() as other:
+            process = subprocess.Popen([EVAL, 'paper', 'quadrotor', '--sim', SIM, '--data', other, '--scale', 'tiny',
+                                        '--json', '--no-plot'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while not os.path.exists(os.path.join(other, 'quadrotor-tiny', 'node.safetensors')) and process.poll() is None:
+                time.sleep(0.001)
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=60)
+            if process.returncode:
+                self.assertEqual(process.returncode, 1)
+                self.assertIn('goes on from here', errors)
+                out = paper(other, 'quadrotor', '--json', '--no-plot').stdout
+            self.assertEqual(without_times(json.loads(out)), without_times(self.first))
+
+    def test_files_of_another_run_are_refused(self):
+        self.assertIn('train.h5: of another seed or size', paper(self.folder, 'quadrotor', '--seed', '1', code=1).stderr)
+        with tempfile.TemporaryDirectory() as other:
+            os.mkdir(os.path.join(other, 'ant-tiny'))
+            os.symlink(self.path('quadrotor-tiny', 'fe-res.safetensors'),
+                       os.path.join(other, 'ant-tiny', 'node.safetensors'))
+            os.symlink(self.path('quadrotor-tiny', 'fe-res.safetensors.jsonl'),
+                       os.path.join(other, 'ant-tiny', 'node.safetensors.jsonl'))
+            self.assertIn('made with another kind', paper(other, 'ant', '--no-plot', code=1).stderr)
+
+    def test_usage(self):
+        self.assertIn('quadrotor, half-cheetah or ant', paper(self.folder, code=2).stderr)
+        self.assertIn('quadrotor, half-cheetah or ant', paper(self.folder, 'bicycle', code=2).stderr)
+        self.assertIn('small, full or tiny', paper(self.folder, 'ant', '--scale', 'huge', code=2).stderr)
+        with tempfile.TemporaryDirectory() as other:
+            self.assertIn('--sim PATH', paper(other, 'ant', '--sim', '/nowhere/hilbert-sim', '--no-plot', code=1).stderr)
+        text = subprocess.run([EVAL, 'paper', '--help'], capture_output=True, text=True, check=True).stdout
+        for word in ('--scale', 'small', 'full', 'tiny', '--data', '--sim', '--json'):
+            self.assertIn(word, text)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

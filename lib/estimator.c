@@ -11,13 +11,15 @@
 #include "regression.h"
 #include "window.h"
 
-/* unexplained motion, as a fraction of all motion (RMS), below which a vehicle is never called out of span */
-static const double span_motion = 0.1;
+/* unexplained motion, as a fraction of all motion and on its own (RMS, normalised), below which a vehicle is never
+ * called out of span: at rest there is nothing to explain but rounding */
+static const double span_motion = 0.1, span_rest = 1e-4;
 /* what the coefficients of new dynamics must leave, at most, of the squared errors that speak for a change */
 static const double explained_by_change = 0.25;
 
 enum {
     RECENT = 10,       /* prediction errors behind one_step_error */
+    EXPECT = 100,      /* fitted transitions that say what errors to expect */
     EXAMINE_EVERY = 8, /* solves */
     MAX_WINDOW = 100000,
 };
@@ -398,6 +400,23 @@ static bool adopt_change(hb_estimator *e, int count, int state)
     return false;
 }
 
+/* What the first coefficients leave of the window they came from is what to expect of predictions, so that a change
+ * soon after is seen. A fit looks better than it predicts, the more coefficients it has to the rows they came from. */
+static void expect_errors_of_fit(hb_estimator *e)
+{
+    int count = hb_window_count(&e->window), rows = count * e->regression.nrows;
+    double optimism = rows > e->m->nb ? sqrt((double)rows / (rows - e->m->nb)) : 0;
+
+    if (optimism == 0 || !e->s.detect_changes)
+        return;
+    for (int age = (count < EXPECT ? count : EXPECT) - 1; age >= 0; age--) {
+        const double *row = recall_row_by_age(e, age);
+        for (int d = 0; d < e->m->nx; d++)
+            e->error[d] = optimism * error_of(e, row, e->coefficient, d);
+        hb_change_learn(&e->change, e->error, hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age).dz);
+    }
+}
+
 /* Status and health from the results of all problems. */
 static void report(hb_estimator *e)
 {
@@ -426,7 +445,8 @@ static void report(hb_estimator *e)
     h->excitation = most > 0 ? least / most : 0;
     if (singular)
         h->status = HB_ESTIMATE_SINGULAR;
-    else if (h->out_of_span > e->s.span_threshold && unexplained > span_motion * span_motion * motion)
+    else if (h->out_of_span > e->s.span_threshold &&
+             unexplained > span_motion * span_motion * motion + e->m->nx * span_rest * span_rest)
         h->status = HB_ESTIMATE_OUT_OF_SPAN;
     else
         h->status = HB_ESTIMATE_OK;
@@ -518,10 +538,13 @@ void hb_estimator_push(hb_estimator *e, const hb_transition *t)
     bool changed = fresh > 0 && adopt_change(e, fresh, where);
 
     /* problems take turns, so that no sample pays for all when they are solved less often than samples come */
-    if (changed || (!e->warm && hb_window_count(&e->window) >= e->s.warmup)) {
+    bool first = !e->warm && hb_window_count(&e->window) >= e->s.warmup;
+    if (changed || first) {
         e->warm = true;
         e->credit = 0;
         solve(e, e->regression.nproblems, true);
+        if (first)
+            expect_errors_of_fit(e);
     } else if (e->warm) {
         e->credit += e->regression.nproblems;
         solve(e, e->credit / e->s.solve_every, false);
@@ -593,9 +616,10 @@ static void resume(hb_estimator *e)
     }
     if (hb_window_count(w) >= e->s.warmup)
         e->warm = true;
-    if (e->warm && hb_window_count(w) > 0)
+    if (e->warm && hb_window_count(w) > 0) {
         solve(e, e->regression.nproblems, true);
-    else
+        expect_errors_of_fit(e);
+    } else
         report(e);
 }
 

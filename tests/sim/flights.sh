@@ -27,6 +27,9 @@ print({k: f[k] for k in f if k not in ('parameters', 'start', 'status')})
 assert $2, '''$2'''"
 }
 
+absorbed="not f['crashed'] and f['settled_m'] < 0.1 and \
+all(e['height_loss_m'] < 0.3 and e['settled_after_s'] is not None and e['settled_after_s'] <= 2 for e in f['events'])"
+
 echo "== in process: masses, starts"
 out=$("$sim" fly quadrotor --in-process --config "$folder/quadrotor.yaml" --functions 4 --episodes 2 --seconds 5 --json)
 check "$out" "f['crashes'] == 0 and f['settled'] == 8 and f['settled_m']['median'] < 0.04"
@@ -34,8 +37,12 @@ check "$out" "f['crashes'] == 0 and f['settled'] == 8 and f['settled_m']['median
 echo "== in process: 40 % heavier, then lighter, in flight"
 out=$("$sim" fly quadrotor --in-process --config "$folder/quadrotor.yaml" --mass 0.0225 --at 4s:mass=0.0315 \
     --at 8s:mass=0.0189 --seconds 12 --json)
-check "$out" "not f['crashed'] and f['settled_m'] < 0.1 and \
-all(e['height_loss_m'] < 0.3 and e['settled_after_s'] is not None and e['settled_after_s'] <= 2 for e in f['events'])"
+check "$out" "$absorbed"
+
+echo "== in process: 40 % heavier in the second second of the estimate, then back"
+out=$("$sim" fly quadrotor --in-process --config "$folder/quadrotor.yaml" --mass 0.0225 --at 2s:mass=0.0315 \
+    --at 7s:mass=0.0225 --seconds 10 --json)
+check "$out" "$absorbed"
 
 echo "== over sockets"
 "$daemon" "$folder/quadrotor.yaml" >"$folder/log" 2>&1 &

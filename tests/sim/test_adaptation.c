@@ -115,11 +115,10 @@ static double rms_of_next(flight *f, int samples)
     return sqrt(sum);
 }
 
-/* 80 flights; the mass grows or shrinks by 40 % at any moment. Within 25 samples the error of predictions is back:
- * that of samples 16 to 25 is at most 1.5 times what it was before. */
-static void test_step_of_mass_is_learned_within_a_second(void **state)
+/* 80 flights; the mass grows or shrinks by 40 %, after `earliest` samples or later. Within 25 samples the error of
+ * predictions is back: that of samples 16 to 25 is at most 1.5 times what it was before. */
+static void learn_steps_of_mass(int earliest, int spread)
 {
-    (void)state;
     hb_model *m = new_model();
     int flights = 0, seen = 0, back = 0, latest = 0;
     double worst = 0;
@@ -129,9 +128,9 @@ static void test_step_of_mass_is_learned_within_a_second(void **state)
             flight f;
             double coefficient;
             take_off(&f, m, &calm, 0.0216 + 0.0108 * run / 39, (uint64_t)(1000 + run));
-            for (int k = 0; k < 300 + run * 13; k++)
+            for (int k = 0; k < earliest - 20 + run * spread; k++)
                 step(&f);
-            double old = rms_of_next(&f, 50);
+            double old = rms_of_next(&f, 20);
             uint64_t changes = hb_estimator_health(f.e)->changes;
             assert_int_equal(changes, 0);
 
@@ -162,6 +161,19 @@ static void test_step_of_mass_is_learned_within_a_second(void **state)
     assert_int_equal(seen, flights);
     assert_int_equal(back, flights);
     hb_model_free(m);
+}
+
+static void test_step_of_mass_is_learned_within_a_second(void **state)
+{
+    (void)state;
+    learn_steps_of_mass(350, 13);
+}
+
+/* Two seconds after the first sample, too, and one after the first coefficients. */
+static void test_early_step_of_mass_is_learned_within_a_second(void **state)
+{
+    (void)state;
+    learn_steps_of_mass(50, 1);
 }
 
 /* The same without the detector is not learned in a second: the step is one that matters. */
@@ -216,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step_of_mass_is_learned_within_a_second),
+        cmocka_unit_test(test_early_step_of_mass_is_learned_within_a_second),
         cmocka_unit_test(test_step_of_mass_is_not_learned_by_sliding_alone),
         cmocka_unit_test(test_no_change_is_seen_where_there_is_none),
     };

@@ -661,6 +661,20 @@ static void test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not(void *
     assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
     vehicle_end(&v);
 
+    /* a vehicle at rest, since no time passes: what is left is rounding, and there is no motion to compare it with */
+    hb_estimator_reset(e);
+    vehicle_start(&v, m, NULL, 0, 2);
+    for (int k = 0; k < 120; k++) {
+        transition p;
+        vehicle_step(&v);
+        for (int i = 0; i < m->nx; i++)
+            v.next[i] = v.state[i] + 2e-5 * draw(&v);
+        hb_estimator_push(e, from_normalised(&p, m, v.state, v.control, v.next, 1e-7));
+    }
+    assert_true(hb_estimator_health(e)->out_of_span > s.span_threshold);
+    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
+    vehicle_end(&v);
+
     /* another family of dynamics */
     hb_estimator_reset(e);
     vehicle_start(&v, other, truth, 1e-3, 3);

@@ -62,8 +62,8 @@ make() {
     quadrotor)
         collect quadrotor-everything quadrotor -f 300 -e 8 -s 1 $everything
         fit quadrotor --data "$data/quadrotor-everything.h5" --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
-            --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 \
-            --steps 16000 --learning-rate 0.008 --decay cosine
+            --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
+            --steps 8000 --learning-rate 0.015 --decay cosine
         ;;
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038

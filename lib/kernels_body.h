@@ -7,166 +7,75 @@
  * y = A x: a tile of `height` rows of A times `width` vectors of x is held in registers. Each step over nin loads
  * `width` vectors and broadcasts `height` numbers for width * height multiply-adds:
  *
- *                     x: width vectors            32 registers: 3 x 7, 6 x 4, 8 x 3, 12 x 2, 8 x 1
+ *                     x: width vectors            32 registers: 6 x 4, 8 x 3, 12 x 2, 8 x 1
  *     A: height       +-----------------+         16 registers: 6 x 2, 8 x 1
  *     broadcasts      | sums, registers |
- */
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+ *
+ * All rows of some vectors come before the next vectors, so that x and y of these stay in the first-level cache. */
+#include "kernels_smooth.h"
+#include "kernels_vector.h"
 
-#include "kernels.h"
+/* --- ReLU: its slope is one bit a lane --- */
 
-typedef hb_real vector __attribute__((vector_size(VECTOR_BYTES)));
-typedef hb_real unaligned_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(hb_real))));
-#ifdef HB_DOUBLE
-typedef int64_t lane_int;
-#else
-typedef int32_t lane_int;
-#endif
-typedef lane_int int_vector __attribute__((vector_size(VECTOR_BYTES)));
-
-enum { WIDTH = VECTOR_BYTES / (int)sizeof(hb_real), PER_GROUP = HB_LANES / WIDTH };
-
-/* loops of known length, to be written out so that arrays of vectors become registers */
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 12")
-#endif
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-ALWAYS_INLINE vector load(const hb_real *p)
-{
-    return *(const vector *)p;
-}
-
-ALWAYS_INLINE void store(hb_real *p, vector v)
-{
-    *(vector *)p = v;
-}
-
-ALWAYS_INLINE vector load_anywhere(const hb_real *p)
-{
-    return *(const unaligned_vector *)p;
-}
-
-ALWAYS_INLINE void store_anywhere(hb_real *p, vector v)
-{
-    *(unaligned_vector *)p = v;
-}
-
-ALWAYS_INLINE vector splat(hb_real x)
-{
-    return x - (vector){0};
-}
-
-/* --- ReLU and its slope: one bit a lane --- */
-
-/* is x positive? And max(x, 0), by which a NaN stays one; and x where the bits are set, 0 elsewhere */
-#if defined(__AVX512F__) && !defined(HB_DOUBLE)
-#include <immintrin.h>
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    return _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GT_OQ);
-}
 ALWAYS_INLINE vector positive_part(vector x)
 {
-    return (vector)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x);
+    return at_least(splat(0), x);
 }
-ALWAYS_INLINE vector where(unsigned bits, vector x)
-{
-    return (vector)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
-}
-#elif defined(__AVX2__) && !defined(HB_DOUBLE)
-#include <immintrin.h>
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    return (unsigned)_mm256_movemask_ps((__m256)(x > 0));
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)_mm256_max_ps(_mm256_setzero_ps(), (__m256)x);
-}
-#elif defined(__SSE2__) && !defined(HB_DOUBLE)
-#include <emmintrin.h>
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    return (unsigned)_mm_movemask_ps((__m128)(x > 0));
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)_mm_max_ps(_mm_setzero_ps(), (__m128)x);
-}
-#else
-ALWAYS_INLINE unsigned positive_bits(vector x)
-{
-    unsigned bits = 0;
-    for (int i = 0; i < WIDTH; i++)
-        bits |= (unsigned)(x[i] > 0) << i;
-    return bits;
-}
-ALWAYS_INLINE vector positive_part(vector x)
-{
-    return (vector)((int_vector)x & ~(x < 0));
-}
-#endif
-
-#if !defined(__AVX512F__) || defined(HB_DOUBLE)
-ALWAYS_INLINE vector where(unsigned bits, vector x)
-{
-    int_vector lane_bit;
-    for (int i = 0; i < WIDTH; i++)
-        lane_bit[i] = 1 << i;
-    return (vector)((int_vector)x & ((((lane_int)bits - (int_vector){0}) & lane_bit) != 0));
-}
-#endif
 
 /* rows of bits; vectors of less than a byte of them leave slopes to a pass of its own */
 enum { BITS_STRIDE = HB_STRIDE / 8, WHOLE_BYTES = WIDTH % 8 == 0 };
 
-ALWAYS_INLINE unsigned load_bits(const unsigned char *from)
+ALWAYS_INLINE unsigned load_bits(const char *from)
 {
-    return WIDTH > 8 ? from[0] | (unsigned)from[1] << 8 : from[0];
+    uint16_t bits = 0;
+    memcpy(&bits, from, WIDTH / 8);
+    return bits;
 }
 
-ALWAYS_INLINE void store_bits(unsigned char *to, unsigned bits)
+ALWAYS_INLINE void store_bits(char *to, unsigned bits)
 {
-    to[0] = (unsigned char)bits;
-    if (WIDTH > 8)
-        to[1] = (unsigned char)(bits >> 8);
+    memcpy(to, &(uint16_t){(uint16_t)bits}, WIDTH / 8);
 }
 
 /* --- products --- */
 
 /* what becomes of a product on its way to memory */
-typedef enum { PLAIN, RELU, RELU_KEEPING_BITS, TIMES_BITS } ending;
+typedef enum { PLAIN, RELU, RELU_KEEPING_BITS, TIMES_BITS, TIMES_ROWS } ending;
 
-ALWAYS_INLINE void put(const ending end, const int height, const int width, vector sum[12][7], hb_real *y,
-                       ptrdiff_t y_stride, unsigned char *bits)
+/* where the slope of a row and a lane lies: bits, or numbers */
+ALWAYS_INLINE char *slope_at(ending end, char *slope, int row, int lane)
+{
+    if (!slope)
+        return NULL;
+    return slope + (end == TIMES_ROWS ? (row * HB_STRIDE + lane) * (int)sizeof(hb_real) : row * BITS_STRIDE + lane / 8);
+}
+
+ALWAYS_INLINE void put(const ending end, const int height, const int width, vector sum[12][4], hb_real *y,
+                       ptrdiff_t y_stride, char *slope)
 {
     UNROLL
     for (int r = 0; r < height; r++)
     UNROLL
         for (int v = 0; v < width; v++) {
-            const int at = r * BITS_STRIDE + v * WIDTH / 8;
+            char *mine = slope_at(end, slope, r, v * WIDTH);
             vector value = sum[r][v];
             if (end == RELU_KEEPING_BITS)
-                store_bits(bits + at, positive_bits(value));
+                store_bits(mine, positive_bits(value));
             if (end == RELU || end == RELU_KEEPING_BITS)
                 value = positive_part(value);
             if (end == TIMES_BITS)
-                value = where(load_bits(bits + at), value);
+                value = where(load_bits(mine), value);
+            if (end == TIMES_ROWS)
+                value *= load((const hb_real *)mine);
             store(y + r * y_stride + v * WIDTH, value);
         }
 }
 
 ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,
                         const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride,
-                        ending end, unsigned char *bits)
+                        ending end, char *slope)
 {
-    vector sum[12][7];
+    vector sum[12][4];
 
     UNROLL
     for (int r = 0; r < height; r++)
@@ -176,7 +85,7 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 
 #pragma GCC unroll 2
     for (int k = 0; k < nin; k++) {
-        vector in[7];
+        vector in[4];
     UNROLL
         for (int v = 0; v < width; v++)
             in[v] = load(x + k * x_stride + v * WIDTH);
@@ -191,16 +100,19 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 
     switch (end) {
     case PLAIN:
-        put(PLAIN, height, width, sum, y, y_stride, bits);
+        put(PLAIN, height, width, sum, y, y_stride, slope);
         break;
     case RELU:
-        put(RELU, height, width, sum, y, y_stride, bits);
+        put(RELU, height, width, sum, y, y_stride, slope);
         break;
     case RELU_KEEPING_BITS:
-        put(RELU_KEEPING_BITS, height, width, sum, y, y_stride, bits);
+        put(RELU_KEEPING_BITS, height, width, sum, y, y_stride, slope);
         break;
     case TIMES_BITS:
-        put(TIMES_BITS, height, width, sum, y, y_stride, bits);
+        put(TIMES_BITS, height, width, sum, y, y_stride, slope);
+        break;
+    case TIMES_ROWS:
+        put(TIMES_ROWS, height, width, sum, y, y_stride, slope);
         break;
     }
 }
@@ -209,16 +121,16 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 #define DEFINE_PANEL(width, height)                                                                                    \
     static void panel_##width(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,                    \
                               const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y,                   \
-                              ptrdiff_t y_stride, ending end, unsigned char *bits)                                     \
+                              ptrdiff_t y_stride, ending end, char *slope)                                     \
     {                                                                                                                  \
         int r = 0;                                                                                                     \
         for (; r + height <= nout; r += height)                                                                        \
             tile(height, width, nin, a + r * row, row, column, bias ? bias + r : NULL, x, x_stride, y + r * y_stride,  \
-                 y_stride, end, bits ? bits + r * BITS_STRIDE : NULL);                                                 \
+                 y_stride, end, slope_at(end, slope, r, 0));                                                           \
         a += r * row;                                                                                                  \
         bias = bias ? bias + r : NULL;                                                                                 \
         y += r * y_stride;                                                                                             \
-        bits = bits ? bits + r * BITS_STRIDE : NULL;                                                                   \
+        slope = slope_at(end, slope, r, 0);                                                                            \
         switch (nout - r) {                                                                                            \
             REST(11, width, height)                                                                                    \
             REST(10, width, height)                                                                                    \
@@ -236,11 +148,10 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 #define REST(rest, width, height)                                                                                      \
     case rest:                                                                                                         \
         if (rest < height)                                                                                             \
-            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, end, bits);     \
+            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope);    \
         break;
 
 #if VECTOR_REGISTERS >= 32
-DEFINE_PANEL(7, 3)
 DEFINE_PANEL(4, 6)
 DEFINE_PANEL(3, 8)
 DEFINE_PANEL(2, 12)
@@ -252,24 +163,22 @@ DEFINE_PANEL(1, 8)
 
 static void product(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
                     const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n, ending end,
-                    unsigned char *bits)
+                    char *slope)
 {
     int left = n / WIDTH;
 
 #define PANEL(width)                                                                                                   \
     {                                                                                                                  \
-        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, end, bits);                           \
+        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope);                          \
         x += width * WIDTH;                                                                                            \
         y += width * WIDTH;                                                                                            \
-        bits = bits ? bits + width * WIDTH / 8 : NULL;                                                                 \
+        slope = slope_at(end, slope, 0, width * WIDTH);                                                                \
         left -= width;                                                                                                 \
     }
 
 #if VECTOR_REGISTERS >= 32
     while (left > 0) {
-        if (left == 7)
-            PANEL(7)
-        else if (left == 4 || left > 6)
+        if (left == 4 || left > 6)
             PANEL(4)
         else if (left == 3 || left > 4)
             PANEL(3)
@@ -338,79 +247,7 @@ static void affine_single(int nout, int nin, const hb_real *a, const hb_real *bi
         dot_products(1, nin, a + r * nin, x, y + r);
 }
 
-/* --- activations: accuracy is tested in tests/unit/test_kernels.c --- */
-
-#ifdef HB_DOUBLE
-
-/* doubles serve to check derivatives, not to fly: the C library's functions, lane by lane */
-ALWAYS_INLINE vector map(vector x, double (*f)(double))
-{
-    for (int i = 0; i < WIDTH; i++)
-        x[i] = f(x[i]);
-    return x;
-}
-
-ALWAYS_INLINE vector exp_minus_one(vector x)
-{
-    return map(x, expm1);
-}
-
-ALWAYS_INLINE vector exponential(vector x)
-{
-    return map(x, exp);
-}
-
-#else
-
-/* e^x - 1 = 2^n (p(r) + 1) - 1 with x = n ln 2 + r, |r| <= ln 2 / 2, and p(r) = e^r - 1 a polynomial of degree 7 */
-ALWAYS_INLINE vector reduce(vector x, vector *scale)
-{
-    const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    const vector shifted = x * 1.44269504f + rounder;
-    const vector n = shifted - rounder;
-    const vector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-
-    *scale = (vector)(((int_vector)shifted << 23) + 0x3f800000);
-    vector p = splat(1.9841270e-4f);
-    p = p * r + 1.3888889e-3f;
-    p = p * r + 8.3333333e-3f;
-    p = p * r + 4.1666667e-2f;
-    p = p * r + 1.6666667e-1f;
-    p = p * r + 0.5f;
-    return p * r * r + r;
-}
-
-/* the range in which 2^n is a normal number; beyond it the activations are flat to the last bit */
-ALWAYS_INLINE vector clamp(vector x)
-{
-    x = (vector)((int_vector)x & (x > -87.0f)) + (vector)((int_vector)splat(-87.0f) & (x <= -87.0f)) +
-        (vector)((int_vector)x & (x != x));
-    return (vector)((int_vector)x & ~(x > 87.0f)) + (vector)((int_vector)splat(87.0f) & (x > 87.0f));
-}
-
-ALWAYS_INLINE vector exp_minus_one(vector x)
-{
-    vector scale;
-    const vector p = reduce(clamp(x), &scale);
-    return scale * p + (scale - 1.0f);
-}
-
-ALWAYS_INLINE vector exponential(vector x)
-{
-    vector scale;
-    const vector p = reduce(clamp(x), &scale);
-    return scale * p + scale;
-}
-
-#endif
-
-/* tanh x = -e / (e + 2) for e = exp(-2 |x|) - 1, with the sign of x */
-ALWAYS_INLINE vector tanh_of(vector x)
-{
-    const int_vector sign = (int_vector)x & (int_vector)splat((hb_real)-0.0);
-    const vector e = exp_minus_one(-2 * (vector)((int_vector)x ^ sign));
-    return (vector)((int_vector)(-e / (e + 2)) ^ sign);
-}
+/* --- layers --- */
 
 /* One row of ReLU, or d *= slope of one row, where a product cannot do it in passing. Bits: a word a group, or NULL. */
 ALWAYS_INLINE void relu(hb_real *y, uint16_t *bits, int n)
@@ -436,33 +273,12 @@ ALWAYS_INLINE void relu_back(hb_real *d, const uint16_t *bits, int n)
         store(d + s, where((unsigned)bits[s / HB_LANES] >> s % HB_LANES, load(d + s)));
 }
 
-ALWAYS_INLINE void smooth(hb_activation activation, hb_real *y, hb_real *derivative, int n)
-{
-    for (int s = 0; s < n; s += WIDTH) {
-        const vector x = load(y + s);
-        vector value, d;
-        if (activation == HB_TANH) {
-            value = tanh_of(x);
-            d = 1 - value * value;
-        } else {
-            const vector sigmoid = 1 / (1 + exponential(-x));
-            value = x * sigmoid;
-            d = sigmoid * (1 + x * (1 - sigmoid));
-        }
-        store(y + s, value);
-        if (derivative)
-            store(derivative + s, d);
-    }
-}
-
 static void activate(hb_activation activation, int rows, hb_real *y, void *slope, int n)
 {
-    for (int r = 0; r < rows; r++, y += HB_STRIDE) {
-        if (activation == HB_RELU)
-            relu(y, slope ? (uint16_t *)slope + r * (HB_STRIDE / HB_LANES) : NULL, n);
-        else
-            smooth(activation, y, slope ? (hb_real *)slope + r * HB_STRIDE : NULL, n);
-    }
+    if (activation != HB_RELU)
+        smooth(activation, rows, y, slope, n);
+    for (int r = 0; activation == HB_RELU && r < rows; r++)
+        relu(y + r * HB_STRIDE, slope ? (uint16_t *)slope + r * (HB_STRIDE / HB_LANES) : NULL, n);
 }
 
 static void layer(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x,
@@ -479,19 +295,12 @@ static void layer(hb_activation activation, int nout, int nin, const hb_real *a,
 static void layer_back(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *d, hb_real *below,
                        const void *slope, int n)
 {
-    const bool in_passing = activation == HB_RELU && WHOLE_BYTES;
+    const bool in_passing = activation != HB_RELU || WHOLE_BYTES;
+    const ending end = !in_passing ? PLAIN : activation == HB_RELU ? TIMES_BITS : TIMES_ROWS;
 
-    product(nin, nout, a, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, n, in_passing ? TIMES_BITS : PLAIN,
-            (void *)slope);
-    for (int r = 0; !in_passing && r < nin; r++, below += HB_STRIDE) {
-        if (activation == HB_RELU) {
-            relu_back(below, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
-            continue;
-        }
-        const hb_real *derivative = (const hb_real *)slope + r * HB_STRIDE;
-        for (int s = 0; s < n; s += WIDTH)
-            store(below + s, load(below + s) * load(derivative + s));
-    }
+    product(nin, nout, a, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, n, end, (void *)slope);
+    for (int r = 0; !in_passing && r < nin; r++)
+        relu_back(below + r * HB_STRIDE, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
 }
 
 /* --- rows --- */

@@ -79,7 +79,8 @@ static double silu(double x)
     return x / (1 + exp(-x));
 }
 
-/* tanh and SiLU to 3 units in the last place, measured over the range in which they are not flat */
+/* tanh and SiLU to 2 units in the last place, measured over the range in which they are not flat; doubles, which are held
+ * against doubles, to 3 */
 static void test_activations_are_accurate(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static void test_activations_are_accurate(void **state)
             }
             print_message("%s, %s: %.2f ulp at %g\n", hb_kernels_at(k)->name, hb_activation_name[activation], worst,
                           worst_at);
-            assert_true(worst <= 3);
+            assert_true(worst <= (sizeof(hb_real) == 4 ? 2 : 3));
             free(y);
         }
 }

@@ -44,7 +44,8 @@ NOT_RUN = [
     (r"sh tests/system/systemd.sh$", "minutes, and root; opt-in"),
     (r"sh packaging/build-deb.sh$", "minutes; tests/system/systemd.sh begins with it"),
     (r"sh config/models/make.sh$", "hours of training"),
-    (r"(sh tests/bench/run.sh|build/tests/bench/hilbert-bench|meson benchmark -C build)$", "measures for minutes"),
+    (r"sh tests/bench/run.sh$", "measures for minutes"),
+    (r"python3 tests/bench/render.py$", "writes to the README; the test 'figures' runs it with --check"),
 ]
 # where the commands that need root are run
 BY_ROOT = [
@@ -155,7 +156,7 @@ class Commands(unittest.TestCase):
                     self.type(name, line)
             for span in re.findall(r"`([^`]+)`", text):
                 span = " ".join(span.split())
-                if re.match(r"(sh|meson|pkg-config|systemctl|build/\S+|hilbert[a-z]*(-[a-z]+)?) \S", span):
+                if re.match(r"(sh|meson|python3|pkg-config|systemctl|build/\S+|hilbert[a-z]*(-[a-z]+)?) \S", span):
                     self.type(name, span)
 
     def test_manual_examples(self):

@@ -204,47 +204,62 @@ static void affine(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t
     product(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, n, PLAIN, NULL);
 }
 
-/* --- affine_single: rows of A lie along the lanes --- */
+/* --- affine_single: the lanes lie along the rows of A --- */
 
-ALWAYS_INLINE hb_real sum_of(vector v)
+/* y = bias + A x for `rows` <= WIDTH rows. last: what of x fills no vector, at the end of one that is 0 otherwise; its
+ * weights are loaded together with some before them, so that nothing beyond a row is touched. */
+ALWAYS_INLINE void dot_products(int rows, int nin, const hb_real *a, const hb_real *bias, const hb_real *x, vector last,
+                                hb_real *y)
 {
-    hb_real lane[WIDTH];
-    __builtin_memcpy(lane, &v, sizeof v);
-    for (int half = WIDTH / 2; half; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    return lane[0];
-}
+    vector sum[WIDTH] = {0};
+    hb_real result[WIDTH];
 
-ALWAYS_INLINE void dot_products(const int rows, int nin, const hb_real *a, const hb_real *x, hb_real *y)
-{
-    vector sum[4] = {0};
-    int k = 0;
-
-    for (; k + WIDTH <= nin; k += WIDTH) {
+    for (int k = 0; k + WIDTH <= nin; k += WIDTH) {
         const vector in = load_anywhere(x + k);
         UNROLL
-        for (int r = 0; r < rows; r++)
-            sum[r] += load_anywhere(a + r * nin + k) * in;
+        for (int r = 0; r < WIDTH; r++)
+            sum[r] += load_anywhere(a + (r < rows ? r : rows - 1) * nin + k) * in;
     }
+    if (nin % WIDTH)
+        UNROLL
+        for (int r = 0; r < WIDTH; r++)
+            sum[r] += load_anywhere(a + (r < rows ? r + 1 : rows) * nin - WIDTH) * last;
+
+    /* half as many vectors each time, until the sum of row r is lane r of the one that is left */
     UNROLL
-    for (int r = 0; r < rows; r++) {
-        hb_real total = sum_of(sum[r]);
-        for (int j = k; j < nin; j++)
-            total += a[r * nin + j] * x[j];
-        y[r] += total;
+    for (int n = WIDTH / 2; n; n /= 2)
+        UNROLL
+        for (int r = 0; r < n; r++)
+            sum[r] = sum_pairs(sum[2 * r], sum[2 * r + 1]);
+
+    if (rows == WIDTH) {
+        store_anywhere(y, load_anywhere(bias) + sum[0]);
+        return;
     }
+    store_anywhere(result, sum[0]);
+    for (int r = 0; r < rows; r++)
+        y[r] = bias[r] + result[r];
 }
 
 static void affine_single(int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x, hb_real *y)
 {
+    const int whole = nin / WIDTH * WIDTH;
+    hb_real last[WIDTH] = {0};
     int r = 0;
 
-    memcpy(y, bias, (size_t)nout * sizeof *y);
-    for (; r + 4 <= nout; r += 4)
-        dot_products(4, nin, a + r * nin, x, y + r);
-    for (; r < nout; r++)
-        dot_products(1, nin, a + r * nin, x, y + r);
+    if (nin < WIDTH) {
+        for (; r < nout; r++) {
+            y[r] = bias[r];
+            for (int k = 0; k < nin; k++)
+                y[r] += a[r * nin + k] * x[k];
+        }
+        return;
+    }
+    memcpy(last + WIDTH - (nin - whole), x + whole, (size_t)(nin - whole) * sizeof *x);
+    for (; r + WIDTH <= nout; r += WIDTH)
+        dot_products(WIDTH, nin, a + r * nin, bias + r, x, load_anywhere(last), y + r);
+    if (r < nout)
+        dot_products(nout - r, nin, a + r * nin, bias + r, x, load_anywhere(last), y + r);
 }
 
 /* --- layers --- */

@@ -22,7 +22,7 @@ enum { WIDTH = VECTOR_BYTES / (int)sizeof(hb_real), PER_GROUP = HB_LANES / WIDTH
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define UNROLL _Pragma("GCC unroll 12")
+#define UNROLL _Pragma("GCC unroll 16")
 #endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -50,6 +50,28 @@ ALWAYS_INLINE void store_anywhere(hb_real *p, vector v)
 ALWAYS_INLINE vector splat(hb_real x)
 {
     return x - (vector){0};
+}
+
+/* a0 + a1, a2 + a3, ... and then those of b */
+ALWAYS_INLINE vector sum_pairs(vector a, vector b)
+{
+#define PAIRS(...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#ifdef HB_DOUBLE
+#define DOUBLE_BYTES 1
+#else
+#define DOUBLE_BYTES 2
+#endif
+#if VECTOR_BYTES * DOUBLE_BYTES == 128
+    return PAIRS(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+           PAIRS(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif VECTOR_BYTES * DOUBLE_BYTES == 64
+    return PAIRS(0, 2, 4, 6, 8, 10, 12, 14) + PAIRS(1, 3, 5, 7, 9, 11, 13, 15);
+#elif VECTOR_BYTES * DOUBLE_BYTES == 32
+    return PAIRS(0, 2, 4, 6) + PAIRS(1, 3, 5, 7);
+#else
+    return PAIRS(0, 2) + PAIRS(1, 3);
+#endif
+#undef PAIRS
 }
 
 /* --- per instruction set ---

@@ -60,7 +60,7 @@ static const hb_row table[] = {
     REAL("estimator.ridge", ESTIMATOR.ridge, -1, 1e6, FIXED, "Ridge of the least squares; -1: the model's."),
     REAL("estimator.forgetting", ESTIMATOR.forgetting, 0.01, 1, FIXED,
          "Weight of a sample relative to the next newer one; 1: none is forgotten within the window."),
-    INT("estimator.relinearise", ESTIMATOR.relinearise, 0, 111, FIXED,
+    INT("estimator.relinearise", ESTIMATOR.relinearise, 0, 103, FIXED,
         "Window entries re-evaluated along the present model with each sample (shared models)."),
     BOOL("estimator.detect_changes", ESTIMATOR.detect_changes, LIVE,
          "Shorten the window when the one-step error jumps: a payload was picked up or dropped."),

@@ -105,14 +105,18 @@ static void receive_telemetry(hb_server *s)
     }
 }
 
-static void learn_one(hb_server *s)
+/* Learns from the oldest sample of the ring, or, when they pile up, from several at once. */
+static void learn(hb_server *s)
 {
-    if (!s->ring_count)
-        return;
-    hb_sample *sample = &s->ring[s->ring_first];
-    hb_controller_observe(s->controller, &sample->observation, sample->arrived);
-    s->ring_first = (s->ring_first + 1) % HB_RING;
-    s->ring_count--;
+    int n = s->ring_count < HB_ESTIMATOR_TOGETHER ? s->ring_count > 0 : HB_ESTIMATOR_TOGETHER;
+
+    for (; n > 0; n--) {
+        hb_sample *sample = &s->ring[s->ring_first];
+        (n > 1 ? hb_controller_observe_more : hb_controller_observe)(s->controller, &sample->observation,
+                                                                     sample->arrived);
+        s->ring_first = (s->ring_first + 1) % HB_RING;
+        s->ring_count--;
+    }
 }
 
 /* ---- the main thread's orders ---- */
@@ -179,9 +183,12 @@ int hb_server_reload_fd(const hb_server *s)
 static void wait(hb_server *s)
 {
     zmq_pollitem_t item[] = {
-        {.socket = s->sockets->actions, .events = ZMQ_POLLIN},   {.fd = hb_worker_fd(s->worker), .events = ZMQ_POLLIN},
-        {.socket = s->sockets->telemetry, .events = ZMQ_POLLIN}, {.socket = s->sockets->control, .events = ZMQ_POLLIN},
-        {.fd = s->wake_fd, .events = ZMQ_POLLIN},                {.socket = s->sockets->zap, .events = ZMQ_POLLIN},
+        {.socket = s->sockets->actions, .events = ZMQ_POLLIN},
+        {.fd = hb_worker_fd(s->worker), .events = ZMQ_POLLIN},
+        {.socket = s->sockets->telemetry, .events = ZMQ_POLLIN},
+        {.socket = s->sockets->control, .events = ZMQ_POLLIN},
+        {.fd = s->wake_fd, .events = ZMQ_POLLIN},
+        {.socket = s->sockets->zap, .events = ZMQ_POLLIN},
     };
     double now = hb_now(), until = fmin(s->next_second, hb_server_guard_time(s));
 
@@ -238,7 +245,7 @@ void hb_server_run(hb_server *s)
         hb_server_receive_requests(s);
         hb_server_serve(s);
         receive_telemetry(s);
-        learn_one(s);
+        learn(s);
         hb_server_receive_control(s);
         judge_handshakes(s);
         hb_server_guard(s);
@@ -346,11 +353,8 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                                  .horizon = nh,
                                  .ncoefficients = hb_model_ncoefficients(m),
                                  .max_message = c->sockets.max_message};
-    const hb_worker_settings worker = {.controller = s->controller,
-                                       .model = m,
-                                       .clock = {.now = monotonic},
-                                       .started = planner_started,
-                                       .context = s};
+    const hb_worker_settings worker = {
+        .controller = s->controller, .model = m, .clock = {.now = monotonic}, .started = planner_started, .context = s};
     if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0)
         r = hb_fail(err, errno, "eventfd: %s", strerror(errno));
     if (!r)

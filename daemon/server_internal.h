@@ -11,9 +11,9 @@
 #include "worker.h"
 
 enum {
-    HB_RING = 64,           /* samples that may wait to be learned from */
+    HB_RING = 1024,          /* samples that may wait to be learned from */
     HB_REQUESTS_A_TURN = 64, /* messages read from a socket before others have their turn */
-    HB_TURN_MS = 50,        /* longest sleep */
+    HB_TURN_MS = 50,         /* longest sleep */
 };
 
 typedef struct hb_sample {
@@ -42,7 +42,7 @@ struct hb_server {
     hb_wire *wire;
     hb_queue *queue;
     hb_worker *worker;
-    uint8_t *frame; /* max_message: the newest frame received */
+    uint8_t *frame;    /* max_message: the newest frame received */
     hb_config *config; /* as it was at the start: for the threads' places */
 
     hb_controller_settings settings; /* in force */
@@ -63,9 +63,9 @@ struct hb_server {
 
     /* the request in hand: from post to collect */
     bool in_hand, answered;
-    uint64_t ticks;      /* requests handed to the planner */
-    double deadline;     /* that the planner was given */
-    double reserve;      /* seconds: the largest overrun of it of late, see server_actions.c */
+    uint64_t ticks;  /* requests handed to the planner */
+    double deadline; /* that the planner was given */
+    double reserve;  /* seconds: the largest overrun of it of late, see server_actions.c */
 
     /* control */
     hb_caller reloader, predictor, targeter;
@@ -122,7 +122,7 @@ void hb_server_refuse_all(hb_server *s, hb_reason why);
 /* server_control.c */
 void hb_server_receive_control(hb_server *s);
 void hb_server_set_target(hb_server *s); /* when one waits and the worker is idle */
-void hb_server_predicted(hb_server *s); /* a slice of a prediction came back */
+void hb_server_predicted(hb_server *s);  /* a slice of a prediction came back */
 void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error);
 /* Applies settings while the worker is idle. */
 int hb_server_retune(hb_server *s, const hb_controller_settings *next, hb_error *err);

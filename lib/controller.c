@@ -218,19 +218,20 @@ static void publish(hb_controller *c)
     c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;
 }
 
-/* A sample on its way into the window. */
-static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *o, double now)
+/* A sample on its way into the window; with `more` to come, it waits there to be used with the next. */
+static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *o, double now, bool more)
 {
     hb_transition transition;
     hb_reason reason = hb_pairing_join(p, o, &transition);
+    uint64_t rejected = hb_estimator_health(c->estimator)->rejected;
 
     COUNT(c, observations);
-    if (reason == HB_REASON_NONE) {
-        uint64_t rejected = hb_estimator_health(c->estimator)->rejected;
-        hb_estimator_push(c->estimator, &transition);
-        if (hb_estimator_health(c->estimator)->rejected != rejected)
-            reason = HB_REASON_NOT_FINITE;
-    }
+    if (reason == HB_REASON_NONE)
+        hb_estimator_stage(c->estimator, &transition);
+    if (!more)
+        hb_estimator_settle(c->estimator);
+    if (hb_estimator_health(c->estimator)->rejected != rejected)
+        reason = HB_REASON_NOT_FINITE;
     if (reason == HB_REASON_NONE && !c->s.adapt) {
         c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, &transition);
         c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;
@@ -245,13 +246,19 @@ static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *
         c->observed = true;
         c->observed_at = now;
     }
-    publish(c);
+    if (!more)
+        publish(c);
     return reason;
 }
 
 hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now)
 {
-    return take_in(c, &c->telemetry, o, now);
+    return take_in(c, &c->telemetry, o, now, false);
+}
+
+hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now)
+{
+    return take_in(c, &c->telemetry, o, now, true);
 }
 
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now)
@@ -267,7 +274,7 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
                         .reset_counter = r->reset_counter};
 
     if (!telemetry_lives && r->applied)
-        return take_in(c, p, &o, now);
+        return take_in(c, p, &o, now, false);
     p->waiting = false;
     if (!telemetry_lives && r->nx == c->nx && all_finite(r->x, c->nx))
         hb_pairing_wait(p, &o);
@@ -329,7 +336,8 @@ static void propagate(hb_controller *c, const hb_request *r)
 
     /* what the vehicle says of the time since the last request goes before what it was told, if that was the command
      * that is still in force */
-    bool told = hb_underway_at(&c->underway, time, &told_until) == hb_underway_at(&c->underway, c->before_us + (time - c->before_us) / 2, &ignored);
+    bool told = hb_underway_at(&c->underway, time, &told_until) ==
+                hb_underway_at(&c->underway, c->before_us + (time - c->before_us) / 2, &ignored);
 
     memcpy(c->x0, r->x, (size_t)c->nx * sizeof *c->x0);
     for (;;) {
@@ -481,7 +489,8 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .ntargets = r->ntargets > 0 ? r->ntargets : 1,
                     .last_control = c->last_control,
                     .trim = c->m->control_trim};
-    const hb_plan *plan = hb_planner_plan(c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
+    const hb_plan *plan =
+        hb_planner_plan(c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
 
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;

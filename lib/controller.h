@@ -90,6 +90,9 @@ void hb_controller_free(hb_controller *c);
 /* Thread of telemetry. Returns HB_REASON_NONE when the sample completed a transition, else why not. `now` is the
  * caller's clock. */
 hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now);
+/* The same for a backlog, all of it but for its last sample: what they cost is shared, and the estimate follows with
+ * hb_controller_observe. A sample that the model cannot evaluate is then counted for one of those it came with. */
+hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now);
 /* Thread of telemetry, for every request before it is handed to the thread of planning: a bridge that sends no
  * telemetry adapts through its requests. The state of the request before, `applied` and this state make a transition.
  * Telemetry, as long as it is not stale, goes first: then, and without `applied`, the request is set aside uncounted

@@ -76,10 +76,14 @@ struct hb_estimator {
     uint64_t predictions;
 
     /* scratch */
-    hb_real *z, *u, *dt, *g;                  /* a batch, batch.h */
-    hb_real *trial;                           /* coefficients */
-    double *row, *old_row;                    /* nx x ld, regression.h */
-    double *state, *control, *motion, *error; /* nx, nu, nx, nx */
+    hb_real *z, *u, *dt, *g; /* a batch, batch.h */
+    hb_real *trial;          /* coefficients */
+    double *row, *old_row;   /* nx x ld, regression.h */
+    double *error;           /* nx */
+
+    /* transitions that wait to be used, in lanes 0 and on */
+    double *staged; /* HB_ESTIMATOR_TOGETHER x (dt, z, u, dz) */
+    int nstaged;
 };
 
 /* ---- memory ---- */
@@ -117,10 +121,8 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.g = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *e.g);
     e.row = hb_arena_take(arena, rows, sizeof *e.row);
     e.old_row = hb_arena_take(arena, rows, sizeof *e.old_row);
-    e.state = hb_arena_take(arena, nx, sizeof *e.state);
-    e.control = hb_arena_take(arena, nu, sizeof *e.control);
-    e.motion = hb_arena_take(arena, nx, sizeof *e.motion);
     e.error = hb_arena_take(arena, nx, sizeof *e.error);
+    e.staged = hb_arena_take(arena, HB_ESTIMATOR_TOGETHER * (1 + 2 * nx + nu), sizeof *e.staged);
     if (!*memory)
         *memory = hb_arena_take(arena, 1, hb_window_size(m, s->window));
     if (taken)
@@ -148,8 +150,9 @@ static int check_settings(const hb_model *m, const hb_estimator_settings *s, hb_
         return hb_fail(err, EINVAL, "estimator.forgetting: %g is not above 0 and at most 1", s->forgetting);
     if (!isfinite(s->ridge))
         return hb_fail(err, EINVAL, "estimator.ridge: %g is not finite", s->ridge);
-    if (s->relinearise < 0 || s->relinearise > HB_STRIDE - 1)
-        return hb_fail(err, EINVAL, "estimator.relinearise: %d is not in 0..%d", s->relinearise, HB_STRIDE - 1);
+    if (s->relinearise < 0 || s->relinearise > HB_STRIDE - HB_ESTIMATOR_TOGETHER)
+        return hb_fail(err, EINVAL, "estimator.relinearise: %d is not in 0..%d", s->relinearise,
+                       HB_STRIDE - HB_ESTIMATOR_TOGETHER);
     int r = check_thresholds(s, err);
     return r ? r : hb_model_allows(m, s->method, err);
 }
@@ -249,7 +252,7 @@ static const double *recall_row_by_age(void *context, int age)
 
 /* ---- sliding ---- */
 
-/* Chooses old entries to be evaluated again along with a new one, in turn, and loads them into lanes 1 and on. */
+/* Chooses old entries to be evaluated again along with new ones, in turn, and loads them into the lanes after. */
 static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
 {
     int count = hb_window_count(&e->window), chosen = e->s.relinearise < count ? e->s.relinearise : count;
@@ -260,7 +263,7 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
         uint64_t next = e->relinearised + 1;
         e->relinearised = next >= e->window.first && next < e->window.next ? next : e->window.first;
         hb_window_entry entry = hb_window_at(&e->window, e->relinearised);
-        load_lane(e, 1 + i, &entry);
+        load_lane(e, e->nstaged + i, &entry);
         ret_sequence[i] = e->relinearised;
     }
     return chosen;
@@ -270,7 +273,7 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
 static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!row_of_lane(e, 1 + i, hb_window_at(&e->window, sequence[i]).dz))
+        if (!row_of_lane(e, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
             continue;
         hb_regression_replace(&e->regression, (int)(e->window.next - 1 - sequence[i]), recall_row(e, sequence[i]),
                               e->row);
@@ -278,12 +281,12 @@ static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count
     }
 }
 
-/* Takes lane 0, the transition `entry`, into window and sums, and the oldest out of them. */
-static void slide(hb_estimator *e, const hb_window_entry *entry)
+/* Takes a lane, the transition `entry`, into window and sums, and the oldest out of them. */
+static void slide(hb_estimator *e, int lane, const hb_window_entry *entry)
 {
     hb_window *w = &e->window;
 
-    row_of_lane(e, 0, entry->dz);
+    row_of_lane(e, lane, entry->dz);
     if (hb_window_count(w) < w->nw)
         hb_regression_add(&e->regression, e->row);
     else {
@@ -495,46 +498,99 @@ static void predict(hb_estimator *e)
     e->health.one_step_error = sqrt(sum / count);
 }
 
-/* Normalised, in e->state, e->control and e->motion; false when a number is not finite in single precision. */
+/* Transition i of those that wait. */
+static hb_window_entry staged(const hb_estimator *e, int i)
+{
+    int nx = e->m->nx, nu = e->m->nu;
+    const double *at = e->staged + i * (1 + 2 * nx + nu);
+
+    return (hb_window_entry){at[0], at + 1, at + 1 + nx, at + 1 + nx + nu};
+}
+
+/* Normalised, to e->staged; false when a number is not finite in single precision. */
 static bool normalise(hb_estimator *e, const hb_transition *t)
 {
     const hb_model *m = e->m;
+    double *dt = e->staged + e->nstaged * (1 + 2 * m->nx + m->nu), *z = dt + 1, *u = z + m->nx, *dz = u + m->nu;
     double check = 0 * (double)(hb_real)t->dt;
 
+    *dt = t->dt;
     for (int i = 0; i < m->nx; i++) {
-        e->state[i] = (t->x[i] - m->state_mean[i]) / m->state_std[i];
-        e->motion[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
-        check += 0 * (double)((hb_real)e->state[i] + (hb_real)e->motion[i]);
+        z[i] = (t->x[i] - m->state_mean[i]) / m->state_std[i];
+        dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
+        check += 0 * (double)((hb_real)z[i] + (hb_real)dz[i]);
     }
     for (int i = 0; i < m->nu; i++) {
-        e->control[i] = (t->u[i] - m->control_mean[i]) / m->control_std[i];
-        check += 0 * (double)(hb_real)e->control[i];
+        u[i] = (t->u[i] - m->control_mean[i]) / m->control_std[i];
+        check += 0 * (double)(hb_real)u[i];
     }
     return check == 0 && t->dt > 0;
 }
 
-void hb_estimator_push(hb_estimator *e, const hb_transition *t)
+bool hb_estimator_stage(hb_estimator *e, const hb_transition *t)
 {
-    hb_window_entry entry = {t->dt, e->state, e->control, e->motion};
-    uint64_t old[HB_STRIDE];
-    int nold = 0;
-    bool usable = normalise(e, t);
-
-    if (usable) {
-        load_lane(e, 0, &entry);
-        nold = choose_entries(e, old);
-        evaluate(e, 1 + nold, e->coefficient);
-        usable = row_of_lane(e, 0, e->motion);
-    }
-    if (!usable) {
+    if (e->nstaged == HB_ESTIMATOR_TOGETHER)
+        hb_estimator_settle(e);
+    if (!normalise(e, t)) {
         e->health.rejected++;
+        return false;
+    }
+    e->nstaged++;
+    return true;
+}
+
+/* How many of the staged transitions the model has finite increments for. */
+static int count_usable(hb_estimator *e)
+{
+    int usable = 0;
+
+    for (int lane = 0; lane < e->nstaged; lane++)
+        usable += row_of_lane(e, lane, staged(e, lane).dz);
+    return usable;
+}
+
+/* Slides the window by what is staged and evaluated. Returns the number of newest transitions that speak for a change,
+ * *ret_state of them all; 0: none. Predictions are those of the coefficients from before. */
+static int use_staged(hb_estimator *e, int *ret_state)
+{
+    int fresh = 0;
+
+    for (int lane = 0; lane < e->nstaged; lane++) {
+        hb_window_entry entry = staged(e, lane);
+        if (!row_of_lane(e, lane, entry.dz))
+            continue;
+        predict(e);
+        if (fresh > 0)
+            fresh++;
+        else if (e->s.detect_changes && e->warm)
+            fresh = hb_change_push(&e->change, e->error, entry.dz, ret_state);
+        slide(e, lane, &entry);
+    }
+    return fresh;
+}
+
+void hb_estimator_settle(hb_estimator *e)
+{
+    uint64_t old[HB_STRIDE];
+    int where = 0;
+
+    for (int lane = 0; lane < e->nstaged; lane++) {
+        hb_window_entry entry = staged(e, lane);
+        load_lane(e, lane, &entry);
+    }
+    if (e->nstaged == 0)
+        return;
+    int nold = choose_entries(e, old);
+    evaluate(e, e->nstaged + nold, e->coefficient);
+    int usable = count_usable(e);
+    e->health.rejected += (uint64_t)(e->nstaged - usable);
+    if (usable == 0) {
+        e->nstaged = 0;
         return;
     }
-
-    predict(e);
-    int where = 0, fresh = e->s.detect_changes && e->warm ? hb_change_push(&e->change, e->error, e->motion, &where) : 0;
     replace_entries(e, old, nold);
-    slide(e, &entry);
+    int fresh = use_staged(e, &where);
+    e->nstaged = 0;
     bool changed = fresh > 0 && adopt_change(e, fresh, where);
 
     /* problems take turns, so that no sample pays for all when they are solved less often than samples come */
@@ -546,12 +602,19 @@ void hb_estimator_push(hb_estimator *e, const hb_transition *t)
         if (first)
             expect_errors_of_fit(e);
     } else if (e->warm) {
-        e->credit += e->regression.nproblems;
-        solve(e, e->credit / e->s.solve_every, false);
+        int nproblems = e->regression.nproblems;
+        e->credit += usable * nproblems;
+        solve(e, e->credit / e->s.solve_every < nproblems ? e->credit / e->s.solve_every : nproblems, false);
         e->credit %= e->s.solve_every;
     } else {
         report(e);
     }
+}
+
+void hb_estimator_push(hb_estimator *e, const hb_transition *t)
+{
+    if (hb_estimator_stage(e, t))
+        hb_estimator_settle(e);
 }
 
 void hb_estimator_reset(hb_estimator *e)
@@ -565,6 +628,7 @@ void hb_estimator_reset(hb_estimator *e)
     memset(e->variance, 0, ncoefficients * sizeof *e->variance);
     memset(e->problem, 0, (size_t)e->regression.nproblems * sizeof *e->problem);
     hb_change_reset(&e->change);
+    e->nstaged = 0;
     e->warm = false;
     e->credit = 0;
     e->turn = 0;

@@ -72,8 +72,15 @@ void hb_estimator_reset(hb_estimator *e); /* forget the window and the coefficie
 /* Takes over detect_changes and the thresholds, whatever else differs; -EINVAL, and nothing changed, if they are bad. */
 int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_error *err);
 
+enum { HB_ESTIMATOR_TOGETHER = 9 };
+
 /* Slides the window by one transition and, every solve_every samples, solves. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);
+/* The same in two halves, for when samples come faster than they can be used one by one: up to HB_ESTIMATOR_TOGETHER
+ * are staged, and then evaluated together for hardly more than the price of one, and solved once. False: a number was
+ * not finite, and the transition is counted as rejected. */
+bool hb_estimator_stage(hb_estimator *e, const hb_transition *t);
+void hb_estimator_settle(hb_estimator *e);
 
 const hb_real *hb_estimator_coefficients(const hb_estimator *e); /* hb_model_ncoefficients; zero while warming up */
 const double *hb_estimator_variance(const hb_estimator *e);      /* covariance diagonal, same shape */

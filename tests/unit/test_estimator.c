@@ -263,13 +263,14 @@ static void test_golden_coefficients(void **state)
     }
 }
 
-/* Every kind of model, both methods, with and without forgetting, over several revolutions. Each entry is evaluated
- * along the coefficients that were in use when it came. */
+/* Every kind of model, both methods, with and without forgetting, one by one and several together, over several
+ * revolutions. Each entry is evaluated along the coefficients that were in use when it came. */
 static void test_window_is_that_of_brute_force(void **state)
 {
     (void)state;
     for (int v = 0; v < nvariants; v++)
-        for (int option = 0; option < 3; option++) {
+        for (int option = 0; option < 4; option++) {
+            int together = option == 3 ? 5 : 1;
             hb_model *m = variant_model(v);
             hb_estimator_settings s = hb_estimator_defaults;
             hb_real *truth = new_coefficients(m, 5);
@@ -283,7 +284,7 @@ static void test_window_is_that_of_brute_force(void **state)
                 hb_model_seal(m);
             }
             s.window = 31;
-            s.warmup = 9;
+            s.warmup = 10;
             s.method = m->method;
             s.forgetting = option == 1 ? 0.95 : 1;
             s.relinearise = 0;
@@ -294,7 +295,10 @@ static void test_window_is_that_of_brute_force(void **state)
             for (int k = 0; k < 200; k++) {
                 const hb_transition *t = vehicle_step(&craft);
                 past_push(&all, t, &craft, hb_estimator_coefficients(e));
-                hb_estimator_push(e, t);
+                assert_true(hb_estimator_stage(e, t));
+                if (k % together < together - 1)
+                    continue;
+                hb_estimator_settle(e);
                 if (k < s.warmup - 1) {
                     assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_WARMING_UP);
                     assert_coefficients(e, m, c, 0, "warming up");

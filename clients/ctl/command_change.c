@@ -1,30 +1,10 @@
 /* hilbertctl reset, target, reload: what changes a running daemon. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "connection.h"
-
-/* Options of a command that has none of its own. CTL_OK to go on; *ret_done: help was shown. */
-static int read_options(const ctl_command *self, int argc, char **argv, ctl_connection *c, bool *ret_done)
-{
-    static const struct option options[] = {CTL_CONNECTION_OPTIONS};
-    int result = CTL_OK;
-
-    *ret_done = false;
-    ctl_connection_start(c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
-        result = ctl_connection_option(c, self, letter, argv);
-        if (result == CTL_HELP) {
-            *ret_done = true;
-            return ctl_help(self);
-        }
-        if (result)
-            return result;
-    }
-    return result;
-}
 
 /* Asks for something without arguments. */
 static int simple(const ctl_command *self, int argc, char **argv, Hilbert__V1__ControlRequest__CommandCase what,
@@ -33,14 +13,11 @@ static int simple(const ctl_command *self, int argc, char **argv, Hilbert__V1__C
     Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
     Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     ctl_connection c;
-    bool done;
-    int result = read_options(self, argc, argv, &c, &done);
+    int result = ctl_connection_options(&c, self, argc, argv, NULL, 0);
 
     *ret = NULL;
-    if (result || done)
+    if (result)
         return result;
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
     request.command_case = what;
     request.reset_window = &nothing;
     *ret = ctl_ask(&c, self, &request);
@@ -113,10 +90,9 @@ static int set_target(ctl_connection *c, const ctl_command *self, int argc, char
 static int run_target(const ctl_command *self, int argc, char **argv)
 {
     ctl_connection c;
-    bool done;
-    int result = read_options(self, argc, argv, &c, &done);
+    int result = ctl_connection_options(&c, self, argc, argv, NULL, INT_MAX);
 
-    if (result || done)
+    if (result)
         return result;
     if (argc == optind)
         return ctl_usage_error(self, "no target given");

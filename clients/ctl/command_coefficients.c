@@ -70,15 +70,11 @@ static int load(ctl_connection *c, const ctl_command *self, const char *path)
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {CTL_CONNECTION_OPTIONS};
     ctl_connection c;
-    int result;
+    int result = ctl_connection_options(&c, self, argc, argv, NULL, 2);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, CTL_CONNECTION_LETTERS, options, NULL)) != -1;)
-        if ((result = ctl_connection_option(&c, self, letter, argv)))
-            return result == CTL_HELP ? ctl_help(self) : result;
+    if (result)
+        return result;
     const char *verb = argc - optind == 2 ? argv[optind] : "";
     if (strcmp(verb, "save") && strcmp(verb, "load"))
         return ctl_usage_error(self, "save FILE or load FILE is expected");

@@ -1,24 +1,19 @@
 /* hilbertctl keygen: a pair of CURVE keys as files. */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <zmq.h>
 
-#include "commands.h"
 #include "keys.h"
+#include "options.h"
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
     char public[HB_KEY_SIZE], secret[HB_KEY_SIZE], secret_path[512], public_path[512], text[640];
+    int result = ctl_read_options(self, argc, argv, (ctl_option[]){{0}}, 1);
 
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (letter == 'h')
-            return ctl_help(self);
-        return ctl_usage_error(self, "unknown option '%s'", argv[optind - 1]);
-    }
+    if (result)
+        return result;
     if (argc - optind != 1 || strlen(argv[optind]) > 480)
         return ctl_usage_error(self, "one name is expected");
     snprintf(secret_path, sizeof secret_path, "%s.key", argv[optind]);

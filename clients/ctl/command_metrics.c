@@ -86,17 +86,11 @@ static void print(const Hilbert__V1__Status *s)
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {CTL_CONNECTION_OPTIONS};
     ctl_connection c;
-    int result;
+    int result = ctl_connection_options(&c, self, argc, argv, NULL, 0);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, CTL_CONNECTION_LETTERS, options, NULL)) != -1;)
-        if ((result = ctl_connection_option(&c, self, letter, argv)))
-            return result == CTL_HELP ? ctl_help(self) : result;
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    if (result)
+        return result;
     Hilbert__V1__ControlReply *reply = ctl_ask_status(&c, self);
     if (reply)
         print(reply->status);

@@ -1,11 +1,11 @@
 /* hilbertctl model FILE: what a basis file holds. */
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "commands.h"
+#include "options.h"
 #include "model.h"
 
 /* --- for people --- */
@@ -209,33 +209,20 @@ static bool print_json(const hb_model *m, const char *path)
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     bool json = false;
+    const ctl_option options[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {0}};
     hb_model *m = NULL;
     hb_error err;
+    int status = ctl_read_options(self, argc, argv, options, INT_MAX);
 
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "jh", options, NULL)) != -1;)
-        switch (option) {
-        case 'j':
-            json = true;
-            break;
-        case 'h':
-            return ctl_help(self);
-        default:
-            return ctl_usage_error(self, "unknown option '%s'", argv[optind - 1]);
-        }
+    if (status)
+        return status;
     if (argc - optind != 1)
         return ctl_usage_error(self, "%d files given, expected one", argc - optind);
 
     const char *path = argv[optind];
     if (hb_model_load(&m, path, &err))
         return ctl_failure(self, "%s", err.text);
-    int status = CTL_OK;
     if (!json)
         print_text(m, path);
     else if (!print_json(m, path))

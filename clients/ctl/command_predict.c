@@ -71,33 +71,17 @@ static int predict(ctl_connection *c, const ctl_command *self, const question *q
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"state", required_argument, NULL, 'x'},
-                                            {"control", required_argument, NULL, 'u'},
-                                            {"steps", required_argument, NULL, 'N'},
-                                            {"dt", required_argument, NULL, 'd'},
-                                            CTL_CONNECTION_OPTIONS};
     question q = {.steps = 10};
+    const ctl_option own[] = {{'x', "state", CTL_TEXT, &q.state, 0, 0},
+                              {'u', "control", CTL_TEXT, &q.control, 0, 0},
+                              {'N', "steps", CTL_NUMBER, &q.steps, 1, 1e6},
+                              {'d', "dt", CTL_NUMBER, &q.dt, 1e-9, 1e3},
+                              {0}};
     ctl_connection c;
-    int result = CTL_OK;
+    int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, "x:u:N:d:" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
-        if (letter == 'x')
-            q.state = optarg;
-        else if (letter == 'u')
-            q.control = optarg;
-        else if (letter == 'N')
-            result = ctl_read_number(self, optarg, 1, 1e6, &q.steps);
-        else if (letter == 'd')
-            result = ctl_read_number(self, optarg, 1e-9, 1e3, &q.dt);
-        else
-            result = ctl_connection_option(&c, self, letter, argv);
-        if (result)
-            return result == CTL_HELP ? ctl_help(self) : result;
-    }
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    if (result)
+        return result;
     Hilbert__V1__ControlReply *model = ctl_ask_model(&c, self), *status = model ? ctl_ask_status(&c, self) : NULL;
     result = status ? predict(&c, self, &q, model->model, status->status) : CTL_FAILURE;
     hilbert__v1__control_reply__free_unpacked(status, NULL);

@@ -80,39 +80,22 @@ static int ask(ctl_connection *c, const ctl_command *self, const question *q, co
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"state", required_argument, NULL, 'x'},
-                                            {"target", required_argument, NULL, 'g'},
-                                            {"budget", required_argument, NULL, 'b'},
-                                            {"time", required_argument, NULL, 'T'},
-                                            {"plan", no_argument, NULL, 'p'},
-                                            {"actions", required_argument, NULL, 'A'},
-                                            CTL_CONNECTION_OPTIONS};
+    const char *actions = NULL;
     question q = {0};
+    const ctl_option own[] = {{'x', "state", CTL_TEXT, &q.state, 0, 0},
+                              {'g', "target", CTL_TEXT, &q.target, 0, 0},
+                              {'b', "budget", CTL_NUMBER, &q.budget, 1e-6, 60},
+                              {'T', "time", CTL_NUMBER, &q.time_us, 0, 1e18},
+                              {'p', "plan", CTL_FLAG, &q.plan, 0, 0},
+                              {'A', "actions", CTL_TEXT, &actions, 0, 0},
+                              {0}};
     ctl_connection c;
-    int result = CTL_OK;
+    int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, "x:g:b:T:pA:" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
-        if (letter == 'x')
-            q.state = optarg;
-        else if (letter == 'g')
-            q.target = optarg;
-        else if (letter == 'b')
-            result = ctl_read_number(self, optarg, 1e-6, 60, &q.budget);
-        else if (letter == 'T')
-            result = ctl_read_number(self, optarg, 0, 1e18, &q.time_us);
-        else if (letter == 'p')
-            q.plan = true;
-        else if (letter == 'A')
-            snprintf(c.actions, sizeof c.actions, "%s", optarg);
-        else
-            result = ctl_connection_option(&c, self, letter, argv);
-        if (result)
-            return result == CTL_HELP ? ctl_help(self) : result;
-    }
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    if (result)
+        return result;
+    if (actions)
+        snprintf(c.actions, sizeof c.actions, "%s", actions);
     if (!*c.actions)
         return ctl_usage_error(self, "with tcp the actions socket is needed: --actions ENDPOINT");
     Hilbert__V1__ControlReply *model = ctl_ask_model(&c, self), *status = model ? ctl_ask_status(&c, self) : NULL;

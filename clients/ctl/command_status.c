@@ -105,22 +105,13 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, CTL_CONNECTION_OPTIONS};
-    ctl_connection c;
     bool json = false;
-    int result = CTL_OK;
+    const ctl_option own[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {0}};
+    ctl_connection c;
+    int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, "j" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
-        if (letter == 'j')
-            json = true;
-        else if ((result = ctl_connection_option(&c, self, letter, argv)))
-            return result == CTL_HELP ? ctl_help(self) : result;
-    }
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
-
+    if (result)
+        return result;
     Hilbert__V1__ControlReply *status = ctl_ask_status(&c, self);
     Hilbert__V1__ControlReply *model = status ? ctl_ask_model(&c, self) : NULL;
     if (!status || !model)

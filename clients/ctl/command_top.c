@@ -132,28 +132,16 @@ static bool pause_for(const screen *s, double seconds)
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"interval", required_argument, NULL, 'i'},
-                                            {"count", required_argument, NULL, 'c'},
-                                            CTL_CONNECTION_OPTIONS};
     double interval = 0.5, count = 0;
+    const ctl_option own[] = {{'i', "interval", CTL_NUMBER, &interval, 0.05, 3600},
+                              {'c', "count", CTL_NUMBER, &count, 1, 1e9},
+                              {0}};
     ctl_connection c;
     screen s = {0};
-    int result = CTL_OK;
+    int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, "i:c:" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
-        if (letter == 'i')
-            result = ctl_read_number(self, optarg, 0.05, 3600, &interval);
-        else if (letter == 'c')
-            result = ctl_read_number(self, optarg, 1, 1e9, &count);
-        else
-            result = ctl_connection_option(&c, self, letter, argv);
-        if (result)
-            return result == CTL_HELP ? ctl_help(self) : result;
-    }
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    if (result)
+        return result;
     take_screen(&s);
     for (long i = 0; count == 0 || i < (long)count; i++) {
         Hilbert__V1__ControlReply *reply = ctl_ask_status(&c, self);

@@ -35,27 +35,16 @@ static bool print_one(void *socket)
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"count", required_argument, NULL, 'c'},
-                                            {"status", required_argument, NULL, 'S'},
-                                            CTL_CONNECTION_OPTIONS};
-    ctl_connection c;
+    const char *status = NULL;
     double count = 0;
-    int result = CTL_OK;
+    const ctl_option own[] = {{'c', "count", CTL_NUMBER, &count, 1, 1e9}, {'S', "status", CTL_TEXT, &status, 0, 0}, {0}};
+    ctl_connection c;
+    int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
-    ctl_connection_start(&c);
-    opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, "c:S:" CTL_CONNECTION_LETTERS, options, NULL)) != -1;) {
-        if (letter == 'c')
-            result = ctl_read_number(self, optarg, 1, 1e9, &count);
-        else if (letter == 'S')
-            snprintf(c.status, sizeof c.status, "%s", optarg);
-        else
-            result = ctl_connection_option(&c, self, letter, argv);
-        if (result)
-            return result == CTL_HELP ? ctl_help(self) : result;
-    }
-    if (argc > optind)
-        return ctl_usage_error(self, "'%s' is not expected", argv[optind]);
+    if (result)
+        return result;
+    if (status)
+        snprintf(c.status, sizeof c.status, "%s", status);
     void *socket = ctl_open(&c, self, ZMQ_SUB, c.status);
     if (!socket) {
         ctl_connection_end(&c);

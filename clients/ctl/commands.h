@@ -2,8 +2,8 @@
 #ifndef HB_CTL_COMMANDS_H
 #define HB_CTL_COMMANDS_H
 
-/* What a program's exit status says. */
-enum { CTL_OK = 0, CTL_FAILURE = 1, CTL_USAGE = 2 };
+/* What a program's exit status says; of CTL_HELP, that help was asked for and given, it is 0. */
+enum { CTL_HELP = -1, CTL_OK = 0, CTL_FAILURE = 1, CTL_USAGE = 2 };
 
 typedef struct ctl_command {
     const char *name;
@@ -20,8 +20,8 @@ extern const ctl_command ctl_command_status, ctl_command_top, ctl_command_watch,
     ctl_command_reset, ctl_command_target, ctl_command_reload, ctl_command_request, ctl_command_predict,
     ctl_command_coefficients, ctl_command_keygen;
 
-/* Prints usage and help to stdout; returns CTL_OK. */
-int ctl_help(const ctl_command *self);
+/* Prints usage and help to stdout. */
+void ctl_help(const ctl_command *self);
 /* Prints "hilbertctl NAME: text" and where to find help to stderr; returns CTL_USAGE. */
 int ctl_usage_error(const ctl_command *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints "hilbertctl NAME: text" to stderr; returns CTL_FAILURE. */

@@ -11,6 +11,7 @@
 
 #include "keys.h"
 
+enum { MOST_OPTIONS = 16 }; /* of a command with the common ones */
 enum { USUAL_MESSAGE = 262144 }; /* a daemon's sockets.max_message unless it is configured */
 
 /* ---- options ---- */
@@ -29,51 +30,27 @@ static void place(ctl_connection *c, const char *where)
     snprintf(c->status, sizeof c->status, "ipc://%s/status", folder);
 }
 
-void ctl_connection_start(ctl_connection *c)
+int ctl_connection_options(ctl_connection *c, const ctl_command *self, int argc, char **argv, const ctl_option *own,
+                           int operands)
 {
-    const char *where = getenv("HILBERT_SOCKET");
+    const char *name = NULL, *socket = getenv("HILBERT_SOCKET");
+    ctl_option all[MOST_OPTIONS] = {{0}}, *next = all;
+    char folder[200];
 
     *c = (ctl_connection){
         .server_key = getenv("HILBERT_SERVER_KEY"), .client_key = getenv("HILBERT_CLIENT_KEY"), .timeout = 2};
-    place(c, where && *where ? where : "/run/hilbertd");
-}
-
-int ctl_connection_option(ctl_connection *c, const ctl_command *self, int letter, char **argv)
-{
-    char folder[200];
-
-    switch (letter) {
-    case 'n':
-        snprintf(folder, sizeof folder, "/run/hilbertd/%s", optarg);
-        place(c, folder);
-        return CTL_OK;
-    case 's':
-        place(c, optarg);
-        return CTL_OK;
-    case 'K':
-        c->server_key = optarg;
-        return CTL_OK;
-    case 'k':
-        c->client_key = optarg;
-        return CTL_OK;
-    case 't':
-        return ctl_read_number(self, optarg, 1e-3, 1e6, &c->timeout);
-    case 'h':
-        return CTL_HELP;
-    default:
-        return ctl_usage_error(self, "unknown option or missing value: '%s'", argv[optind - 1]);
-    }
-}
-
-int ctl_read_number(const ctl_command *self, const char *text, double min, double max, double *ret)
-{
-    char *end;
-    double v = strtod(text, &end);
-
-    if (!*text || *end || !isfinite(v) || v < min || v > max)
-        return ctl_usage_error(self, "'%s' is not a number from %g to %g", text, min, max);
-    *ret = v;
-    return CTL_OK;
+    const ctl_option common[] = {{'n', "name", CTL_TEXT, &name, 0, 0},
+                                 {'s', "socket", CTL_TEXT, &socket, 0, 0},
+                                 {'K', "server-key", CTL_TEXT, &c->server_key, 0, 0},
+                                 {'k', "client-key", CTL_TEXT, &c->client_key, 0, 0},
+                                 {'t', "timeout", CTL_NUMBER, &c->timeout, 1e-3, 1e6}};
+    for (; own && own->letter; own++)
+        *next++ = *own;
+    memcpy(next, common, sizeof common);
+    int result = ctl_read_options(self, argc, argv, all, operands);
+    snprintf(folder, sizeof folder, "/run/hilbertd/%s", name ? name : "");
+    place(c, name ? folder : socket && *socket ? socket : "/run/hilbertd");
+    return result;
 }
 
 static int find_channel(const ctl_command *self, const char *name, size_t length, Hilbert__V1__Channel **channels, int n)

@@ -2,11 +2,8 @@
 #ifndef HB_CTL_CONNECTION_H
 #define HB_CTL_CONNECTION_H
 
-#include <getopt.h>
-#include <stdbool.h>
-
-#include "commands.h"
 #include "hilbert.pb-c.h"
+#include "options.h"
 
 typedef struct ctl_connection {
     char control[256], actions[256], status[256]; /* endpoints */
@@ -16,12 +13,6 @@ typedef struct ctl_connection {
     uint64_t id;
 } ctl_connection;
 
-/* Put these among a command's own options; their letters are the ones of CTL_CONNECTION_LETTERS. */
-#define CTL_CONNECTION_OPTIONS                                                                                         \
-    {"name", required_argument, NULL, 'n'}, {"socket", required_argument, NULL, 's'},                                  \
-        {"server-key", required_argument, NULL, 'K'}, {"client-key", required_argument, NULL, 'k'},                    \
-        {"timeout", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'}, {0}
-#define CTL_CONNECTION_LETTERS "n:s:K:k:t:h"
 #define CTL_CONNECTION_HELP                                                                                            \
     "  -n, --name NAME        the daemon with sockets under /run/hilbertd/NAME\n"                                      \
     "  -s, --socket FOLDER    or under ipc://FOLDER, or tcp://HOST:PORT of its control socket\n"                       \
@@ -30,11 +21,10 @@ typedef struct ctl_connection {
     "  -t, --timeout SECONDS  how long to wait for an answer: 2\n"                                                     \
     "  -h, --help             this text\n"
 
-/* The defaults: environment (HILBERT_SOCKET, HILBERT_SERVER_KEY, HILBERT_CLIENT_KEY), else /run/hilbertd. */
-void ctl_connection_start(ctl_connection *c);
-/* Takes one of the options above. CTL_OK; CTL_HELP when help was asked for; else CTL_USAGE, having said why. */
-enum { CTL_HELP = -1 };
-int ctl_connection_option(ctl_connection *c, const ctl_command *self, int letter, char **argv);
+/* Reads a command's own options (a table as in options.h, or NULL) and these. Defaults: environment (HILBERT_SOCKET,
+ * HILBERT_SERVER_KEY, HILBERT_CLIENT_KEY), else /run/hilbertd. Returns as ctl_read_options. */
+int ctl_connection_options(ctl_connection *c, const ctl_command *self, int argc, char **argv, const ctl_option *own,
+                           int operands);
 void ctl_connection_end(ctl_connection *c);
 
 /* A socket of the given type connected to an endpoint, with keys; NULL after a message. */
@@ -49,6 +39,5 @@ Hilbert__V1__ControlReply *ctl_ask_model(ctl_connection *c, const ctl_command *s
 
 /* "1,2,3", or "name=1" pairs over what `values` (n) holds. CTL_OK, or CTL_USAGE after a message. */
 int ctl_read_vector(const ctl_command *self, const char *text, Hilbert__V1__Channel **channels, int n, double *values);
-int ctl_read_number(const ctl_command *self, const char *text, double min, double max, double *ret);
 
 #endif

@@ -33,11 +33,10 @@ static int overview(void)
     return CTL_OK;
 }
 
-int ctl_help(const ctl_command *self)
+void ctl_help(const ctl_command *self)
 {
     printf("usage: hilbertctl %s %s\n\n%s\nexit status: 0 success, 1 failure, 2 wrong usage\n", self->name,
            self->arguments, self->help);
-    return CTL_OK;
 }
 
 int ctl_usage_error(const ctl_command *self, const char *format, ...)
@@ -88,6 +87,8 @@ int main(int argc, char **argv)
 {
     int status = run(argc, argv);
 
+    if (status == CTL_HELP)
+        status = CTL_OK;
     /* a full disk or a closed pipe is a failure, too */
     if (fflush(stdout) != 0 && status == CTL_OK) {
         perror("hilbertctl: cannot write to standard output");

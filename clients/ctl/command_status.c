@@ -81,7 +81,7 @@ static void print_estimate(const Hilbert__V1__Status *s)
            isfinite(s->telemetry_age) ? show_ago(s->telemetry_age).text : "never", s->counters->telemetry_lost,
            s->counters->telemetry_overrun);
     print_counts("set aside", &s->set_aside->base);
-    printf("estimate     %s: %" PRIu32 " samples over %.1f s%s\n",
+    printf("estimate     %s%s: %" PRIu32 " samples over %.1f s%s\n", s->adapting ? "" : "not used (adapt is false), ",
            hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)h->status, status, sizeof status), h->samples,
            h->span_seconds, s->resumed ? ", taken over from before a restart" : "");
     printf("  one-step error %.3g (expected %.3g), out of span %.0f %%, condition %.2g\n", h->one_step_error,

@@ -69,8 +69,8 @@ static void draw(screen *s, const Hilbert__V1__Status *m)
            "  late %" PRIu64 "\033[K\n",
            m->replies->converged, m->replies->truncated, m->replies->fallback, m->replies->refused,
            m->counters->replies_late);
-    printf("estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g\033[K\n\033[K\n", estimate,
-           m->health->samples, m->health->span_seconds, m->health->condition);
+    printf("estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g%s\033[K\n\033[K\n", estimate,
+           m->health->samples, m->health->span_seconds, m->health->condition, m->adapting ? "" : "; not used");
     line("error", &s->error, "");
     line("out of span", &s->span, "");
     line("latency p99", &s->latency, "ms");

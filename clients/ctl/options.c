@@ -17,6 +17,7 @@ static const ctl_option *find(const ctl_option *options, int letter)
 /* The table as getopt wants it. */
 static void translate(const ctl_option *options, struct option *ret, char *letters)
 {
+    *letters++ = ':'; /* a missing value is told apart from an unknown option */
     for (; options->letter; options++) {
         int argument = options->kind == CTL_FLAG ? no_argument : required_argument;
         *ret++ = (struct option){options->name, argument, NULL, options->letter};
@@ -58,8 +59,11 @@ int ctl_read_options(const ctl_command *self, int argc, char **argv, const ctl_o
             ctl_help(self);
             return CTL_HELP;
         }
-        result = option ? take(self, option)
-                        : ctl_usage_error(self, "unknown option or missing value: '%s'", argv[optind - 1]);
+        if (option)
+            result = take(self, option);
+        else
+            result = ctl_usage_error(self, letter == ':' ? "option '%s' needs a value" : "unknown option '%s'",
+                                     argv[optind - 1]);
     }
     if (!result && argc - optind > operands)
         return ctl_usage_error(self, "'%s' is not expected", argv[optind + operands]);

@@ -153,7 +153,7 @@ static void print_live(void *context, const hb_flight_step *step, const double *
 
     if (llround(step->time / f->flight.dt) % every != 0)
         return;
-    fprintf(stderr, "%6.1f s  off target %6.1f cm  model error %8.2g  answer in %6.2f ms  %s\n", step->time,
+    fprintf(stderr, "%5.1f s  off target %6.1f cm  error %8.2g  answer in %6.2f ms  %s\n", step->time,
             100 * hb_flight_distance(f->plant, x, f->flight.target), step->answer.one_step_error, 1e3 * step->latency,
             isnan(step->latency) ? "late" : hb_status_name[step->answer.status]);
 }

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "basis.h"
 #include "change.h"
 #include "regression.h"
-#include "window.h"
+#include "rows.h"
 
 /* unexplained motion, as a fraction of all motion and on its own (RMS, normalised), below which a vehicle is never
  * called out of span: at rest there is nothing to explain but rounding */
@@ -55,13 +54,10 @@ struct hb_estimator {
     hb_estimator_settings s;
     hb_workspace *workspace;
     hb_window window;
+    hb_rows rows; /* the window, evaluated */
     hb_regression regression;
     hb_change change;
     hb_health health;
-
-    /* the window, evaluated: by sequence modulo window */
-    hb_real *increment; /* nw x nx x nb */
-    double *residual;   /* nw x nx */
 
     hb_real *coefficient;
     double *variance;
@@ -76,10 +72,8 @@ struct hb_estimator {
     uint64_t predictions;
 
     /* scratch */
-    hb_real *z, *u, *dt, *g; /* a batch, batch.h */
-    hb_real *trial;          /* coefficients */
-    double *row, *old_row;   /* nx x ld, regression.h */
-    double *error;           /* nx */
+    hb_real *trial; /* coefficients */
+    double *error;  /* nx */
 
     /* transitions that wait to be used, in lanes 0 and on */
     double *staged; /* HB_ESTIMATOR_TOGETHER x (dt, z, u, dz) */
@@ -90,7 +84,7 @@ struct hb_estimator {
 
 static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, void **memory, hb_arena *arena)
 {
-    size_t nx = (size_t)m->nx, nu = (size_t)m->nu, nb = (size_t)m->nb, nw = (size_t)s->window;
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
     bool per_state = m->shape == HB_PER_STATE;
     hb_estimator *taken = hb_arena_take(arena, 1, sizeof *taken);
     hb_estimator e = {
@@ -107,20 +101,13 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     };
 
     hb_regression_lay_out(&e.regression, arena);
-    size_t rows = nx * (size_t)e.regression.ld;
-    e.increment = hb_arena_take(arena, nw * nx * nb, sizeof *e.increment);
-    e.residual = hb_arena_take(arena, nw * nx, sizeof *e.residual);
+    e.rows = (hb_rows){.m = m, .nw = s->window, .ld = e.regression.ld};
+    hb_rows_lay_out(&e.rows, arena);
     e.coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.coefficient);
     e.trial = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.trial);
     e.variance = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *e.variance);
     e.problem = hb_arena_take(arena, (size_t)e.regression.nproblems, sizeof *e.problem);
     hb_change_lay_out(&e.change, arena);
-    e.z = hb_arena_take(arena, nx * HB_STRIDE, sizeof *e.z);
-    e.u = hb_arena_take(arena, nu * HB_STRIDE, sizeof *e.u);
-    e.dt = hb_arena_take(arena, HB_STRIDE, sizeof *e.dt);
-    e.g = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *e.g);
-    e.row = hb_arena_take(arena, rows, sizeof *e.row);
-    e.old_row = hb_arena_take(arena, rows, sizeof *e.old_row);
     e.error = hb_arena_take(arena, nx, sizeof *e.error);
     e.staged = hb_arena_take(arena, HB_ESTIMATOR_TOGETHER * (1 + 2 * nx + nu), sizeof *e.staged);
     if (!*memory)
@@ -171,83 +158,17 @@ void hb_estimator_free(hb_estimator *e)
 
 /* ---- rows ---- */
 
-static void load_lane(hb_estimator *e, int lane, const hb_window_entry *entry)
+static const double *recall(hb_estimator *e, uint64_t sequence)
 {
-    for (int i = 0; i < e->m->nx; i++)
-        e->z[i * HB_STRIDE + lane] = (hb_real)entry->z[i];
-    for (int i = 0; i < e->m->nu; i++)
-        e->u[i * HB_STRIDE + lane] = (hb_real)entry->u[i];
-    e->dt[lane] = (hb_real)entry->dt;
+    return hb_rows_recall(&e->rows, sequence, hb_window_at(&e->window, sequence).dz);
 }
 
-/* Increments of the first `lanes` lanes along the model with these coefficients; the padding repeats the first. */
-static void evaluate(hb_estimator *e, int lanes, const hb_real *coefficient)
-{
-    for (int lane = lanes; lane < hb_padded(lanes); lane++) {
-        for (int i = 0; i < e->m->nx; i++)
-            e->z[i * HB_STRIDE + lane] = e->z[i * HB_STRIDE];
-        for (int i = 0; i < e->m->nu; i++)
-            e->u[i * HB_STRIDE + lane] = e->u[i * HB_STRIDE];
-        e->dt[lane] = e->dt[0];
-    }
-    hb_basis_increments(e->m, e->workspace, &(hb_batch){.n = lanes, .z = e->z, .u = e->u, .dt = e->dt}, coefficient,
-                        e->g);
-}
-
-/* The rows of an evaluated lane; false when the model's increments are not finite. */
-static bool row_of_lane(hb_estimator *e, int lane, const double *dz)
-{
-    int nx = e->m->nx, nb = e->m->nb;
-    double check = 0;
-
-    for (int d = 0; d < nx; d++) {
-        double *row = e->row + d * e->regression.ld;
-        for (int i = 0; i < nb; i++)
-            row[i] = e->g[(i * nx + d) * HB_STRIDE + lane];
-        row[nb] = dz[d] - e->g[(nb * nx + d) * HB_STRIDE + lane];
-        row[nb + 1] = dz[d];
-        for (int i = 0; i <= nb; i++)
-            check += 0 * row[i];
-    }
-    return check == 0;
-}
-
-/* Rows into the ring ... */
-static void keep_row(hb_estimator *e, uint64_t sequence)
-{
-    int nx = e->m->nx, nb = e->m->nb;
-    size_t slot = sequence % (uint64_t)e->s.window * (size_t)nx;
-
-    for (int d = 0; d < nx; d++, slot++) {
-        const double *row = e->row + d * e->regression.ld;
-        for (int i = 0; i < nb; i++)
-            e->increment[slot * (size_t)nb + (size_t)i] = (hb_real)row[i];
-        e->residual[slot] = row[nb];
-    }
-}
-
-/* ... and out of it. */
-static const double *recall_row(hb_estimator *e, uint64_t sequence)
-{
-    int nx = e->m->nx, nb = e->m->nb;
-    size_t slot = sequence % (uint64_t)e->s.window * (size_t)nx;
-    const double *dz = hb_window_at(&e->window, sequence).dz;
-
-    for (int d = 0; d < nx; d++, slot++) {
-        double *row = e->old_row + d * e->regression.ld;
-        for (int i = 0; i < nb; i++)
-            row[i] = e->increment[slot * (size_t)nb + (size_t)i];
-        row[nb] = e->residual[slot];
-        row[nb + 1] = dz[d];
-    }
-    return e->old_row;
-}
-
-static const double *recall_row_by_age(void *context, int age)
+/* of the newest: 0 */
+static const double *recall_by_age(void *context, int age)
 {
     hb_estimator *e = context;
 
-    return recall_row(e, e->window.next - 1 - (uint64_t)age);
+    return recall(e, e->window.next - 1 - (uint64_t)age);
 }
 
 /* ---- sliding ---- */
@@ -263,7 +184,7 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
         uint64_t next = e->relinearised + 1;
         e->relinearised = next >= e->window.first && next < e->window.next ? next : e->window.first;
         hb_window_entry entry = hb_window_at(&e->window, e->relinearised);
-        load_lane(e, e->nstaged + i, &entry);
+        hb_rows_load(&e->rows, e->nstaged + i, &entry);
         ret_sequence[i] = e->relinearised;
     }
     return chosen;
@@ -273,11 +194,11 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
 static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!row_of_lane(e, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
+        if (!hb_rows_of_lane(&e->rows, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
             continue;
-        hb_regression_replace(&e->regression, (int)(e->window.next - 1 - sequence[i]), recall_row(e, sequence[i]),
-                              e->row);
-        keep_row(e, sequence[i]);
+        hb_regression_replace(&e->regression, (int)(e->window.next - 1 - sequence[i]), recall(e, sequence[i]),
+                              e->rows.row);
+        hb_rows_keep(&e->rows, sequence[i]);
     }
 }
 
@@ -286,14 +207,14 @@ static void slide(hb_estimator *e, int lane, const hb_window_entry *entry)
 {
     hb_window *w = &e->window;
 
-    row_of_lane(e, lane, entry->dz);
+    hb_rows_of_lane(&e->rows, lane, entry->dz);
     if (hb_window_count(w) < w->nw)
-        hb_regression_add(&e->regression, e->row);
+        hb_regression_add(&e->regression, e->rows.row);
     else {
-        hb_regression_slide(&e->regression, recall_row(e, w->first), e->row);
+        hb_regression_slide(&e->regression, recall(e, w->first), e->rows.row);
         e->health.span_seconds -= hb_window_at(w, w->first).dt;
     }
-    keep_row(e, w->next);
+    hb_rows_keep(&e->rows, w->next);
     hb_window_append(w, entry);
     e->health.span_seconds += entry->dt;
 }
@@ -347,7 +268,7 @@ static double error_of(const hb_estimator *e, const double *row, const hb_real *
 static bool try_cut(hb_estimator *e, int count)
 {
     for (int p = 0; p < e->regression.nproblems; p++) {
-        const double *c = hb_regression_try_cut(&e->regression, p, count, recall_row_by_age, e);
+        const double *c = hb_regression_try_cut(&e->regression, p, count, recall_by_age, e);
         for (int i = 0; c && i < e->m->nb; i++)
             e->trial[coefficient_index(e, p, i)] = (hb_real)c[i];
         if (!c)
@@ -366,13 +287,13 @@ static bool worth_cutting(hb_estimator *e, int count, int state)
         return false;
     for (int age = 0; age < count; age++) {
         hb_window_entry entry = hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age);
-        load_lane(e, age, &entry);
+        hb_rows_load(&e->rows, age, &entry);
     }
-    evaluate(e, count, e->trial);
+    hb_rows_evaluate(&e->rows, e->workspace, count, e->trial);
     for (int age = 0; age < count; age++) {
-        before += pow(error_of(e, recall_row_by_age(e, age), e->coefficient, state), 2);
-        row_of_lane(e, age, hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age).dz);
-        after += pow(error_of(e, e->row, e->trial, state), 2);
+        before += pow(error_of(e, recall_by_age(e, age), e->coefficient, state), 2);
+        hb_rows_of_lane(&e->rows, age, hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age).dz);
+        after += pow(error_of(e, e->rows.row, e->trial, state), 2);
     }
     return after < explained_by_change * before;
 }
@@ -382,7 +303,7 @@ static void shorten(hb_estimator *e, int count)
 {
     hb_window *w = &e->window;
 
-    hb_regression_cut(&e->regression, count, recall_row_by_age, e);
+    hb_regression_cut(&e->regression, count, recall_by_age, e);
     hb_window_drop_before(w, w->next - (uint64_t)count);
     e->health.span_seconds = 0;
     for (uint64_t sequence = w->first; sequence < w->next; sequence++)
@@ -413,7 +334,7 @@ static void expect_errors_of_fit(hb_estimator *e)
     if (optimism == 0 || !e->s.detect_changes)
         return;
     for (int age = (count < EXPECT ? count : EXPECT) - 1; age >= 0; age--) {
-        const double *row = recall_row_by_age(e, age);
+        const double *row = recall_by_age(e, age);
         for (int d = 0; d < e->m->nx; d++)
             e->error[d] = optimism * error_of(e, row, e->coefficient, d);
         hb_change_learn(&e->change, e->error, hb_window_at(&e->window, e->window.next - 1 - (uint64_t)age).dz);
@@ -486,7 +407,7 @@ static void predict(hb_estimator *e)
     double squared = 0;
 
     for (int d = 0; d < nx; d++) {
-        e->error[d] = error_of(e, e->row, e->coefficient, d);
+        e->error[d] = error_of(e, e->rows.row, e->coefficient, d);
         squared += e->error[d] * e->error[d];
     }
     e->recent[e->predictions++ % RECENT] = squared / nx;
@@ -545,7 +466,7 @@ static int count_usable(hb_estimator *e)
     int usable = 0;
 
     for (int lane = 0; lane < e->nstaged; lane++)
-        usable += row_of_lane(e, lane, staged(e, lane).dz);
+        usable += hb_rows_of_lane(&e->rows, lane, staged(e, lane).dz);
     return usable;
 }
 
@@ -557,7 +478,7 @@ static int use_staged(hb_estimator *e, int *ret_state)
 
     for (int lane = 0; lane < e->nstaged; lane++) {
         hb_window_entry entry = staged(e, lane);
-        if (!row_of_lane(e, lane, entry.dz))
+        if (!hb_rows_of_lane(&e->rows, lane, entry.dz))
             continue;
         predict(e);
         if (fresh > 0)
@@ -576,12 +497,12 @@ void hb_estimator_settle(hb_estimator *e)
 
     for (int lane = 0; lane < e->nstaged; lane++) {
         hb_window_entry entry = staged(e, lane);
-        load_lane(e, lane, &entry);
+        hb_rows_load(&e->rows, lane, &entry);
     }
     if (e->nstaged == 0)
         return;
     int nold = choose_entries(e, old);
-    evaluate(e, e->nstaged + nold, e->coefficient);
+    hb_rows_evaluate(&e->rows, e->workspace, e->nstaged + nold, e->coefficient);
     int usable = count_usable(e);
     e->health.rejected += (uint64_t)(e->nstaged - usable);
     if (usable == 0) {
@@ -665,16 +586,16 @@ static void resume(hb_estimator *e)
         int lanes = w->next - start < HB_STRIDE ? (int)(w->next - start) : HB_STRIDE;
         for (int lane = 0; lane < lanes; lane++) {
             hb_window_entry entry = hb_window_at(w, start + (uint64_t)lane);
-            load_lane(e, lane, &entry);
+            hb_rows_load(&e->rows, lane, &entry);
         }
-        evaluate(e, lanes, e->coefficient);
+        hb_rows_evaluate(&e->rows, e->workspace, lanes, e->coefficient);
         for (int lane = 0; lane < lanes; lane++) {
             uint64_t sequence = start + (uint64_t)lane;
             hb_window_entry entry = hb_window_at(w, sequence);
-            if (!row_of_lane(e, lane, entry.dz))
-                memset(e->row, 0, (size_t)(e->m->nx * e->regression.ld) * sizeof *e->row);
-            keep_row(e, sequence);
-            hb_regression_add(&e->regression, e->row);
+            if (!hb_rows_of_lane(&e->rows, lane, entry.dz))
+                memset(e->rows.row, 0, (size_t)(e->m->nx * e->regression.ld) * sizeof *e->rows.row);
+            hb_rows_keep(&e->rows, sequence);
+            hb_regression_add(&e->regression, e->rows.row);
             e->health.span_seconds += entry.dt;
         }
     }

@@ -194,7 +194,7 @@ static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch
                 hb_rows_advance(w->kernels, m->nx, n, daverage, hb_rk4_stage_at[s + 1], w->step, ds, daverage);
         }
         hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, w->all_gradient,
-                            through ? w->dinput : NULL, n, &tape, dparameter, w->scratch);
+                            through ? w->dinput : NULL, n, &tape, dparameter, w->scratch, NULL);
         if (!through)
             continue;
         hb_rows_clear(m->nx, n, ds);
@@ -237,7 +237,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
             hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
                             dg + k * rows * HB_STRIDE, w->all_gradient);
             hb_network_backward(w->kernels, &m->basis, m->activation, parameter, w->all_gradient, NULL, n, &tape,
-                                dparameter + (size_t)k * m->basis.nparameters, w->scratch);
+                                dparameter + (size_t)k * m->basis.nparameters, w->scratch, NULL);
         }
         /* on along the average */
         hb_rows_clear(m->nx, n, w->rate);

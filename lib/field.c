@@ -80,7 +80,7 @@ void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, c
                       const hb_real *input, hb_real *output, int n, const hb_network_tape *tape)
 {
     if (!single) {
-        hb_network_forward(w->kernels, shape, m->activation, parameter, input, output, n, tape, w->scratch);
+        hb_network_forward(w->kernels, shape, m->activation, parameter, input, output, n, tape, w->scratch, &w->ahead);
         return;
     }
     const int nin = shape->width[0], nout = shape->width[shape->nlayers];
@@ -237,7 +237,7 @@ static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_rea
                     t->scale_gradient[r] += output[r * HB_STRIDE + s] * dk[r * HB_STRIDE + s];
         hb_rows_scale(w->kernels, m->nx, n, t->scale, dk, w->output);
         hb_network_backward(w->kernels, t->shape, m->activation, t->parameter, w->output, w->dinput, n, &mine, gradient,
-                            w->scratch);
+                            w->scratch, &w->ahead);
         hb_field_scatter_add(m, w, n, ds, du);
         tape += term_tape_size(m, t, of != HB_OF_NONE);
     }

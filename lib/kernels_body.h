@@ -73,10 +73,11 @@ ALWAYS_INLINE void put(const ending end, const int height, const int width, vect
 
 ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,
                         const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride,
-                        ending end, char *slope)
+                        ending end, char *slope, hb_ahead *ahead)
 {
     vector sum[12][4];
 
+    hb_ahead_fetch(ahead);
     UNROLL
     for (int r = 0; r < height; r++)
     UNROLL
@@ -121,12 +122,12 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 #define DEFINE_PANEL(width, height)                                                                                    \
     static void panel_##width(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,                    \
                               const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y,                   \
-                              ptrdiff_t y_stride, ending end, char *slope)                                     \
+                              ptrdiff_t y_stride, ending end, char *slope, hb_ahead *ahead)                    \
     {                                                                                                                  \
         int r = 0;                                                                                                     \
         for (; r + height <= nout; r += height)                                                                        \
             tile(height, width, nin, a + r * row, row, column, bias ? bias + r : NULL, x, x_stride, y + r * y_stride,  \
-                 y_stride, end, slope_at(end, slope, r, 0));                                                           \
+                 y_stride, end, slope_at(end, slope, r, 0), ahead);                                                    \
         a += r * row;                                                                                                  \
         bias = bias ? bias + r : NULL;                                                                                 \
         y += r * y_stride;                                                                                             \
@@ -148,7 +149,8 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
 #define REST(rest, width, height)                                                                                      \
     case rest:                                                                                                         \
         if (rest < height)                                                                                             \
-            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope);    \
+            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope,     \
+                 ahead);                                                                                               \
         break;
 
 #if VECTOR_REGISTERS >= 32
@@ -163,13 +165,13 @@ DEFINE_PANEL(1, 8)
 
 static void product(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
                     const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n, ending end,
-                    char *slope)
+                    char *slope, hb_ahead *ahead)
 {
     int left = n / WIDTH;
 
 #define PANEL(width)                                                                                                   \
     {                                                                                                                  \
-        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope);                          \
+        panel_##width(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope, ahead);                   \
         x += width * WIDTH;                                                                                            \
         y += width * WIDTH;                                                                                            \
         slope = slope_at(end, slope, 0, width * WIDTH);                                                                \
@@ -199,9 +201,9 @@ static void product(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_
 }
 
 static void affine(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column, const hb_real *bias,
-                   const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n)
+                   const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride, int n, hb_ahead *ahead)
 {
-    product(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, n, PLAIN, NULL);
+    product(nout, nin, a, row, column, bias, x, x_stride, y, y_stride, n, PLAIN, NULL, ahead);
 }
 
 /* --- affine_single: the lanes lie along the rows of A --- */
@@ -297,23 +299,23 @@ static void activate(hb_activation activation, int rows, hb_real *y, void *slope
 }
 
 static void layer(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x,
-                  hb_real *y, void *slope, int n)
+                  hb_real *y, void *slope, int n, hb_ahead *ahead)
 {
     const bool in_passing = activation == HB_RELU && (WHOLE_BYTES || !slope);
     const ending end = !in_passing ? PLAIN : slope ? RELU_KEEPING_BITS : RELU;
 
-    product(nout, nin, a, nin, 1, bias, x, HB_STRIDE, y, HB_STRIDE, n, end, slope);
+    product(nout, nin, a, nin, 1, bias, x, HB_STRIDE, y, HB_STRIDE, n, end, slope, ahead);
     if (!in_passing)
         activate(activation, nout, y, slope, n);
 }
 
 static void layer_back(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *d, hb_real *below,
-                       const void *slope, int n)
+                       const void *slope, int n, hb_ahead *ahead)
 {
     const bool in_passing = activation != HB_RELU || WHOLE_BYTES;
     const ending end = !in_passing ? PLAIN : activation == HB_RELU ? TIMES_BITS : TIMES_ROWS;
 
-    product(nin, nout, a, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, n, end, (void *)slope);
+    product(nin, nout, a, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, n, end, (void *)slope, ahead);
     for (int r = 0; !in_passing && r < nin; r++)
         relu_back(below + r * HB_STRIDE, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
 }

@@ -53,7 +53,8 @@ size_t hb_network_scratch_size(const hb_mlp *shape, bool gradients)
 }
 
 void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch)
+                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
+                        hb_ahead *ahead)
 {
     const int lanes = hb_padded(n);
     const size_t half = (size_t)widest(shape) * HB_STRIDE;
@@ -71,9 +72,9 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
         hb_real *y = last ? out : keep ? keep : scratch + (l % 2 ? half : 0);
 
         if (last)
-            k->affine(nout, nin, parameter, nin, 1, parameter + nout * nin, x, HB_STRIDE, y, HB_STRIDE, lanes);
+            k->affine(nout, nin, parameter, nin, 1, parameter + nout * nin, x, HB_STRIDE, y, HB_STRIDE, lanes, ahead);
         else
-            k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, lanes);
+            k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, lanes, ahead);
         if (slope && !last)
             slope += hb_kernels_slope_size(activation, nout);
         if (keep && !last)
@@ -137,7 +138,7 @@ static void add_outer(const hb_kernels *k, int nout, int nin, const hb_real *d, 
     hb_real *xt = scratch, *product = scratch + HB_STRIDE * stride;
 
     transpose(nin, lanes, x, xt, stride);
-    k->affine(nout, lanes, d, HB_STRIDE, 1, NULL, xt, stride, product, stride, stride);
+    k->affine(nout, lanes, d, HB_STRIDE, 1, NULL, xt, stride, product, stride, stride, NULL);
     for (int o = 0; o < nout; o++) {
         for (int i = 0; i < nin; i++)
             dw[o * nin + i] += product[o * stride + i];
@@ -154,7 +155,7 @@ static void add_outer(const hb_kernels *k, int nout, int nin, const hb_real *d, 
 
 void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
                          hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
-                         hb_real *scratch)
+                         hb_real *scratch, hb_ahead *ahead)
 {
     const int lanes = hb_padded(n);
     const size_t half = (size_t)widest(shape) * HB_STRIDE;
@@ -183,9 +184,9 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
             break;
         if (l > 0) {
             slope -= hb_kernels_slope_size(activation, nin);
-            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes);
+            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes, ahead);
         } else {
-            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes);
+            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
         }
         d = below;
     }

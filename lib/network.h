@@ -16,9 +16,10 @@ size_t hb_network_layer_inputs_size(const hb_mlp *shape);                     /*
 /* Scratch for any of the functions below, in numbers; `gradients`: also for those of parameters. */
 size_t hb_network_scratch_size(const hb_mlp *shape, bool gradients);
 
-/* out = network(in) for n samples; tape may be NULL. */
+/* out = network(in) for n samples; tape and ahead may be NULL. */
 void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch);
+                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
+                        hb_ahead *ahead);
 
 /* The same for one sample, in and out contiguous: much faster than a batch of one. */
 void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
@@ -28,6 +29,6 @@ void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_acti
  * NULL (then the tape needs the layers' inputs, and the padding lanes of dout are set to zero). */
 void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
                          hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
-                         hb_real *scratch);
+                         hb_real *scratch, hb_ahead *ahead);
 
 #endif

@@ -163,6 +163,28 @@ static hb_field working_terms(const hb_predictor *p, hb_workspace *w)
     return f;
 }
 
+/* Networks are many and small: while one is at work, the next one's parameters and tape come closer. After the last
+ * comes the first, of the next step. */
+static void look_ahead(const hb_predictor *p, hb_workspace *w, int t, const char *tape)
+{
+    const hb_model *m = p->model;
+    const hb_field one = {.model = m, .nterms = 1, .term = &p->term[t]};
+
+    w->ahead = (hb_ahead){0};
+    for (int i = 1; i < p->nterms; i++) {
+        const hb_term *next = &p->term[(t + i) % p->nterms];
+        if (p->idle[next - p->term] || !next->shape)
+            continue;
+        w->ahead.at = (const char *)next->parameter;
+        w->ahead.end = (const char *)(next->parameter + next->shape->nparameters);
+        if (tape) {
+            w->ahead.at_next = tape + hb_field_tape_size(&one, false);
+            w->ahead.end_next = w->ahead.at_next + hb_field_tape_size(&one, false);
+        }
+        return;
+    }
+}
+
 void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape)
 {
     const hb_model *m = p->model;
@@ -182,6 +204,7 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
             continue;
         const hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        look_ahead(p, w, t, at);
         hb_field_integrate(&field, w, in, single, w->increment, at, false);
         hb_rows_add_scaled(w->kernels, m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
         at = at ? at + hb_field_tape_size(&field, false) : NULL;
@@ -211,6 +234,7 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
         const hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
         hb_rows_scale(w->kernels, m->nx, in->n, p->term[t].scale, w->gradient_z, w->increment);
+        look_ahead(p, w, t, at);
         hb_field_adjoint(&field, w, in, at, w->increment, dz, du, HB_OF_NONE);
         at += hb_field_tape_size(&field, false);
     }

@@ -23,7 +23,7 @@ static void test_affine_equals_plain_loops(void **state)
                     hb_real *x = random_rows(nin, 3), *y = new_rows(nout);
 
                     hb_kernels_at(k)->affine(nout, nin, a, row, column, transposed ? NULL : bias, x, HB_STRIDE, y,
-                                             HB_STRIDE, n);
+                                             HB_STRIDE, n, NULL);
                     for (int r = 0; r < nout; r++)
                         for (int s = 0; s < HB_STRIDE; s++) {
                             double expected = s < n && !transposed ? (double)bias[r] : 0;
@@ -156,9 +156,9 @@ static void test_slopes_are_derivatives(void **state)
                     identity[r * ROWS + r] = 1;
                 for (int i = 0; i < ROWS * HB_STRIDE; i++)
                     d[i] = 2;
-                kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, y, NULL, n);
-                kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, kept, slope, n);
-                kernels->layer_back((hb_activation)activation, ROWS, ROWS, identity, d, below, slope, n);
+                kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, y, NULL, n, NULL);
+                kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, kept, slope, n, NULL);
+                kernels->layer_back((hb_activation)activation, ROWS, ROWS, identity, d, below, slope, n, NULL);
                 assert_memory_equal(y, kept, ROWS * HB_STRIDE * sizeof *y);
                 for (int i = 0; i < ROWS * HB_STRIDE; i++) {
                     const double at = (double)x[i], t = tanh(at), sigmoid = 1 / (1 + exp(-at));

@@ -1,127 +1,12 @@
 #include "check.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "basis.h"
-#include "estimator.h"
 #include "golden.h"
 #include "models.h"
-#include "numeric.h"
-
-/* ---- helpers ---- */
-
-static hb_estimator *new_estimator(const hb_model *m, const hb_estimator_settings *s)
-{
-    hb_estimator *e = NULL;
-    hb_error err = {0};
-
-    if (hb_estimator_new(&e, m, s, NULL, NULL, &err))
-        fail_msg("%s", err.text);
-    return e;
-}
-
-/* A transition in physical units from normalised ones. */
-typedef struct transition {
-    double x[16], u[8], x_next[16];
-    hb_transition t;
-} transition;
-
-static const hb_transition *from_normalised(transition *p, const hb_model *m, const double *z, const double *u,
-                                            const double *z_next, double dt)
-{
-    for (int i = 0; i < m->nx; i++) {
-        p->x[i] = z[i] * m->state_std[i] + m->state_mean[i];
-        p->x_next[i] = z_next[i] * m->state_std[i] + m->state_mean[i];
-    }
-    for (int i = 0; i < m->nu; i++)
-        p->u[i] = u[i] * m->control_std[i] + m->control_mean[i];
-    p->t = (hb_transition){p->x, p->u, p->x_next, dt};
-    return &p->t;
-}
-
-/* Transition k of an imaginary vehicle: random states and controls, and what model + coefficients + noise make of
- * them; coefficient NULL: random ends. Steps of different lengths. */
-typedef struct vehicle {
-    const hb_model *m;
-    const hb_real *coefficient;
-    double noise;
-    hb_random_key key;
-    uint64_t draws;
-    hb_workspace *w;
-    hb_real *z, *u, *dt, *g; /* a batch */
-    double state[16], control[8], next[16];
-    transition t;
-} vehicle;
-
-static double draw(vehicle *v)
-{
-    return hb_random_normal(v->key, v->draws++);
-}
-
-static void vehicle_start(vehicle *v, const hb_model *m, const hb_real *coefficient, double noise, uint64_t seed)
-{
-    *v = (vehicle){.m = m, .coefficient = coefficient, .noise = noise, .key = {seed, 0}};
-    assert_int_equal(hb_workspace_new(&v->w, m, false, NULL), 0);
-    v->z = new_rows(m->nx);
-    v->u = new_rows(m->nu);
-    v->dt = new_rows(1);
-    v->g = new_rows((m->nb + 1) * m->nx);
-}
-
-static void vehicle_end(vehicle *v)
-{
-    hb_workspace_free(v->w);
-    free(v->z);
-    free(v->u);
-    free(v->dt);
-    free(v->g);
-}
-
-static double coefficient_at(const hb_model *m, const hb_real *c, int i, int d)
-{
-    return c[m->shape == HB_PER_STATE ? i * m->nx + d : i];
-}
-
-/* g of one normalised sample, with stage points along `along`: (nb + 1) x nx, in the stride of a batch */
-static const hb_real *increments(vehicle *v, const double *z, const double *u, double dt, const hb_real *along)
-{
-    for (int lane = 0; lane < HB_LANES; lane++) {
-        for (int i = 0; i < v->m->nx; i++)
-            v->z[i * HB_STRIDE + lane] = (hb_real)z[i];
-        for (int i = 0; i < v->m->nu; i++)
-            v->u[i * HB_STRIDE + lane] = (hb_real)u[i];
-        v->dt[lane] = (hb_real)dt;
-    }
-    hb_basis_increments(v->m, v->w, &(hb_batch){.n = 1, .z = v->z, .u = v->u, .dt = v->dt}, along, v->g);
-    return v->g;
-}
-
-static const hb_transition *vehicle_step(vehicle *v)
-{
-    const hb_model *m = v->m;
-    double dt = m->dt * (0.7 + 0.6 * hb_random_uniform(v->key, v->draws++));
-
-    for (int i = 0; i < m->nx; i++)
-        v->state[i] = draw(v);
-    if (m->nominal) /* a quaternion near upright */
-        for (int i = 6; i < 10; i++)
-            v->state[i] *= 0.2;
-    for (int i = 0; i < m->nu; i++)
-        v->control[i] = draw(v);
-    const hb_real *g = increments(v, v->state, v->control, dt, v->coefficient);
-    for (int d = 0; d < m->nx; d++) {
-        v->next[d] = v->state[d] + v->noise * draw(v) + g[(m->nb * m->nx + d) * HB_STRIDE];
-        for (int i = 0; v->coefficient && i < m->nb; i++)
-            v->next[d] += coefficient_at(m, v->coefficient, i, d) * (double)g[(i * m->nx + d) * HB_STRIDE];
-    }
-    return from_normalised(&v->t, m, v->state, v->control, v->next, dt);
-}
+#include "vehicle.h"
 
 /* The brute force: all transitions of the past with their rows, summed up from nothing. */
 typedef struct past {
@@ -159,7 +44,7 @@ static void past_evaluate(past *p, int number, vehicle *v, const hb_real *along)
 {
     const hb_model *m = p->m;
     const double *s = past_state(p, number), *dz = s + m->nx + m->nu;
-    const hb_real *g = increments(v, s, s + m->nx, dz[m->nx], along);
+    const hb_real *g = vehicle_increments(v, s, s + m->nx, dz[m->nx], along);
     double *row = past_row(p, number);
 
     for (int d = 0; d < m->nx; d++) {
@@ -222,16 +107,6 @@ static void past_solve(const past *p, int window, double forgetting, hb_method m
 static double handed_out(void)
 {
     return sizeof(hb_real) == sizeof(float) ? 1e-7 : 1e-9;
-}
-
-static void assert_coefficients(const hb_estimator *e, const hb_model *m, const double *c, double tolerance,
-                                const char *what)
-{
-    int n = hb_model_ncoefficients(m);
-    double scale = largest(c, n);
-
-    for (int i = 0; i < n; i++)
-        check_close(hb_estimator_coefficients(e)[i], c[i], scale, tolerance, "%s: coefficient %d", what, i);
 }
 
 /* ---- tests ---- */
@@ -375,8 +250,7 @@ static void test_coefficients_of_the_vehicle_are_found(void **state)
         s.relinearise = 20;
         hb_estimator *e = new_estimator(m, &s);
         vehicle_start(&craft, m, truth, 0, 1);
-        for (int k = 0; k < 400; k++)
-            hb_estimator_push(e, vehicle_step(&craft));
+        vehicle_fly(&craft, e, 400);
         for (int i = 0; i < hb_model_ncoefficients(m); i++)
             c[i] = truth[i];
         assert_coefficients(e, m, c, sizeof(hb_real) == sizeof(float) ? 2e-4 : 1e-9, variant_name(v));
@@ -440,8 +314,7 @@ static void test_nonsense_is_rejected_and_changes_nothing(void **state)
     s.window = 40;
     hb_estimator *e = new_estimator(m, &s);
     vehicle_start(&v, m, NULL, 0.1, 1);
-    for (int k = 0; k < 60; k++)
-        hb_estimator_push(e, vehicle_step(&v));
+    vehicle_fly(&v, e, 60);
     memcpy(kept, hb_estimator_coefficients(e), (size_t)hb_model_ncoefficients(m) * sizeof *kept);
     hb_health before = *hb_estimator_health(e);
 
@@ -497,8 +370,7 @@ static void test_singular_windows_keep_the_last_good_coefficients(void **state)
         s.detect_changes = false;
         hb_estimator *e = new_estimator(m, &s);
         vehicle_start(&craft, m, truth, 0, 1);
-        for (int k = 0; k < 60; k++)
-            hb_estimator_push(e, vehicle_step(&craft));
+        vehicle_fly(&craft, e, 60);
         assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
         const hb_transition *t = vehicle_step(&craft);
         for (int k = 0; k < 100; k++) {
@@ -517,8 +389,7 @@ static void test_singular_windows_keep_the_last_good_coefficients(void **state)
         assert_memory_equal(kept, hb_estimator_coefficients(e), (size_t)hb_model_ncoefficients(m) * sizeof *kept);
 
         /* and it recovers */
-        for (int k = 0; k < 60; k++)
-            hb_estimator_push(e, vehicle_step(&craft));
+        vehicle_fly(&craft, e, 60);
         assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
         assert_true(hb_estimator_health(e)->version > version);
         vehicle_end(&craft);
@@ -651,16 +522,14 @@ static void test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not(void *
     s.detect_changes = false;
     hb_estimator *e = new_estimator(m, &s);
     vehicle_start(&v, m, truth, 1e-3, 1);
-    for (int k = 0; k < 120; k++)
-        hb_estimator_push(e, vehicle_step(&v));
+    vehicle_fly(&v, e, 120);
     assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
     vehicle_end(&v);
 
     /* the average vehicle: what is left is noise, which no coefficients explain, but the model predicts well */
     hb_estimator_reset(e);
     vehicle_start(&v, m, NULL, 1e-3, 2);
-    for (int k = 0; k < 120; k++)
-        hb_estimator_push(e, vehicle_step(&v));
+    vehicle_fly(&v, e, 120);
     assert_true(hb_estimator_health(e)->out_of_span > s.span_threshold);
     assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
     vehicle_end(&v);
@@ -672,7 +541,7 @@ static void test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not(void *
         transition p;
         vehicle_step(&v);
         for (int i = 0; i < m->nx; i++)
-            v.next[i] = v.state[i] + 2e-5 * draw(&v);
+            v.next[i] = v.state[i] + 2e-5 * vehicle_draw(&v);
         hb_estimator_push(e, from_normalised(&p, m, v.state, v.control, v.next, 1e-7));
     }
     assert_true(hb_estimator_health(e)->out_of_span > s.span_threshold);
@@ -682,8 +551,7 @@ static void test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not(void *
     /* another family of dynamics */
     hb_estimator_reset(e);
     vehicle_start(&v, other, truth, 1e-3, 3);
-    for (int k = 0; k < 120; k++)
-        hb_estimator_push(e, vehicle_step(&v));
+    vehicle_fly(&v, e, 120);
     assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OUT_OF_SPAN);
     vehicle_end(&v);
     hb_estimator_free(e);
@@ -706,8 +574,7 @@ static void test_reset_and_seed(void **state)
     hb_estimator *e = new_estimator(m, &s);
     for (int round = 0; round < 2; round++) {
         vehicle_start(&v, m, truth, 0.01, 1);
-        for (int k = 0; k < 60; k++)
-            hb_estimator_push(e, vehicle_step(&v));
+        vehicle_fly(&v, e, 60);
         if (round == 0)
             memcpy(first, hb_estimator_coefficients(e), size);
         else
@@ -771,204 +638,6 @@ static void test_settings_are_checked(void **state)
     hb_model_free(m);
 }
 
-/* ---- windows that outlive the process ---- */
-
-static void *new_block(size_t size)
-{
-    void *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    assert_true(block != MAP_FAILED);
-    return block;
-}
-
-static void test_window_is_taken_up_again(void **state)
-{
-    (void)state;
-    for (int v = 0; v < nvariants; v++) {
-        hb_model *m = variant_model(v);
-        hb_real *truth = new_coefficients(m, 5);
-        hb_estimator_settings s = hb_estimator_defaults;
-        size_t count = (size_t)hb_model_ncoefficients(m);
-        hb_error resumed = {0}, err;
-        hb_estimator *e, *again;
-        vehicle craft;
-
-        s.window = 150; /* more than one batch */
-        s.ridge = 0;
-        s.relinearise = 100;
-        size_t size = hb_estimator_memory_size(m, &s);
-        void *block = new_block(size);
-        hb_estimator *reference = new_estimator(m, &s);
-        assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
-        assert_int_equal(resumed.code, ENODATA);
-        vehicle_start(&craft, m, truth, 1e-3, 1);
-        for (int k = 0; k < 200; k++) {
-            const hb_transition *t = vehicle_step(&craft);
-            hb_estimator_push(e, t);
-            hb_estimator_push(reference, t);
-        }
-
-        /* as after a kill: nothing is written at the end */
-        assert_int_equal(hb_estimator_new(&again, m, &s, block, &resumed, &err), 0);
-        assert_int_equal(resumed.code, 0);
-        assert_non_null(strstr(resumed.text, "150"));
-        const hb_health *a = hb_estimator_health(reference), *b = hb_estimator_health(again);
-        assert_int_equal(a->samples, b->samples);
-        assert_int_equal(a->status, b->status);
-        assert_near(a->span_seconds, b->span_seconds, 1e-9);
-        assert_true(b->version > a->version);
-
-        /* it goes on like one that was never interrupted, but for the moments at which old entries are evaluated */
-        for (int k = 0; k < 100; k++) {
-            double *c = calloc(count + 1, sizeof *c);
-            for (size_t i = 0; i < count; i++)
-                c[i] = hb_estimator_coefficients(reference)[i];
-            assert_coefficients(again, m, c, k < 10 ? 1e-3 : 1e-4, variant_name(v));
-            free(c);
-            const hb_transition *t = vehicle_step(&craft);
-            hb_estimator_push(again, t);
-            hb_estimator_push(reference, t);
-        }
-        vehicle_end(&craft);
-        hb_estimator_free(e);
-        hb_estimator_free(again);
-        hb_estimator_free(reference);
-        munmap(block, size);
-        hb_model_free(m);
-        free(truth);
-    }
-}
-
-static void test_foreign_windows_are_not_taken_up(void **state)
-{
-    (void)state;
-    hb_model *m = variant_model(0), *other = variant_model(0);
-    hb_estimator_settings s = hb_estimator_defaults;
-    hb_error resumed, err;
-    hb_estimator *e;
-    vehicle v;
-
-    other->parameter[0] += 1;
-    hb_model_seal(other);
-    s.window = 60;
-    size_t size = hb_estimator_memory_size(m, &s);
-    void *block = new_block(size);
-    assert_int_equal(hb_estimator_new(&e, m, &s, block, NULL, &err), 0);
-    vehicle_start(&v, m, NULL, 0.01, 1);
-    for (int k = 0; k < 50; k++)
-        hb_estimator_push(e, vehicle_step(&v));
-    hb_estimator_free(e);
-
-    assert_int_equal(hb_estimator_new(&e, other, &s, block, &resumed, &err), 0);
-    assert_int_equal(resumed.code, EINVAL);
-    assert_non_null(strstr(resumed.text, "belongs to model"));
-    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_WARMING_UP);
-    assert_int_equal(hb_estimator_health(e)->samples, 0);
-    hb_estimator_free(e);
-
-    assert_int_equal(hb_estimator_new(&e, m, &s, (char *)block + 8, &resumed, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "aligned"));
-    munmap(block, size);
-    vehicle_end(&v);
-    hb_model_free(m);
-    hb_model_free(other);
-}
-
-/* Coefficients that were estimated survive a window that has become too short to find them again. */
-static void test_coefficients_survive_a_short_window(void **state)
-{
-    (void)state;
-    hb_model *m = variant_model_sized(8, 5, 5);
-    hb_real *truth = new_coefficients(m, 5), kept[64];
-    hb_estimator_settings s = hb_estimator_defaults;
-    hb_error resumed, err;
-    hb_estimator *e;
-    vehicle v;
-    size_t count = (size_t)hb_model_ncoefficients(m);
-
-    s.window = 50;
-    s.ridge = 0;
-    s.detect_changes = false;
-    size_t size = hb_estimator_memory_size(m, &s);
-    void *block = new_block(size);
-    assert_int_equal(hb_estimator_new(&e, m, &s, block, NULL, &err), 0);
-    vehicle_start(&v, m, truth, 0.01, 1);
-    for (int k = 0; k < 50; k++)
-        hb_estimator_push(e, vehicle_step(&v));
-    const hb_transition *t = vehicle_step(&v);
-    for (int k = 0; k < 60; k++)
-        hb_estimator_push(e, t);
-    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_SINGULAR);
-    memcpy(kept, hb_estimator_coefficients(e), count * sizeof *kept);
-    hb_estimator_free(e);
-
-    assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
-    assert_int_equal(resumed.code, 0);
-    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_SINGULAR);
-    assert_memory_equal(kept, hb_estimator_coefficients(e), count * sizeof *kept);
-    hb_estimator_free(e);
-    munmap(block, size);
-    vehicle_end(&v);
-    hb_model_free(m);
-    free(truth);
-}
-
-/* A process that pushes without end is killed, again and again, and the next one goes on with its window. */
-static void test_kills_at_random_moments(void **state)
-{
-    (void)state;
-    hb_model *m = variant_model(0);
-    hb_real *truth = new_coefficients(m, 5);
-    hb_estimator_settings s = hb_estimator_defaults;
-    hb_error resumed = {0}, err;
-    hb_estimator *e;
-    int taken_up = 0;
-
-    s.window = 30;
-    s.ridge = 0;
-    size_t size = hb_estimator_memory_size(m, &s);
-    void *block = new_block(size);
-    for (int round = 0; round < 40; round++) {
-        int ready[2];
-        assert_int_equal(pipe(ready), 0);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            vehicle v;
-            vehicle_start(&v, m, truth, 0.01, (uint64_t)round);
-            if (hb_estimator_new(&e, m, &s, block, NULL, &err))
-                _exit(1);
-            for (int k = 0;; k++) {
-                hb_estimator_push(e, vehicle_step(&v));
-                if (k == 50 && write(ready[1], "", 1) != 1)
-                    _exit(1);
-            }
-        }
-        close(ready[1]);
-        char byte;
-        assert_int_equal(read(ready[0], &byte, 1), 1);
-        close(ready[0]);
-        usleep((useconds_t)(hb_random_bits((hb_random_key){8, 0}, (uint64_t)round) % 3000));
-        kill(child, SIGKILL);
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status));
-
-        assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
-        assert_int_equal(resumed.code, 0);
-        assert_true(hb_estimator_health(e)->samples >= s.window - 1);
-        assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
-        for (int i = 0; i < hb_model_ncoefficients(m); i++)
-            assert_near(hb_estimator_coefficients(e)[i], truth[i], 0.5);
-        taken_up++;
-        hb_estimator_free(e);
-    }
-    assert_int_equal(taken_up, 40);
-    munmap(block, size);
-    hb_model_free(m);
-    free(truth);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -984,10 +653,6 @@ int main(void)
         cmocka_unit_test(test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not),
         cmocka_unit_test(test_reset_and_seed),
         cmocka_unit_test(test_settings_are_checked),
-        cmocka_unit_test(test_window_is_taken_up_again),
-        cmocka_unit_test(test_foreign_windows_are_not_taken_up),
-        cmocka_unit_test(test_coefficients_survive_a_short_window),
-        cmocka_unit_test(test_kills_at_random_moments),
     };
     hb_numeric_single_thread();
     return cmocka_run_group_tests(tests, NULL, NULL);

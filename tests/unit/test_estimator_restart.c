@@ -1,0 +1,219 @@
+/* Windows that outlive the process: taken up again, refused, and left by a process that was killed. */
+#include "check.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "models.h"
+#include "vehicle.h"
+
+static void *new_block(size_t size)
+{
+    void *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(block != MAP_FAILED);
+    return block;
+}
+
+static void test_window_is_taken_up_again(void **state)
+{
+    (void)state;
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = variant_model(v);
+        hb_real *truth = new_coefficients(m, 5);
+        hb_estimator_settings s = hb_estimator_defaults;
+        size_t count = (size_t)hb_model_ncoefficients(m);
+        hb_error resumed = {0}, err;
+        hb_estimator *e, *again;
+        vehicle craft;
+
+        s.window = 150; /* more than one batch */
+        s.ridge = 0;
+        s.relinearise = 100;
+        size_t size = hb_estimator_memory_size(m, &s);
+        void *block = new_block(size);
+        hb_estimator *reference = new_estimator(m, &s);
+        assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
+        assert_int_equal(resumed.code, ENODATA);
+        vehicle_start(&craft, m, truth, 1e-3, 1);
+        for (int k = 0; k < 200; k++) {
+            const hb_transition *t = vehicle_step(&craft);
+            hb_estimator_push(e, t);
+            hb_estimator_push(reference, t);
+        }
+
+        /* as after a kill: nothing is written at the end */
+        assert_int_equal(hb_estimator_new(&again, m, &s, block, &resumed, &err), 0);
+        assert_int_equal(resumed.code, 0);
+        assert_non_null(strstr(resumed.text, "150"));
+        const hb_health *a = hb_estimator_health(reference), *b = hb_estimator_health(again);
+        assert_int_equal(a->samples, b->samples);
+        assert_int_equal(a->status, b->status);
+        assert_near(a->span_seconds, b->span_seconds, 1e-9);
+        assert_true(b->version > a->version);
+
+        /* it goes on like one that was never interrupted, but for the moments at which old entries are evaluated */
+        for (int k = 0; k < 100; k++) {
+            double *c = calloc(count + 1, sizeof *c);
+            for (size_t i = 0; i < count; i++)
+                c[i] = hb_estimator_coefficients(reference)[i];
+            assert_coefficients(again, m, c, k < 10 ? 1e-3 : 1e-4, variant_name(v));
+            free(c);
+            const hb_transition *t = vehicle_step(&craft);
+            hb_estimator_push(again, t);
+            hb_estimator_push(reference, t);
+        }
+        vehicle_end(&craft);
+        hb_estimator_free(e);
+        hb_estimator_free(again);
+        hb_estimator_free(reference);
+        munmap(block, size);
+        hb_model_free(m);
+        free(truth);
+    }
+}
+
+static void test_foreign_windows_are_not_taken_up(void **state)
+{
+    (void)state;
+    hb_model *m = variant_model(0), *other = variant_model(0);
+    hb_estimator_settings s = hb_estimator_defaults;
+    hb_error resumed, err;
+    hb_estimator *e;
+    vehicle v;
+
+    other->parameter[0] += 1;
+    hb_model_seal(other);
+    s.window = 60;
+    size_t size = hb_estimator_memory_size(m, &s);
+    void *block = new_block(size);
+    assert_int_equal(hb_estimator_new(&e, m, &s, block, NULL, &err), 0);
+    vehicle_start(&v, m, NULL, 0.01, 1);
+    vehicle_fly(&v, e, 50);
+    hb_estimator_free(e);
+
+    assert_int_equal(hb_estimator_new(&e, other, &s, block, &resumed, &err), 0);
+    assert_int_equal(resumed.code, EINVAL);
+    assert_non_null(strstr(resumed.text, "belongs to model"));
+    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_WARMING_UP);
+    assert_int_equal(hb_estimator_health(e)->samples, 0);
+    hb_estimator_free(e);
+
+    assert_int_equal(hb_estimator_new(&e, m, &s, (char *)block + 8, &resumed, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "aligned"));
+    munmap(block, size);
+    vehicle_end(&v);
+    hb_model_free(m);
+    hb_model_free(other);
+}
+
+/* Coefficients that were estimated survive a window that has become too short to find them again. */
+static void test_coefficients_survive_a_short_window(void **state)
+{
+    (void)state;
+    hb_model *m = variant_model_sized(8, 5, 5);
+    hb_real *truth = new_coefficients(m, 5), kept[64];
+    hb_estimator_settings s = hb_estimator_defaults;
+    hb_error resumed, err;
+    hb_estimator *e;
+    vehicle v;
+    size_t count = (size_t)hb_model_ncoefficients(m);
+
+    s.window = 50;
+    s.ridge = 0;
+    s.detect_changes = false;
+    size_t size = hb_estimator_memory_size(m, &s);
+    void *block = new_block(size);
+    assert_int_equal(hb_estimator_new(&e, m, &s, block, NULL, &err), 0);
+    vehicle_start(&v, m, truth, 0.01, 1);
+    vehicle_fly(&v, e, 50);
+    const hb_transition *t = vehicle_step(&v);
+    for (int k = 0; k < 60; k++)
+        hb_estimator_push(e, t);
+    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_SINGULAR);
+    memcpy(kept, hb_estimator_coefficients(e), count * sizeof *kept);
+    hb_estimator_free(e);
+
+    assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
+    assert_int_equal(resumed.code, 0);
+    assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_SINGULAR);
+    assert_memory_equal(kept, hb_estimator_coefficients(e), count * sizeof *kept);
+    hb_estimator_free(e);
+    munmap(block, size);
+    vehicle_end(&v);
+    hb_model_free(m);
+    free(truth);
+}
+
+/* A process that pushes without end is killed, again and again, and the next one goes on with its window. */
+static void test_kills_at_random_moments(void **state)
+{
+    (void)state;
+    hb_model *m = variant_model(0);
+    hb_real *truth = new_coefficients(m, 5);
+    hb_estimator_settings s = hb_estimator_defaults;
+    hb_error resumed = {0}, err;
+    hb_estimator *e;
+    int taken_up = 0;
+
+    s.window = 30;
+    s.ridge = 0;
+    size_t size = hb_estimator_memory_size(m, &s);
+    void *block = new_block(size);
+    for (int round = 0; round < 40; round++) {
+        int ready[2];
+        assert_int_equal(pipe(ready), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            vehicle v;
+            vehicle_start(&v, m, truth, 0.01, (uint64_t)round);
+            if (hb_estimator_new(&e, m, &s, block, NULL, &err))
+                _exit(1);
+            for (int k = 0;; k++) {
+                hb_estimator_push(e, vehicle_step(&v));
+                if (k == 50 && write(ready[1], "", 1) != 1)
+                    _exit(1);
+            }
+        }
+        close(ready[1]);
+        char byte;
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        close(ready[0]);
+        usleep((useconds_t)(hb_random_bits((hb_random_key){8, 0}, (uint64_t)round) % 3000));
+        kill(child, SIGKILL);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+
+        assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
+        assert_int_equal(resumed.code, 0);
+        assert_true(hb_estimator_health(e)->samples >= s.window - 1);
+        assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_OK);
+        for (int i = 0; i < hb_model_ncoefficients(m); i++)
+            assert_near(hb_estimator_coefficients(e)[i], truth[i], 0.5);
+        taken_up++;
+        hb_estimator_free(e);
+    }
+    assert_int_equal(taken_up, 40);
+    munmap(block, size);
+    hb_model_free(m);
+    free(truth);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_window_is_taken_up_again),
+        cmocka_unit_test(test_foreign_windows_are_not_taken_up),
+        cmocka_unit_test(test_coefficients_survive_a_short_window),
+        cmocka_unit_test(test_kills_at_random_moments),
+    };
+    hb_numeric_single_thread();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

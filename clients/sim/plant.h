@@ -56,6 +56,13 @@ typedef struct hb_plant_type {
     const struct hb_mujoco *(*mujoco)(const hb_plant *p);       /* to draw; NULL: there is none */
 } hb_plant_type;
 
+/* Fields of a plant with controls whose tables have their plain names in its file: state_name, control_min, ... */
+#define HB_PLANT_TABLES                                                                                                \
+    .nx = sizeof state_name / sizeof *state_name, .nu = sizeof control_name / sizeof *control_name,                    \
+    .nparameters = sizeof parameters / sizeof *parameters, .state_name = state_name, .state_unit = state_unit,         \
+    .control_name = control_name, .control_unit = control_unit, .control_min = control_min,                            \
+    .control_max = control_max, .control_trim = control_trim, .parameter = parameters
+
 struct hb_plant {
     const hb_plant_type *type;
     double parameter[HB_PLANT_PARAMETERS];

@@ -13,6 +13,9 @@ void hb_walker_step(hb_plant *p, const double *u, double dt);
 void hb_walker_state(const hb_plant *p, double *x);
 const char *hb_walker_failure(const hb_plant *p);
 const struct hb_mujoco *hb_walker_mujoco(const hb_plant *p);
+#define HB_WALKER_FUNCTIONS                                                                                            \
+    .destroy = hb_walker_destroy, .reset = hb_walker_reset, .step = hb_walker_step, .state = hb_walker_state,          \
+    .failure = hb_walker_failure, .mujoco = hb_walker_mujoco
 
 /* Puts a state whose height (state `height`) is given as 0 on the ground. */
 int hb_walker_stand(hb_plant *p, int height, double *x, hb_error *err);

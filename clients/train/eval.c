@@ -1,9 +1,7 @@
 /* hilbert-eval: how well models predict. */
 #include "eval.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "numeric.h"
@@ -28,17 +26,18 @@ int hb_eval_complain(int exit_code, const hb_error *err)
     return exit_code;
 }
 
-bool hb_eval_whole(const char *option, const char *text, long long min, long long max, long long *ret)
+int hb_eval_options(const hb_option *table, int n, int argc, char **argv, void (*help)(void))
 {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < min || value > max) {
-        fprintf(stderr, "hilbert-eval: --%s: '%s' is not a whole number in %lld..%lld\n", option, text, min, max);
-        return false;
+    switch (hb_options_parse("hilbert-eval", table, n, argc, argv)) {
+    case HB_OPTIONS_HELP:
+        help();
+        return HB_EXIT_OK;
+    case HB_OPTIONS_WRONG:
+        return HB_EXIT_USAGE;
+    case HB_OPTIONS_READ:
+        break;
     }
-    *ret = value;
-    return true;
+    return -1;
 }
 
 const char *hb_eval_row(const hb_model *m)
@@ -46,7 +45,9 @@ const char *hb_eval_row(const hb_model *m)
     if (m->nb == 0)
         return m->nu && strncmp(m->control_name[m->nu - 1], "hidden_", 7) == 0 ? "Oracle" : "NODE";
     if (m->architecture == HB_SHARED)
-        return m->average == HB_AVERAGE_NOMINAL ? "shared + nominal" : "shared";
+        return m->average == HB_AVERAGE_NOMINAL ? "shared + nominal"
+               : m->integration == HB_DIRECT    ? "shared, direct"
+                                                : "shared";
     if (m->integration == HB_DIRECT)
         return m->average == HB_AVERAGE_NONE ? "FE" : "FE + Res";
     return m->average == HB_AVERAGE_NONE ? "FE + NODE" : "FE + NODE + Res";

@@ -2,9 +2,8 @@
 #ifndef HB_EVAL_H
 #define HB_EVAL_H
 
-#include <stdbool.h>
-
 #include "model.h"
+#include "options.h"
 
 enum { HB_EXIT_OK = 0, HB_EXIT_FAILURE = 1, HB_EXIT_USAGE = 2 };
 
@@ -15,8 +14,9 @@ int hb_eval_vanderpol(int argc, char **argv);
 
 /* Writes "hilbert-eval: TEXT" to standard error and returns the exit code. */
 int hb_eval_complain(int exit_code, const hb_error *err);
-/* The value of an option as a whole number in a range; complains and returns false otherwise. */
-bool hb_eval_whole(const char *option, const char *text, long long min, long long max, long long *ret);
+/* Reads the options of a command; help prints its own. Returns an exit code, or -1 to go on: optind is the first
+ * argument that is no option. */
+int hb_eval_options(const hb_option *table, int n, int argc, char **argv, void (*help)(void));
 
 /* Which row of the paper's tables a model is: "FE + NODE + Res", "shared", ... */
 const char *hb_eval_row(const hb_model *m);

@@ -4,7 +4,6 @@
  *
  * Everything on the way is a file in a folder, so that a run that was interrupted goes on where it was. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -246,62 +245,35 @@ static int run(options *o, hb_paper_results *r, hb_error *err)
 
 static int parse(int argc, char **argv, options *o)
 {
-    static const struct option known[] = {{"scale", required_argument, NULL, 'c'},
-                                          {"data", required_argument, NULL, 'd'},
-                                          {"seed", required_argument, NULL, 'S'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"sim", required_argument, NULL, 's'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"no-plot", no_argument, NULL, 'n'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     hb_paper *p = &o->paper;
-    long long n = 0;
+    const char *scale = "small", *sim = NULL;
+    const hb_option known[] = {
+        {"scale", HB_OPTION_TEXT, &scale, 0, 0, 0},
+        {"data", HB_OPTION_TEXT, &o->folder, 0, 0, 0},
+        {"seed", HB_OPTION_COUNT, &p->seed, 0, 100000000, 0},
+        {"threads", HB_OPTION_WHOLE, &p->threads, 0, 256, 0},
+        {"sim", HB_OPTION_TEXT, &sim, 0, 0, 0},
+        {"json", HB_OPTION_FLAG, &o->json, 0, 0, 0},
+        {"no-plot", HB_OPTION_CLEAR, &o->plot, 0, 0, 0},
+    };
 
-    *o = (options){.folder = "paper", .plot = true, .paper.scale = hb_paper_scale_find("small")};
+    *o = (options){.folder = "paper", .plot = true};
+    int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
+    if (code >= 0)
+        return code;
     find_sim(p->sim);
-    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;)
-        switch (c) {
-        case 'c':
-            if (!(p->scale = hb_paper_scale_find(optarg))) {
-                fprintf(stderr, "hilbert-eval: --scale: '%s' is not small, full or tiny\n", optarg);
-                return HB_EXIT_USAGE;
-            }
-            break;
-        case 'd':
-            o->folder = optarg;
-            break;
-        case 'S':
-            if (!hb_eval_whole("seed", optarg, 0, 100000000, &n))
-                return HB_EXIT_USAGE;
-            p->seed = (uint64_t)n;
-            break;
-        case 't':
-            if (!hb_eval_whole("threads", optarg, 0, 256, &n))
-                return HB_EXIT_USAGE;
-            p->threads = (int)n;
-            break;
-        case 's':
-            snprintf(p->sim, sizeof p->sim, "%s", optarg);
-            break;
-        case 'j':
-            o->json = true;
-            break;
-        case 'n':
-            o->plot = false;
-            break;
-        case 'h':
-            print_help();
-            exit(HB_EXIT_OK);
-        default:
-            return HB_EXIT_USAGE;
-        }
+    if (sim)
+        snprintf(p->sim, sizeof p->sim, "%s", sim);
+    if (!(p->scale = hb_paper_scale_find(scale))) {
+        fprintf(stderr, "hilbert-eval: --scale: '%s' is not small, full or tiny\n", scale);
+        return HB_EXIT_USAGE;
+    }
     if (optind + 1 != argc || !(p->plant = hb_paper_plant_find(argv[optind]))) {
         fprintf(stderr, "hilbert-eval: paper wants one plant: quadrotor, half-cheetah or ant (try --help)\n");
         return HB_EXIT_USAGE;
     }
     hb_paper_choose_rows(p);
-    return HB_EXIT_OK;
+    return -1;
 }
 
 int hb_eval_paper(int argc, char **argv)
@@ -310,9 +282,10 @@ int hb_eval_paper(int argc, char **argv)
     options o;
     hb_error err = {0};
     int code = parse(argc, argv, &o);
-    if (code)
+    if (code >= 0)
         return code;
 
+    code = HB_EXIT_OK;
     hb_paper_results *r = calloc(1, sizeof *r);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

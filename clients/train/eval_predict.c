@@ -2,7 +2,6 @@
  * the same errors: over steps (with and without coefficients), over each hidden parameter, over the number of
  * examples. Figures are medians over functions; brackets are quartiles. */
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,73 +52,34 @@ static void print_help(void)
 
 static int parse(int argc, char **argv, options *o)
 {
-    static const struct option known[] = {
-        {"data", required_argument, NULL, 'd'},     {"map", required_argument, NULL, 'm'},
-        {"examples", required_argument, NULL, 'e'}, {"successive", no_argument, NULL, 'c'},
-        {"steps", required_argument, NULL, 's'},    {"rollouts", required_argument, NULL, 'r'},
-        {"seed", required_argument, NULL, 'S'},     {"threads", required_argument, NULL, 't'},
-        {"json", no_argument, NULL, 'j'},           {"plot", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},           {0}};
+    const char *map = "";
+    const hb_option known[] = {
+        {"data", HB_OPTION_TEXT, &o->data, 0, 0, 0},
+        {"map", HB_OPTION_TEXT, &map, 0, 0, 0},
+        {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
+        {"successive", HB_OPTION_FLAG, &o->successive, 0, 0, 0},
+        {"steps", HB_OPTION_WHOLE, &o->steps, 1, 100000, 0},
+        {"rollouts", HB_OPTION_WHOLE, &o->rollouts, 1, 100000, 0},
+        {"seed", HB_OPTION_COUNT, &o->seed, 0, INT64_MAX, 0},
+        {"threads", HB_OPTION_WHOLE, &o->threads, 0, 1024, 0},
+        {"json", HB_OPTION_FLAG, &o->json, 0, 0, 0},
+        {"plot", HB_OPTION_TEXT, &o->plot, 0, 0, 0},
+    };
     hb_error err = {0};
-    long long n = 0;
 
     *o = (options){.examples = 200, .steps = 30, .rollouts = 100};
-    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;)
-        switch (c) {
-        case 'd':
-            o->data = optarg;
-            break;
-        case 'm':
-            if (hb_run_mapping(optarg, &o->mapping, &err))
-                return hb_eval_complain(HB_EXIT_USAGE, &err);
-            break;
-        case 'e':
-            if (!hb_eval_whole("examples", optarg, 1, 1000000, &n))
-                return HB_EXIT_USAGE;
-            o->examples = (int)n;
-            break;
-        case 'c':
-            o->successive = true;
-            break;
-        case 's':
-            if (!hb_eval_whole("steps", optarg, 1, 100000, &n))
-                return HB_EXIT_USAGE;
-            o->steps = (int)n;
-            break;
-        case 'r':
-            if (!hb_eval_whole("rollouts", optarg, 1, 100000, &n))
-                return HB_EXIT_USAGE;
-            o->rollouts = (int)n;
-            break;
-        case 'S':
-            if (!hb_eval_whole("seed", optarg, 0, INT64_MAX, &n))
-                return HB_EXIT_USAGE;
-            o->seed = (uint64_t)n;
-            break;
-        case 't':
-            if (!hb_eval_whole("threads", optarg, 0, 1024, &n))
-                return HB_EXIT_USAGE;
-            o->threads = (int)n;
-            break;
-        case 'j':
-            o->json = true;
-            break;
-        case 'p':
-            o->plot = optarg;
-            break;
-        case 'h':
-            print_help();
-            exit(HB_EXIT_OK);
-        default:
-            return HB_EXIT_USAGE;
-        }
+    int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
+    if (code >= 0)
+        return code;
+    if (hb_run_mapping(map, &o->mapping, &err))
+        return hb_eval_complain(HB_EXIT_USAGE, &err);
     o->nmodels = argc - optind;
     o->model = argv + optind;
     if (!o->data || o->nmodels < 1 || o->nmodels > MAX_MODELS) {
         fprintf(stderr, "hilbert-eval: predict wants --data and 1 to %d models (try --help)\n", MAX_MODELS);
         return HB_EXIT_USAGE;
     }
-    return HB_EXIT_OK;
+    return -1;
 }
 
 /* --- showing --- */
@@ -299,8 +259,9 @@ int hb_eval_predict(int argc, char **argv)
     hb_error err = {0};
     int status, code = parse(argc, argv, &o);
 
-    if (code)
+    if (code >= 0)
         return code;
+    code = HB_EXIT_OK;
     if ((o.plot && (status = hb_plot_available(&err))) || (status = hb_dataset_read(&d, o.data, &o.mapping, &err)) ||
         (status = hb_pool_new(&pool, o.threads ? o.threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err)) ||
         (status = evaluate(&o, results, d, pool, &err)))

@@ -6,7 +6,6 @@
  * FE + NODE and FE + NODE + Res, and the shared model, each trained for the same wall time; their errors on unseen mu;
  * and two figures: the flow for several mu, true and predicted, and mu = 4, which no model was trained on. */
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,47 +400,20 @@ static void print_help(void)
 
 int hb_eval_vanderpol(int argc, char **argv)
 {
-    static const struct option known[] = {{"folder", required_argument, NULL, 'f'},
-                                          {"seconds", required_argument, NULL, 's'},
-                                          {"seed", required_argument, NULL, 'S'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"no-plot", no_argument, NULL, 'n'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
     options o = {.folder = "vanderpol", .seconds = 120, .plot = true};
     outcome of[NMODELS] = {0};
     hb_error err = {0};
-    long long n = 0;
+    int seconds = (int)o.seconds;
+    const hb_option known[] = {
+        {"folder", HB_OPTION_TEXT, &o.folder, 0, 0, 0},          {"seconds", HB_OPTION_WHOLE, &seconds, 1, 1000000, 0},
+        {"seed", HB_OPTION_COUNT, &o.seed, 0, INT64_MAX / 4, 0}, {"threads", HB_OPTION_WHOLE, &o.threads, 0, 1024, 0},
+        {"no-plot", HB_OPTION_CLEAR, &o.plot, 0, 0, 0},
+    };
 
-    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;)
-        switch (c) {
-        case 'f':
-            o.folder = optarg;
-            break;
-        case 's':
-            if (!hb_eval_whole("seconds", optarg, 1, 1000000, &n))
-                return HB_EXIT_USAGE;
-            o.seconds = (double)n;
-            break;
-        case 'S':
-            if (!hb_eval_whole("seed", optarg, 0, INT64_MAX / 4, &n))
-                return HB_EXIT_USAGE;
-            o.seed = (uint64_t)n;
-            break;
-        case 't':
-            if (!hb_eval_whole("threads", optarg, 0, 1024, &n))
-                return HB_EXIT_USAGE;
-            o.threads = (int)n;
-            break;
-        case 'n':
-            o.plot = false;
-            break;
-        case 'h':
-            print_help();
-            return HB_EXIT_OK;
-        default:
-            return HB_EXIT_USAGE;
-        }
+    int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
+    if (code >= 0)
+        return code;
+    o.seconds = seconds;
     if (optind < argc) {
         fprintf(stderr, "hilbert-eval: vanderpol takes no '%s' (try --help)\n", argv[optind]);
         return HB_EXIT_USAGE;

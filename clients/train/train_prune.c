@@ -2,12 +2,12 @@
 #include "train.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "evaluator.h"
+#include "options.h"
 #include "prune.h"
 #include "run.h"
 
@@ -39,52 +39,33 @@ static void print_help(void)
 
 static int parse(int argc, char **argv, options *o)
 {
-    static const struct option known[] = {
-        {"data", required_argument, NULL, 'd'},     {"map", required_argument, NULL, 'm'},
-        {"nb", required_argument, NULL, 'n'},       {"output", required_argument, NULL, 'o'},
-        {"examples", required_argument, NULL, 'e'}, {"keep-order", no_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},           {0}};
+    const char *map = "";
+    const hb_option known[] = {
+        {"data", HB_OPTION_TEXT, &o->data, 0, 0, 0},
+        {"map", HB_OPTION_TEXT, &map, 0, 0, 0},
+        {"nb", HB_OPTION_WHOLE, &o->nb, 1, 1000000, 0},
+        {"output", HB_OPTION_TEXT, &o->output, 0, 0, 'o'},
+        {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
+        {"keep-order", HB_OPTION_FLAG, &o->keep_order, 0, 0, 0},
+    };
     hb_error err = {0};
-    char *end;
 
     *o = (options){.examples = 200};
-    for (int c; (c = getopt_long(argc, argv, "ho:", known, NULL)) != -1;)
-        switch (c) {
-        case 'd':
-            o->data = optarg;
-            break;
-        case 'm':
-            if (hb_run_mapping(optarg, &o->mapping, &err))
-                return hb_train_complain(HB_EXIT_USAGE, &err);
-            break;
-        case 'n':
-        case 'e': {
-            long n = strtol(optarg, &end, 10);
-            if (end == optarg || *end || n < 1 || n > 1000000) {
-                hb_fail(&err, EINVAL, "--%s: '%s' is not a whole number above 0", c == 'n' ? "nb" : "examples", optarg);
-                return hb_train_complain(HB_EXIT_USAGE, &err);
-            }
-            *(c == 'n' ? &o->nb : &o->examples) = (int)n;
-            break;
-        }
-        case 'o':
-            o->output = optarg;
-            break;
-        case 'k':
-            o->keep_order = true;
-            break;
-        case 'h':
-            print_help();
-            exit(HB_EXIT_OK);
-        default:
-            return HB_EXIT_USAGE;
-        }
+    hb_options_result result = hb_options_parse("hilbert-train", known, sizeof known / sizeof *known, argc, argv);
+    if (result == HB_OPTIONS_HELP) {
+        print_help();
+        return HB_EXIT_OK;
+    }
+    if (result == HB_OPTIONS_WRONG)
+        return HB_EXIT_USAGE;
+    if (hb_run_mapping(map, &o->mapping, &err))
+        return hb_train_complain(HB_EXIT_USAGE, &err);
     if (optind + 1 != argc || !o->data || !o->output != !o->nb) {
         hb_fail(&err, EINVAL, "prune wants one model, --data, and --nb together with --output (try --help)");
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
     o->model = argv[optind];
-    return HB_EXIT_OK;
+    return -1;
 }
 
 static int measure_errors(const hb_model *m, const options *o, const hb_dataset *d, hb_pool *pool, double *ret_one,
@@ -142,8 +123,9 @@ int hb_train_prune(int argc, char **argv)
     hb_error err = {0};
     int code = parse(argc, argv, &o);
 
-    if (code)
+    if (code >= 0)
         return code;
+    code = HB_EXIT_OK;
     if (hb_model_load(&m, o.model, &err) || hb_dataset_read(&d, o.data, &o.mapping, &err) ||
         hb_pool_new(&pool, (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err) ||
         prune(&o, m, d, pool, &rotation, &err))

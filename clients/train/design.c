@@ -279,7 +279,7 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
                           .nb = s->nb >= 0 ? s->nb : p->kind->nb,
                           .architecture = p->kind->architecture,
                           .activation = s->activation >= 0 ? (hb_activation)s->activation : p->kind->activation,
-                          .integration = p->kind->integration,
+                          .integration = s->integration >= 0 ? (hb_integration)s->integration : p->kind->integration,
                           .substeps = s->substeps,
                           .method = (hb_method)s->method,
                           .shape = (hb_shape)s->shape,

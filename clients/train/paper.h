@@ -11,6 +11,10 @@ typedef struct hb_paper_plant {
     const char *inputs;  /* what feeds our models: all but the position */
     const char *average; /* the physics that one of our rows knows; NULL: there is no such row */
     const char *across;  /* hidden parameter that errors are shown against; NULL: none */
+    hb_shape shape;      /* of the coefficients, for all rows */
+    int nb;              /* of our rows, as in the shipped models */
+    hb_widths hidden;    /* their hidden layers */
+    int integration;     /* hb_integration of our rows; -1: as usual */
     int examples;        /* that models are fitted to, as in the paper */
     bool flies;          /* the planner is compared too */
 } hb_paper_plant;
@@ -20,8 +24,8 @@ typedef struct hb_paper_scale {
     int train_functions, test_functions, episodes, episode_steps;
     int nb;                        /* of the paper's rows */
     hb_widths fe, node;            /* their hidden layers */
-    int our_nb;                    /* of our rows */
-    hb_widths ours;                /* their hidden layers */
+    int our_nb;                    /* of our rows; 0: the plant's */
+    hb_widths ours;                /* their hidden layers; none: the plant's */
     uint64_t steps;                /* gradient steps, the same for all rows */
     int functions;                 /* a gradient step */
     int examples, queries;         /* points a function */

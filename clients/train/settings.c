@@ -61,6 +61,9 @@ static const setting table[] = {
      "hidden layers, as 64,64,64 (shared), 51,51,51,51 (independent), 512,512,512,512 (node)"},
     {"activation", CHOICE, AT(activation), 0, 0, hb_activation_name, "", true,
      "\"\": silu for shared, relu for the paper's"},
+    {"integration", CHOICE, AT(integration), 0, 0, hb_integration_name, "", true,
+     "how increments come from networks: separate or combined RK4, or direct (no ODE: for one period only); \"\": the "
+     "kind's own"},
     {"average", TEXT, AT(average), 0, 0, NULL, "", true,
      "F_avg: none, head (shared), network, nominal:NAME[:parameter=value,...], or a basis file to copy and freeze; "
      "\"\": the kind's own"},

@@ -48,7 +48,8 @@ typedef struct hb_settings {
     int kind; /* hb_kind */
     int nb;   /* -1: the kind's own */
     hb_widths hidden, average_hidden;
-    int activation; /* hb_activation; -1: the kind's own */
+    int activation;  /* hb_activation; -1: the kind's own */
+    int integration; /* hb_integration; -1: the kind's own */
     char average[HB_PATH_SIZE];
     char inputs[HB_PATH_SIZE];
     int method, shape; /* hb_method, hb_shape */

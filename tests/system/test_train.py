@@ -126,6 +126,27 @@ class Train(unittest.TestCase):
             self.assertIn('<svg', svg.read(1000))
             self.assertEqual(png.read(4), b'\x89PNG')
 
+    def test_increments_without_an_ode(self):
+        direct = self.path('direct')
+        run(TRAIN, '--data', self.data, '--output', direct, '--steps', '400', '--decay', 'cosine', '--integration', 'direct',
+            *TINY)
+        model = json.loads(run(EVAL, 'predict', direct, '--data', self.data, '--steps', '10', '--json').stdout)['models'][0]
+        self.assertEqual(model['row'], 'shared, direct')
+        self.assertLess(model['adapted']['median'][-1], 0.5 * model['without_coefficients']['median'][-1])
+        self.assertIn('combined or direct', run(TRAIN, '--data', self.data, '--output', self.path('separate'),
+                                                '--integration', 'separate', code=1).stderr)
+        self.assertIn("integration: 'euler' is not one of separate, combined, direct",
+                      run(TRAIN, '--data', self.data, '--integration', 'euler', code=2).stderr)
+
+    def test_options_of_commands(self):
+        self.assertIn("hilbert-eval: --steps: 'many' is not a whole number in 1..100000",
+                      run(EVAL, 'predict', self.model, '--data', self.data, '--steps', 'many', code=2).stderr)
+        self.assertIn("--threads: '-1' is not", run(EVAL, 'predict', self.model, '--data', self.data, '--threads=-1',
+                                                    code=2).stderr)
+        self.assertIn("hilbert-train: --nb: '0' is not", run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '0',
+                                                             '-o', self.path('none'), code=2).stderr)
+        self.assertIn("unrecognized option '--colour'", run(EVAL, 'predict', '--colour', code=2).stderr)
+
     def test_prune(self):
         cut = self.path('cut')
         text = run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '2', '--output', cut).stdout

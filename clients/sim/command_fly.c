@@ -56,7 +56,7 @@ static const char help[] =
     "      --json                one JSON object a flight; the last line sums up\n"
     "      --csv F               every period of the (first) flight\n"
     "      --plot F              the same drawn by gnuplot: F.svg and F.png\n"
-    "      --render DIR          the same as PNG frames\n"
+    "      --render DIR          the same as PNG frames, and animated as DIR/flight.gif\n"
     "  -h, --help                this text\n"
     "\n"
     "exit status: 0 no crash, 1 a crash or a failure, 2 wrong usage\n";
@@ -387,13 +387,15 @@ static int draw_frames(const fly *f, hb_plant *p, const hb_flight_settings *s, c
 {
     int stride = (int)fmax(1, round(0.04 / s->dt));
     hb_render *render = NULL;
-    int status = hb_render_new(&render, p, f->render, err);
+    int status = hb_render_new(&render, p, f->render, stride * s->dt, err);
 
     for (int k = 0; !status && k <= r->nsteps; k += stride) {
         status = hb_plant_reset(p, r->x + (size_t)k * (size_t)f->plant->nx, s->key, err);
         if (!status)
             status = hb_render_frame(render, p, err);
     }
+    if (!status)
+        status = hb_render_finish(render, err);
     hb_render_free(render);
     return status;
 }

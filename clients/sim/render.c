@@ -8,10 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "gif.h"
 #include "mujoco.h"
 #include "png.h"
 
-enum { WIDTH = 640, HEIGHT = 480 };
+enum { WIDTH = 640, HEIGHT = 480, GIF_STRIDE = 2 };
 
 /* The little of EGL that is used, after the Khronos registry. */
 enum {
@@ -50,6 +51,8 @@ struct hb_render {
     mjrContext context;
     char folder[400];
     int frames;
+    hb_gif *gif; /* every GIF_STRIDE-th frame, GIF_STRIDE times smaller */
+    unsigned char small[HEIGHT / GIF_STRIDE][WIDTH / GIF_STRIDE][3];
     unsigned char pixels[HEIGHT][WIDTH][3], upright[HEIGHT][WIDTH][3];
 };
 
@@ -109,8 +112,10 @@ static int make_context(egl *gl, hb_error *err)
     return 0;
 }
 
-int hb_render_new(hb_render **ret, const hb_plant *p, const char *folder, hb_error *err)
+int hb_render_new(hb_render **ret, const hb_plant *p, const char *folder, double period, hb_error *err)
 {
+    char path[512];
+
     if (!p->type->mujoco)
         return hb_fail(err, EINVAL, "plant %s has no body to draw", p->type->name);
     if (mkdir(folder, 0777) && errno != EEXIST)
@@ -123,6 +128,9 @@ int hb_render_new(hb_render **ret, const hb_plant *p, const char *folder, hb_err
         return hb_fail(err, ENAMETOOLONG, "%s: too long a name", folder);
     }
     int status = make_context(&r->gl, err);
+    snprintf(path, sizeof path, "%s/flight.gif", r->folder);
+    if (!status)
+        status = hb_gif_new(&r->gif, path, WIDTH / GIF_STRIDE, HEIGHT / GIF_STRIDE, GIF_STRIDE * period, err);
     if (status) {
         hb_render_free(r);
         return status;
@@ -149,6 +157,19 @@ static int make_scene(hb_render *r, const mjModel *m, hb_error *err)
     return 0;
 }
 
+/* means over squares of pixels */
+static void shrink(hb_render *r)
+{
+    for (int y = 0; y < HEIGHT / GIF_STRIDE; y++)
+        for (int x = 0; x < WIDTH / GIF_STRIDE; x++)
+            for (int c = 0; c < 3; c++) {
+                int sum = 0;
+                for (int i = 0; i < GIF_STRIDE * GIF_STRIDE; i++)
+                    sum += r->upright[GIF_STRIDE * y + i / GIF_STRIDE][GIF_STRIDE * x + i % GIF_STRIDE][c];
+                r->small[y][x][c] = (unsigned char)(sum / (GIF_STRIDE * GIF_STRIDE));
+            }
+}
+
 int hb_render_frame(hb_render *r, const hb_plant *p, hb_error *err)
 {
     const struct hb_mujoco *sim = p->type->mujoco(p);
@@ -171,14 +192,27 @@ int hb_render_frame(hb_render *r, const hb_plant *p, hb_error *err)
     /* OpenGL counts rows from below */
     for (int y = 0; y < HEIGHT; y++)
         memcpy(r->upright[y], r->pixels[HEIGHT - 1 - y], sizeof r->pixels[0]);
+    if (r->frames % GIF_STRIDE == 0) {
+        shrink(r);
+        hb_gif_frame(r->gif, &r->small[0][0][0]);
+    }
     snprintf(path, sizeof path, "%s/%04d.png", r->folder, r->frames++);
     return hb_png_write(path, WIDTH, HEIGHT, &r->upright[0][0][0], err);
+}
+
+int hb_render_finish(hb_render *r, hb_error *err)
+{
+    int status = hb_gif_close(r->gif, err);
+
+    r->gif = NULL;
+    return status;
 }
 
 void hb_render_free(hb_render *r)
 {
     if (!r)
         return;
+    hb_gif_close(r->gif, NULL);
     if (r->ready) {
         mjr_freeContext(&r->context);
         mjv_freeScene(&r->scene);

@@ -14,10 +14,12 @@ void hb_report_text(const hb_flight_summary *s, FILE *out)
         fprintf(out, "crashed after %.2f s: it %s\n", s->seconds, s->failure);
     else
         fprintf(out, "flew %.2f s without a crash\n", s->seconds);
-    fprintf(out, "settled      %.1f cm from the target (mean over the last second)", 100 * s->settled_m);
-    if (isfinite(s->settled_after_s))
+    /* a plant without a place to go to has no distance */
+    if (isfinite(s->settled_m))
+        fprintf(out, "settled      %.1f cm from the target (mean over the last second)", 100 * s->settled_m);
+    if (isfinite(s->settled_m) && isfinite(s->settled_after_s))
         fprintf(out, ", within 10 cm from %.2f s on\n", s->settled_after_s);
-    else
+    else if (isfinite(s->settled_m))
         fprintf(out, ", not within 10 cm at the end\n");
     for (int i = 0; i < s->nresponses; i++) {
         const hb_flight_response *r = &s->response[i];

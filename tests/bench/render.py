@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Renders the README's figures from the newest file of tests/bench/results, between the marks that say so.
+"""Renders the README's figures from the newest file DATE-MACHINE.json of tests/bench/results, between the marks that say so.
 
 usage: render.py [--check]     --check changes nothing, and fails when the README says something else
 """
@@ -131,8 +131,10 @@ ROWS = [
 
 def render(path):
     r, m = Results(path), Results(path).machine
+    host = r.find("host")
+    stolen = f" and {host['stolen_percent']:.1f} % of the processor's time taken by other guests during it" if host else ""
     where = (f"On {m['cpu']}, {m['cores']} cores, {m['kernel']}, {m['compiler']}; {m['date'][:10]}, commit {m['commit']}, load "
-             f"{m['load'].split()[0]} before the run. From `{os.path.relpath(path, SOURCE)}`; `sh tests/bench/run.sh` "
+             f"{m['load'].split()[0]} before the run{stolen}. From `{os.path.relpath(path, SOURCE)}`; `sh tests/bench/run.sh` "
              "measures yours.")
     lines = [BEGIN, *textwrap.wrap(where, 120, break_on_hyphens=False, break_long_words=False), "",
              "| what | measured | beside it |", "|---|---|---|"]
@@ -144,7 +146,7 @@ def main():
     if sys.argv[1:] not in ([], ["--check"]):
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    newest = max(glob.glob(f"{SOURCE}/tests/bench/results/*.json"), default=None)
+    newest = max(glob.glob(f"{SOURCE}/tests/bench/results/2*.json"), default=None)
     if newest is None:
         print("render.py: tests/bench/results is empty: sh tests/bench/run.sh", file=sys.stderr)
         return 1

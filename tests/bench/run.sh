@@ -28,6 +28,10 @@ bench=$build/tests/bench/hilbert-bench
 load() {
     cut -d ' ' -f 1-3 /proc/loadavg
 }
+# processor time so far that the host gave to others, and all of it, in ticks
+stolen() {
+    awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print $9, all }' /proc/stat
+}
 cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 [ -n "$cpu" ] || cpu=$(uname -m)
 cores=$(nproc)
@@ -48,10 +52,12 @@ trap 'rm -f "$output.new"' EXIT
 printf '{"name":"machine","cpu":"%s","cores":%s,"kernel":"%s","compiler":"%s","commit":"%s","date":"%s","load":"%s"}\n' \
     "$cpu" "$cores" "$(uname -sr)" "$compiler" "$commit" "$(date -u +%FT%H:%MZ)" "$(load)" >"$output.new"
 count=0
+before=$(stolen)
 for name; do
     count=$((count + 1))
     printf '%s  %d of %d: %s\n' "$(date +%T)" $count $# "$name" >&2
     "$bench" --json "$name" >>"$output.new"
 done
+echo "$before $(stolen)" | awk '{ printf "{\"name\":\"host\",\"stolen_percent\":%.2f}\n", 100 * ($3 - $1) / ($4 - $2) }' >>"$output.new"
 mv "$output.new" "$output"
 echo "$output"

@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 from harness import BUILD, PATIENCE, Daemon, main
@@ -132,7 +133,9 @@ class Commands(unittest.TestCase):
                 print(f"\nnot run: {line} ({why})", end="")
                 return
             line = next((re.sub(p, r, line) for p, r in PATH if re.match(p, line)), line)
+            begun = time.monotonic()
             done = self.shell(f"{line} {find(SHORTER, line) or ''}")
+            print(f"\n{time.monotonic() - begun:6.2f} s: {line}", end="")
             self.assertEqual(done.returncode, 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
 
     def by_root(self, line):

@@ -7,7 +7,7 @@
  * y = A x: a tile of `height` rows of A times `width` vectors of x is held in registers. Each step over nin loads
  * `width` vectors and broadcasts `height` numbers for width * height multiply-adds:
  *
- *                     x: width vectors            32 registers: 6 x 4, 8 x 3, 12 x 2, 8 x 1
+ *                     x: width vectors            32 registers: 6 x 4, 8 x 3, 8 x 2, 8 x 1
  *     A: height       +-----------------+         16 registers: 6 x 2, 8 x 1
  *     broadcasts      | sums, registers |
  *
@@ -50,32 +50,34 @@ ALWAYS_INLINE char *slope_at(ending end, char *slope, int row, int lane)
     return slope + (end == TIMES_ROWS ? (row * HB_STRIDE + lane) * (int)sizeof(hb_real) : row * BITS_STRIDE + lane / 8);
 }
 
-ALWAYS_INLINE void put(const ending end, const int height, const int width, vector sum[12][4], hb_real *y,
+ALWAYS_INLINE vector ended(ending end, vector value, char *slope)
+{
+    if (end == RELU_KEEPING_BITS)
+        store_bits(slope, positive_bits(value));
+    if (end == RELU || end == RELU_KEEPING_BITS)
+        return positive_part(value);
+    if (end == TIMES_BITS)
+        return where(load_bits(slope), value);
+    if (end == TIMES_ROWS)
+        return value * load((const hb_real *)slope);
+    return value;
+}
+
+ALWAYS_INLINE void put(const ending end, const int height, const int width, vector sum[8][4], hb_real *y,
                        ptrdiff_t y_stride, char *slope)
 {
     UNROLL
     for (int r = 0; r < height; r++)
     UNROLL
-        for (int v = 0; v < width; v++) {
-            char *mine = slope_at(end, slope, r, v * WIDTH);
-            vector value = sum[r][v];
-            if (end == RELU_KEEPING_BITS)
-                store_bits(mine, positive_bits(value));
-            if (end == RELU || end == RELU_KEEPING_BITS)
-                value = positive_part(value);
-            if (end == TIMES_BITS)
-                value = where(load_bits(mine), value);
-            if (end == TIMES_ROWS)
-                value *= load((const hb_real *)mine);
-            store(y + r * y_stride + v * WIDTH, value);
-        }
+        for (int v = 0; v < width; v++)
+            store(y + r * y_stride + v * WIDTH, ended(end, sum[r][v], slope_at(end, slope, r, v * WIDTH)));
 }
 
 ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,
                         const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride,
                         ending end, char *slope, hb_ahead *ahead)
 {
-    vector sum[12][4];
+    vector sum[8][4];
 
     hb_ahead_fetch(ahead);
     UNROLL
@@ -100,9 +102,6 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
     }
 
     switch (end) {
-    case PLAIN:
-        put(PLAIN, height, width, sum, y, y_stride, slope);
-        break;
     case RELU:
         put(RELU, height, width, sum, y, y_stride, slope);
         break;
@@ -115,14 +114,27 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
     case TIMES_ROWS:
         put(TIMES_ROWS, height, width, sum, y, y_stride, slope);
         break;
+    default:
+        put(PLAIN, height, width, sum, y, y_stride, slope);
     }
+}
+
+/* the same for rows that lie in memory already: a few are left over, and to have all heights of tiles with all endings
+ * would be a lot of code */
+static void end_rows(ending end, int rows, int width, hb_real *y, ptrdiff_t y_stride, char *slope)
+{
+    for (int r = 0; end != PLAIN && r < rows; r++)
+        for (int v = 0; v < width; v++) {
+            hb_real *at = y + r * y_stride + v * WIDTH;
+            store(at, ended(end, load(at), slope_at(end, slope, r, v * WIDTH)));
+        }
 }
 
 /* all rows of `width` vectors: tiles of full height, then one of what is left */
 #define DEFINE_PANEL(width, height)                                                                                    \
     static void panel_##width(int nout, int nin, const hb_real *a, ptrdiff_t row, ptrdiff_t column,                    \
                               const hb_real *bias, const hb_real *x, ptrdiff_t x_stride, hb_real *y,                   \
-                              ptrdiff_t y_stride, ending end, char *slope, hb_ahead *ahead)                    \
+                              ptrdiff_t y_stride, ending end, char *slope, hb_ahead *ahead)                            \
     {                                                                                                                  \
         int r = 0;                                                                                                     \
         for (; r + height <= nout; r += height)                                                                        \
@@ -131,12 +143,7 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
         a += r * row;                                                                                                  \
         bias = bias ? bias + r : NULL;                                                                                 \
         y += r * y_stride;                                                                                             \
-        slope = slope_at(end, slope, r, 0);                                                                            \
         switch (nout - r) {                                                                                            \
-            REST(11, width, height)                                                                                    \
-            REST(10, width, height)                                                                                    \
-            REST(9, width, height)                                                                                     \
-            REST(8, width, height)                                                                                     \
             REST(7, width, height)                                                                                     \
             REST(6, width, height)                                                                                     \
             REST(5, width, height)                                                                                     \
@@ -145,18 +152,19 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
             REST(2, width, height)                                                                                     \
             REST(1, width, height)                                                                                     \
         }                                                                                                              \
+        end_rows(end, nout - r, width, y, y_stride, slope_at(end, slope, r, 0));                                       \
     }
 #define REST(rest, width, height)                                                                                      \
     case rest:                                                                                                         \
         if (rest < height)                                                                                             \
-            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, end, slope,     \
+            tile(rest < height ? rest : 1, width, nin, a, row, column, bias, x, x_stride, y, y_stride, PLAIN, NULL,    \
                  ahead);                                                                                               \
         break;
 
 #if VECTOR_REGISTERS >= 32
 DEFINE_PANEL(4, 6)
 DEFINE_PANEL(3, 8)
-DEFINE_PANEL(2, 12)
+DEFINE_PANEL(2, 8)
 DEFINE_PANEL(1, 8)
 #else
 DEFINE_PANEL(2, 6)

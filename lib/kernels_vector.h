@@ -18,9 +18,17 @@ typedef lane_int int_vector __attribute__((vector_size(VECTOR_BYTES)));
 
 enum { WIDTH = VECTOR_BYTES / (int)sizeof(hb_real), PER_GROUP = HB_LANES / WIDTH };
 
-/* loops of known length, to be written out so that arrays of vectors become registers */
+/* Loops of known length, to be written out so that arrays of vectors become registers. With the checks of a sanitizer
+ * in them that would take a compiler minutes: then they stay loops. */
 #ifdef __clang__
+#if __has_feature(address_sanitizer)
+#define UNROLL _Pragma("clang loop unroll(disable)")
+#else
 #define UNROLL _Pragma("clang loop unroll(full)")
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#pragma GCC optimize("O1")
+#define UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #endif

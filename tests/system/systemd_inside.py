@@ -265,17 +265,33 @@ def hangs():
     same_window("window kept", before, window())
 
 
-def broken():
-    section("a configuration that cannot work")
-    original, since = CONFIG.read_text(), time.time()
-    CONFIG.write_text(original.replace("budget: 0.01", "budget: never"))
+def break_and_mend(text):
+    """Restarts with a configuration that cannot work until systemd gives up, then mends it; seconds until it is back."""
+    CONFIG.write_text(text.replace("budget: 0.01", "budget: never"))
     check("restart fails", restart() != 0)
     took = until(lambda: unit("ActiveState") == "failed", 10)
     check("tried again at once, then given a rest", took is not None, f"{unit('NRestarts')} restarts, {unit('Result')}")
-    show("\n".join(sorted({l for l in journal(since).splitlines() if "never" in l})))
-    CONFIG.write_text(original)
+    CONFIG.write_text(text)
     took = until(lambda: unit("ActiveState") == "active", 20)
     check("comes back by itself once it is mended", took is not None, f"after {took or 0:.1f} s")
+
+
+def broken():
+    section("a configuration that cannot work")
+    original, since = CONFIG.read_text(), time.time()
+    fill_window()
+    before = window()
+    break_and_mend(original)
+    show("\n".join(sorted({l for l in journal(since).splitlines() if "never" in l})))
+    check("systemd gives the window up with the pause", window()[0] == 0 and not status()["resumed"],
+          f"{before[0]} -> {window()[0]} samples")
+    filed = original.replace('state_file: ""', "state_file: /var/lib/hilbertd/window")
+    CONFIG.write_text(filed)
+    check("restart with a state file", restart() == 0)
+    fill_window()
+    before = window()
+    break_and_mend(filed)
+    same_window("a state file keeps it", before, window())
     CONFIG.write_text(original.replace("budget: 0.01", "budget: never"))
     restart()
     until(lambda: unit("ActiveState") == "failed", 10)

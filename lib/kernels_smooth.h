@@ -77,11 +77,10 @@ ALWAYS_INLINE void tanh_of(const int count, const vector x[SIDE_BY_SIDE], vector
     exponential_of(count, value, &e);
     EACH above[i] = (1 - e.scale[i]) - e.scale[i] * e.p[i];
     EACH below[i] = (1 + e.scale[i]) + e.scale[i] * e.p[i];
-    /* what rounding took from the denominator is made up for, to first order */
+    /* what rounding took from the denominator is made up for */
     EACH lost[i] = ((1 + e.scale[i]) - below[i]) + e.scale[i] * e.p[i];
     EACH per_below[i] = reciprocal(below[i]);
-    EACH value[i] = quotient(above[i], below[i], per_below[i]);
-    EACH value[i] -= value[i] * lost[i] * per_below[i];
+    EACH value[i] = quotient_with_rest(above[i], below[i], lost[i], per_below[i]);
     EACH value[i] = (vector)((int_vector)value[i] | ((int_vector)x[i] & minus));
     EACH derivative[i] = 1 - value[i] * value[i];
 }

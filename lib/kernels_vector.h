@@ -88,7 +88,8 @@ ALWAYS_INLINE vector sum_pairs(vector a, vector b)
  * where           x where the bits are set, 0 elsewhere
  * at_least        max(low, x); a NaN stays one
  * at_most         min(high, x); a NaN stays one
- * reciprocal      1 / d for normal d, to two units in the last place */
+ * reciprocal      1 / d for normal d, to two units in the last place
+ * less_product    a - b c, rounded once */
 
 #if defined(__AVX512F__) && !defined(HB_DOUBLE)
 #include <immintrin.h>
@@ -113,6 +114,10 @@ ALWAYS_INLINE vector reciprocal(vector d)
     const vector r = (vector)_mm512_rcp14_ps((__m512)d);
     return r + r * (1 - d * r);
 }
+ALWAYS_INLINE vector less_product(vector a, vector b, vector c)
+{
+    return (vector)_mm512_fnmadd_ps((__m512)b, (__m512)c, (__m512)a);
+}
 #elif defined(__AVX2__) && !defined(HB_DOUBLE)
 #include <immintrin.h>
 ALWAYS_INLINE unsigned positive_bits(vector x)
@@ -131,6 +136,10 @@ ALWAYS_INLINE vector reciprocal(vector d)
 {
     const vector r = (vector)_mm256_rcp_ps((__m256)d);
     return r + r * (1 - d * r);
+}
+ALWAYS_INLINE vector less_product(vector a, vector b, vector c)
+{
+    return (vector)_mm256_fnmadd_ps((__m256)b, (__m256)c, (__m256)a);
 }
 #elif defined(__SSE2__) && !defined(HB_DOUBLE)
 #include <emmintrin.h>
@@ -176,6 +185,7 @@ ALWAYS_INLINE vector where(unsigned bits, vector x)
 }
 #endif
 
+/* quotient: a / d, given per_d = reciprocal(d); quotient_with_rest: a / (d + rest) for a rest that is small beside d */
 #if !defined(__AVX2__) || defined(HB_DOUBLE)
 ALWAYS_INLINE vector reciprocal(vector d)
 {
@@ -186,13 +196,24 @@ ALWAYS_INLINE vector quotient(vector a, vector d, vector per_d)
     (void)per_d;
     return a / d;
 }
+ALWAYS_INLINE vector quotient_with_rest(vector a, vector d, vector rest, vector per_d)
+{
+    const vector guess = a / d;
+    return guess - guess * rest * per_d;
+}
 #else
-/* a / d, given reciprocal(d): the rest of the first guess gives the last bits, unless a is infinite */
+/* what is missing of the first guess gives its last bits, unless a is infinite */
 ALWAYS_INLINE vector quotient(vector a, vector d, vector per_d)
 {
     const vector guess = a * per_d;
-    const vector rest = a - guess * d;
-    return guess + per_d * (vector)((int_vector)rest & (rest == rest));
+    const vector missing = less_product(a, guess, d);
+    return guess + per_d * (vector)((int_vector)missing & (missing == missing));
+}
+ALWAYS_INLINE vector quotient_with_rest(vector a, vector d, vector rest, vector per_d)
+{
+    const vector guess = a * per_d;
+    const vector missing = less_product(a, guess, d) - guess * rest;
+    return guess + per_d * missing;
 }
 #endif
 

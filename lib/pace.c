@@ -11,7 +11,8 @@ void hb_pace_begin(hb_pace *p, const hb_clock *clock, double deadline, atomic_bo
 
 /* a piece this many times longer than the mean was interrupted: it says nothing about the next */
 static const double interrupted = 8;
-/* how fast the largest is forgotten, by piece, and what is expected, by refusal: else one bad time would be the last */
+/* how fast the largest is forgotten, by piece, and what is expected, by refusals in a row: else one bad time would be
+ * the last */
 static const double fading = 0.02, doubt = 0.3;
 
 static void end_piece(hb_pace *p, double now)
@@ -25,6 +26,7 @@ static void end_piece(hb_pace *p, double now)
     if (t->count > 0 && took > interrupted * t->mean)
         took = interrupted * t->mean;
     t->count++;
+    t->measured = true;
     t->last = took;
     t->mean += (took - t->mean) / (double)(t->count < 100 ? t->count : 100);
     t->max += fading * (t->mean - t->max);
@@ -38,10 +40,14 @@ static double expected(const hb_piece_times *t)
     return t->mean + (t->max - t->mean) / 4;
 }
 
-static void doubt_times(hb_piece_times *t)
+/* every plan may end with a refusal; one that begins with it has learned nothing new */
+static void refuse(hb_piece_times *t)
 {
-    t->mean *= 1 - doubt;
-    t->max *= 1 - doubt;
+    if (!t->measured) {
+        t->mean *= 1 - doubt;
+        t->max *= 1 - doubt;
+    }
+    t->measured = false;
 }
 
 bool hb_pace_fits(const hb_pace *p, hb_piece kind, int count)
@@ -66,7 +72,7 @@ bool hb_pace_ask(void *context)
             atomic_store_explicit(p->stop, true, memory_order_relaxed);
         } else if (now + expected(&p->past[p->kind]) > p->deadline) {
             atomic_store_explicit(p->stop, true, memory_order_relaxed);
-            doubt_times(&p->past[p->kind]);
+            refuse(&p->past[p->kind]);
         }
         p->since = now;
         p->running_as = p->kind;

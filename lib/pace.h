@@ -29,6 +29,7 @@ typedef enum {
 typedef struct hb_piece_times {
     double last, mean, max; /* seconds; the max fades towards the mean, so that no hiccup is remembered for ever */
     uint64_t count;
+    bool measured; /* since a piece was last refused */
 } hb_piece_times;
 
 typedef struct hb_pace {

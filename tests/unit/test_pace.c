@@ -61,6 +61,24 @@ static void test_overshoot_is_one_piece_at_most(void **state)
     }
 }
 
+static void test_steady_pieces_never_overshoot(void **state)
+{
+    (void)state;
+    double time = 0;
+    hb_clock clock = {read_time, &time};
+    hb_pace p = {0};
+
+    /* there is always time for a part of one more */
+    for (int plan = 0; plan < 200; plan++) {
+        atomic_bool stop = false;
+        double deadline = time + 5.5;
+        hb_pace_begin(&p, &clock, deadline, &stop);
+        assert_int_equal(work(&p, &time, 1), 5);
+        assert_true(time <= deadline);
+        time = deadline;
+    }
+}
+
 static void test_kinds_are_kept_apart_and_waiting_is_not_work(void **state)
 {
     (void)state;
@@ -189,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stops_before_the_deadline_once_it_knows_its_pieces),
         cmocka_unit_test(test_overshoot_is_one_piece_at_most),
+        cmocka_unit_test(test_steady_pieces_never_overshoot),
         cmocka_unit_test(test_kinds_are_kept_apart_and_waiting_is_not_work),
         cmocka_unit_test(test_a_hiccup_does_not_stop_work_for_good),
         cmocka_unit_test(test_tells_what_would_fit),

@@ -39,7 +39,8 @@ static const hb_paper_scale scales[] = {
      .help =
          "minutes: 10 basis functions instead of 100 and a NODE of 4 x 160 instead of 4 x 512, 120 functions of 1,000 "
          "transitions, 8 of them a gradient step with 200 points each instead of 50, 800 steps, 50 rollouts a test "
-         "function, bases compared after 200 steps and for ours alone, 8 masses x 2 starts, plans of 10 iterations",
+         "function, 1 to 50 bases of ours alone compared after 200 steps, 8 masses x 2 starts, plans of 5 "
+         "iterations",
      .train_functions = 120,
      .test_functions = 40,
      .episodes = 8,
@@ -53,13 +54,13 @@ static const hb_paper_scale scales[] = {
      .queries = 100,
      .rollouts = 50,
      .rollout_steps = 30,
-     .bases = {1, 2, 5, 10, 20, 50, 100},
+     .bases = {1, 2, 5, 10, 20, 50},
      .bases_steps = 200,
      .masses = 8,
      .starts = 2,
      .flight_steps = 100,
      .flight_examples = 500,
-     .iterations = 10},
+     .iterations = 5},
     {.name = "full",
      .help =
          "days: the paper's sizes (100 basis functions of 4 x 51, NODE of 4 x 512, 50 functions a step, 1,000 points "

@@ -153,25 +153,26 @@ const hb_paper_scale *hb_paper_scale_find(const char *name)
     return NULL;
 }
 
-/* a scale a paragraph, its lines broken at spaces */
+void hb_paper_wrap(FILE *out, const char *text, int indent, int width)
+{
+    while (*text) {
+        size_t n = strlen(text);
+        if (n > (size_t)width)
+            for (n = (size_t)width; n > 1 && text[n] != ' '; n--)
+                ;
+        fprintf(out, "%.*s\n", (int)n, text);
+        text += n;
+        text += *text == ' ';
+        if (*text)
+            fprintf(out, "%*s", indent, "");
+    }
+}
+
 void hb_paper_help(FILE *out)
 {
-    enum { INDENT = 19, WIDTH = 78 };
-
     for (int i = 0; i < NSCALES; i++) {
-        const char *text = scales[i].help;
         fprintf(out, "           %-6s  ", scales[i].name);
-        while (*text) {
-            size_t n = strlen(text);
-            if (n > WIDTH)
-                for (n = WIDTH; n > 1 && text[n] != ' '; n--)
-                    ;
-            fprintf(out, "%.*s\n", (int)n, text);
-            text += n;
-            text += *text == ' ';
-            if (*text)
-                fprintf(out, "%*s", INDENT, "");
-        }
+        hb_paper_wrap(out, scales[i].help, 19, 78);
     }
 }
 

@@ -60,6 +60,8 @@ typedef struct hb_paper {
 const hb_paper_plant *hb_paper_plant_find(const char *name);
 const hb_paper_scale *hb_paper_scale_find(const char *name);
 void hb_paper_help(FILE *out);
+/* Text in lines of at most so many characters; all but the first are indented. */
+void hb_paper_wrap(FILE *out, const char *text, int indent, int width);
 
 /* Fills in the rows of the plant. */
 void hb_paper_choose_rows(hb_paper *p);

@@ -96,10 +96,12 @@ static void print_examples(const hb_paper_results *r, FILE *out)
     fprintf(out, "\n");
     for (int k = 0; k < r->nrows; k++) {
         const hb_errors *e = &r->row[k].errors;
+        if (!e->ncounts)
+            continue;
+        fprintf(out, "%-19s", r->row[k].row->name);
         for (int i = 0; i < e->ncounts; i++)
-            fprintf(out, "%s%.*s%*s  %8.2e", "", i ? 0 : 19, r->row[k].row->name,
-                    i ? 0 : 19 - (int)strlen(r->row[k].row->name), "", e->count[i].late);
-        fprintf(out, e->ncounts ? "\n" : "");
+            fprintf(out, "  %8.2e", e->count[i].late);
+        fprintf(out, "\n");
     }
 }
 
@@ -131,6 +133,9 @@ static void print_flights(const hb_paper *p, const hb_paper_results *r, FILE *ou
             fprintf(out, "%-19s  not flown%s\n", r->row[k].row->name,
                     r->row[k].row->kind == HB_KIND_ORACLE ? ": a planner does not know the hidden parameters"
                                                           : ": not in the paper's comparison");
+        else if (f->crashes == f->n)
+            fprintf(out, "%-19s  %7d  %7d  %-26s  %-26s  %8.1f\n", r->row[k].row->name, f->n, f->crashes, "-", "-",
+                    1e3 * f->planning);
         else
             fprintf(out, "%-19s  %7d  %7d  %8.2e [%7.1e %7.1e]  %8.2e [%7.1e %7.1e]  %8.1f\n", r->row[k].row->name,
                     f->n, f->crashes, f->distance[1], f->distance[0], f->distance[2], f->slew[1], f->slew[0],
@@ -142,7 +147,9 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
 {
     const hb_paper_scale *s = p->scale;
 
-    fprintf(out, "%s, scale %s (%s)\n\n", p->plant->name, s->name, s->help);
+    fprintf(out, "%s, scale %s\n", p->plant->name, s->name);
+    hb_paper_wrap(out, s->help, 0, 110);
+    fprintf(out, "\n");
     fprintf(out,
             "error after so many steps: median [quartiles] over %d unseen functions, %d examples, %d rollouts each\n",
             test->nfunctions, p->plant->examples, s->rollouts);

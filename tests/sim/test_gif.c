@@ -100,7 +100,7 @@ static void paint(unsigned char *rgb, int n, int frame)
     uint32_t draw = 1;
     for (int i = 0; i < 3 * n; i++) {
         draw = 1664525 * draw + 1013904223;
-        rgb[i] = frame == 0 ? (unsigned char)(draw >> 24) : frame == 1 ? 200 : (unsigned char)(i / 300 * 16);
+        rgb[i] = (unsigned char)(frame == 0 ? draw >> 24 : frame == 1 ? 200u : (unsigned)i / 300 * 16);
     }
 }
 

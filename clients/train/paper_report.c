@@ -240,6 +240,8 @@ json_t *hb_paper_json(const hb_paper *p, const hb_paper_results *r, const hb_dat
 
 static void write_blocks(FILE *out, const hb_paper_results *r, const hb_dataset *test, int h)
 {
+    int flown = 0;
+
     for (int k = 0; k < r->nrows; k++) {
         const hb_paper_result *x = &r->row[k];
         fprintf(out, "$curve%d << EOD\n", k);
@@ -258,7 +260,7 @@ static void write_blocks(FILE *out, const hb_paper_results *r, const hb_dataset 
                 fprintf(out, "%d %g\n", r->bases[i].model->nb, r->bases[i].errors.adapted.median[HB_PAPER_LATE - 1]);
         fprintf(out, "EOD\n$flights%d << EOD\nNaN NaN NaN NaN NaN NaN NaN\n", k);
         if (x->flights.n)
-            fprintf(out, "%d %g %g %g %g %g %g\n", k, x->flights.distance[0], x->flights.distance[1],
+            fprintf(out, "%d %g %g %g %g %g %g\n", flown++, x->flights.distance[0], x->flights.distance[1],
                     x->flights.distance[2], x->flights.slew[0], x->flights.slew[1], x->flights.slew[2]);
         fprintf(out, "EOD\n");
     }
@@ -306,11 +308,14 @@ int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset
         panel(out, r, "across", "using 1:2 with points pt 7 ps 0.5", false);
     }
     if (p->plant->flies) {
-        fprintf(out, "set xlabel 'planner'\nset xrange [-1:%d]\nset xtics (", r->nrows);
-        for (int k = 0, any = 0; k < r->nrows; k++)
-            if (r->row[k].flights.n)
-                fprintf(out, "%s'%s' %d", any++ ? ", " : "", r->row[k].row->name, k);
-        fprintf(out, ") rotate by -20\nset ylabel 'position error, m'\n");
+        int flown = 0;
+        fprintf(out, "unset xlabel\nset rmargin 8\nset xtics (");
+        for (int k = 0; k < r->nrows; k++)
+            if (r->row[k].flights.n) {
+                fprintf(out, "%s'%s' %d", flown > 0 ? ", " : "", r->row[k].row->name, flown);
+                flown++;
+            }
+        fprintf(out, ") rotate by -35\nset xrange [-0.5:%d.5]\nset ylabel 'position error, m'\n", flown - 1);
         panel(out, r, "flights", "using 1:3:2:4 with yerrorbars pt 7", false);
         fprintf(out, "set ylabel 'slew'\n");
         panel(out, r, "flights", "using 1:6:5:7 with yerrorbars pt 7", false);

@@ -82,7 +82,7 @@ make() {
         ;;
     ant)
         collect ant ant -f 300 -e 8 -s 5
-        fit ant --data "$data/ant.h5" --inputs=-x,-y $walker
+        fit ant --data "$data/ant.h5" --inputs=-x,-y --nb 16 --steps 2500 $walker
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

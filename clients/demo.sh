@@ -68,6 +68,7 @@ fly() {
 
 adapt: $2
 log_level: warning
+realtime: {scheduling: fifo, lock_memory: true} # where it is permitted
 sockets:
   telemetry: ipc://$sockets/telemetry
   actions: ipc://$sockets/actions

@@ -109,6 +109,12 @@ static double handed_out(void)
     return sizeof(hb_real) == sizeof(float) ? 1e-7 : 1e-9;
 }
 
+/* a batch goes another way through the networks than one sample alone, with other rounding */
+static double of_a_batch(void)
+{
+    return sizeof(hb_real) == sizeof(float) ? 1e-6 : 1e-9;
+}
+
 /* ---- tests ---- */
 
 static void test_golden_coefficients(void **state)
@@ -179,7 +185,7 @@ static void test_window_is_that_of_brute_force(void **state)
                     assert_coefficients(e, m, c, 0, "warming up");
                 } else if (k % 7 == 0 || k == s.warmup - 1) {
                     past_solve(&all, s.window, s.forgetting, s.method, c);
-                    assert_coefficients(e, m, c, handed_out(), variant_name(v));
+                    assert_coefficients(e, m, c, together > 1 ? of_a_batch() : handed_out(), variant_name(v));
                     memset(c, 0, (size_t)hb_model_ncoefficients(m) * sizeof *c);
                 }
                 assert_int_equal(hb_estimator_health(e)->samples, k + 1 < s.window ? k + 1 : s.window);

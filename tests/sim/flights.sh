@@ -34,6 +34,13 @@ echo "== in process: masses, starts"
 out=$("$sim" fly quadrotor --in-process --config "$folder/quadrotor.yaml" --functions 4 --episodes 2 --seconds 5 --json)
 check "$out" "f['crashes'] == 0 and f['settled'] == 8 and f['settled_m']['median'] < 0.04"
 
+echo "== in process: what is seen before the flight counts from its first period on"
+for examples in 0 100; do
+    out=$("$sim" fly quadrotor --in-process --config "$folder/quadrotor.yaml" --mass 0.031 --seconds 1 --json \
+        --examples $examples)
+    check "$out" "(f['status']['warming-up'] > 0) == ($examples == 0)"
+done
+
 echo "== in process: 40 % heavier, then lighter, in flight"
 out=$("$sim" fly quadrotor --in-process --config "$folder/quadrotor.yaml" --mass 0.0225 --at 4s:mass=0.0315 \
     --at 8s:mass=0.0189 --seconds 12 --json)

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/wait.h>
+
+#include "plot.h"
 
 enum { SERIES = 8 }; /* in one panel, at most */
 
@@ -75,32 +76,25 @@ static void draw(FILE *g, const hb_plant_type *plant, const hb_flight_settings *
     column[0] = 2 + plant->nx + plant->nu;
     fprintf(g, "set format x '%%g'\nset yrange [0:*]\n");
     panel(g, "ms", 1, column, &latency, "impulses");
-    fprintf(g, "unset multiplot\nreset\n");
+    fprintf(g, "unset multiplot\n");
 }
 
 int hb_report_plot(const char *path, const hb_plant_type *plant, const hb_flight_settings *s, const hb_flight_record *r,
                    hb_error *err)
 {
-    static const char *const terminal[] = {"svg size 900,1100 dynamic background '#ffffff'", "pngcairo size 900,1100"};
-    static const char *const ending[] = {"svg", "png"};
     size_t length = strlen(path);
+    char name[1024];
+    hb_plot *plot = NULL;
 
     if (length > 4 && (strcmp(path + length - 4, ".svg") == 0 || strcmp(path + length - 4, ".png") == 0))
         length -= 4;
-    if (strchr(path, '\''))
-        return hb_fail(err, EINVAL, "%s: a plot's name must not contain a quote", path);
-    FILE *g = popen("gnuplot", "we");
-    if (!g)
-        return hb_fail(err, errno, "gnuplot cannot be started: %s", strerror(errno));
-    write_data(g, plant, r);
-    for (int i = 0; i < 2; i++) {
-        fprintf(g, "set terminal %s\nset output '%.*s.%s'\n", terminal[i], (int)length, path, ending[i]);
-        draw(g, plant, s, r);
-    }
-    fprintf(g, "unset output\n");
-    int status = pclose(g);
-    if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return hb_fail(err, EIO, "%s: gnuplot failed%s", path,
-                       WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ": it is not installed (gnuplot-nox)" : "");
-    return 0;
+    if (length >= sizeof name)
+        return hb_fail(err, ENAMETOOLONG, "%s: too long a name", path);
+    snprintf(name, sizeof name, "%.*s", (int)length, path);
+    int status = hb_plot_new(&plot, name, 900, 1100, err);
+    if (status)
+        return status;
+    write_data(hb_plot_script(plot), plant, r);
+    draw(hb_plot_script(plot), plant, s, r);
+    return hb_plot_finish(plot, err);
 }

@@ -63,6 +63,11 @@ typedef struct hb_plant_type {
     .control_name = control_name, .control_unit = control_unit, .control_min = control_min,                            \
     .control_max = control_max, .control_trim = control_trim, .parameter = parameters
 
+/* The same for functions that have their plain names. */
+#define HB_PLANT_FUNCTIONS                                                                                             \
+    .create = create, .destroy = destroy, .reset = reset, .start = start, .step = step, .state = state,                \
+    .failure = failure
+
 struct hb_plant {
     const hb_plant_type *type;
     double parameter[HB_PLANT_PARAMETERS];

@@ -102,11 +102,5 @@ const hb_plant_type hb_plant_vanderpol = {
     .parameter = parameters,
     .dt = 0.1,
     .irregular = true,
-    .create = create,
-    .destroy = destroy,
-    .reset = reset,
-    .start = start,
-    .step = step,
-    .state = state,
-    .failure = failure,
+    HB_PLANT_FUNCTIONS,
 };

@@ -3,7 +3,7 @@
 #
 # usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
 #
-#   NAME              quadrotor quadrotor-learned vanderpol half-cheetah ant (default: all)
+#   NAME              quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
@@ -71,6 +71,11 @@ make() {
             --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 \
             --steps 6000 --learning-rate 0.008 --decay cosine
         ;;
+    quadrotor-paper) # 100 networks of 4 x 51 and one for the average
+        collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
+        fit quadrotor-paper --data "$data/quadrotor-mass.h5" --kind fe-node-res --functions 4 --examples 100 \
+            --queries 100 --steps 500 --learning-rate 0.01 --decay cosine
+        ;;
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
         fit vanderpol --data "$data/vanderpol.h5" --nb 11 --functions 16 --examples 100 --queries 300 \
@@ -88,6 +93,6 @@ make() {
     esac
 }
 
-for name in ${names:-quadrotor quadrotor-learned vanderpol half-cheetah ant}; do
+for name in ${names:-quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
     make "$name"
 done

@@ -194,7 +194,8 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
 static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!hb_rows_of_lane(&e->rows, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
+        if (sequence[i] < e->window.first || /* it has left the window since */
+            !hb_rows_of_lane(&e->rows, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
             continue;
         hb_regression_replace(&e->regression, (int)(e->window.next - 1 - sequence[i]), recall(e, sequence[i]),
                               e->rows.row);
@@ -202,12 +203,11 @@ static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count
     }
 }
 
-/* Takes a lane, the transition `entry`, into window and sums, and the oldest out of them. */
-static void slide(hb_estimator *e, int lane, const hb_window_entry *entry)
+/* Takes the transition `entry`, whose rows are at hand, into window and sums, and the oldest out of them. */
+static void slide(hb_estimator *e, const hb_window_entry *entry)
 {
     hb_window *w = &e->window;
 
-    hb_rows_of_lane(&e->rows, lane, entry->dz);
     if (hb_window_count(w) < w->nw)
         hb_regression_add(&e->regression, e->rows.row);
     else {
@@ -460,32 +460,25 @@ bool hb_estimator_stage(hb_estimator *e, const hb_transition *t)
     return true;
 }
 
-/* How many of the staged transitions the model has finite increments for. */
-static int count_usable(hb_estimator *e)
-{
-    int usable = 0;
-
-    for (int lane = 0; lane < e->nstaged; lane++)
-        usable += hb_rows_of_lane(&e->rows, lane, staged(e, lane).dz);
-    return usable;
-}
-
-/* Slides the window by what is staged and evaluated. Returns the number of newest transitions that speak for a change,
- * *ret_state of them all; 0: none. Predictions are those of the coefficients from before. */
-static int use_staged(hb_estimator *e, int *ret_state)
+/* Slides the window by what is staged and evaluated, `ret_used` of it: what the model has finite increments for.
+ * Returns the number of newest transitions that speak for a change, *ret_state of them all; 0: none. Predictions are
+ * those of the coefficients from before. */
+static int use_staged(hb_estimator *e, int *ret_used, int *ret_state)
 {
     int fresh = 0;
 
+    *ret_used = 0;
     for (int lane = 0; lane < e->nstaged; lane++) {
         hb_window_entry entry = staged(e, lane);
         if (!hb_rows_of_lane(&e->rows, lane, entry.dz))
             continue;
+        ++*ret_used;
         predict(e);
         if (fresh > 0)
             fresh++;
         else if (e->s.detect_changes && e->warm)
             fresh = hb_change_push(&e->change, e->error, entry.dz, ret_state);
-        slide(e, lane, &entry);
+        slide(e, &entry);
     }
     return fresh;
 }
@@ -503,14 +496,13 @@ void hb_estimator_settle(hb_estimator *e)
         return;
     int nold = choose_entries(e, old);
     hb_rows_evaluate(&e->rows, e->workspace, e->nstaged + nold, e->coefficient);
-    int usable = count_usable(e);
-    e->health.rejected += (uint64_t)(e->nstaged - usable);
-    if (usable == 0) {
+    int used, fresh = use_staged(e, &used, &where);
+    e->health.rejected += (uint64_t)(e->nstaged - used);
+    if (used == 0) {
         e->nstaged = 0;
         return;
     }
     replace_entries(e, old, nold);
-    int fresh = use_staged(e, &where);
     e->nstaged = 0;
     bool changed = fresh > 0 && adopt_change(e, fresh, where);
 
@@ -524,7 +516,7 @@ void hb_estimator_settle(hb_estimator *e)
             expect_errors_of_fit(e);
     } else if (e->warm) {
         int nproblems = e->regression.nproblems;
-        e->credit += usable * nproblems;
+        e->credit += used * nproblems;
         solve(e, e->credit / e->s.solve_every < nproblems ? e->credit / e->s.solve_every : nproblems, false);
         e->credit %= e->s.solve_every;
     } else {

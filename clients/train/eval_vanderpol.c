@@ -35,7 +35,7 @@ enum {
     NMODELS = 4,
     NSHOWN = 4,
     FLOW_STEPS = 250,
-    CALIBRATION_STEPS = 8,
+    CALIBRATION_STEPS = 40,
     MAX_FIGURE_PATH = 700,
 };
 
@@ -245,7 +245,7 @@ static int predict(const hb_model *m, const hb_dataset *d, const double *x, doub
         hb_points_lay_out(&points, NX, 0, EXAMPLES, 1, &arena);
         hb_sampler_draw(s, 0, 0, hb_sampler_count(s, 0), (hb_random_key){.seed = 2}, 0, &points);
         hb_fit_evaluate(f, w, &points);
-        if (m->nb > 0 && hb_fit_coefficients(f, m->nb, c))
+        if (m->nb > 0 && (hb_fit_coefficients(f, m->nb, c) || hb_fit_refine(f, w, &points, c)))
             status = hb_fail(err, ERANGE, "the model is not finite");
     }
     if (!status) {
@@ -389,7 +389,8 @@ static void print_help(void)
     printf(
         "usage: hilbert-eval vanderpol [options]\n\n"
         "Makes trajectories of the Van der Pol oscillator, trains a NODE, the paper's FE + NODE and FE + NODE + Res,\n"
-        "and the shared model for the same time, prints their errors on unseen mu, and draws the paper's two figures.\n\n"
+        "and the shared model for the same time, prints their errors on unseen mu, and draws the paper's two "
+        "figures.\n\n"
         "  --folder DIR     where everything goes [vanderpol]\n"
         "  --seconds N      of training, for each of the %d models [120]\n"
         "  --seed N         [0]\n"

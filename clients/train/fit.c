@@ -112,7 +112,7 @@ static void add_sums(hb_fit *f, int block, int n, double weight)
     }
 }
 
-void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
+static void evaluate(hb_fit *f, hb_workspace *w, const hb_points *example, const hb_real *along)
 {
     const hb_model *m = f->model;
     size_t nsystems = (size_t)f->nsystems, nb = (size_t)m->nb;
@@ -124,14 +124,27 @@ void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
 
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
-        if (f->tape)
+        if (f->tape && !along)
             hb_basis_record(m, w, &in, increments(f, block), tape(f, block));
         else
-            hb_basis_increments(m, w, &in, NULL, increments(f, block));
+            hb_basis_increments(m, w, &in, along, increments(f, block));
         evaluate_residuals(f, example, block);
         if (m->nb > 0)
             add_sums(f, block, in.n, 1.0 / example->n);
     }
+}
+
+void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
+{
+    evaluate(f, w, example, NULL);
+}
+
+int hb_fit_refine(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *c)
+{
+    if (f->model->integration != HB_COMBINED)
+        return 0;
+    evaluate(f, w, example, c);
+    return hb_fit_coefficients(f, f->model->nb, c);
 }
 
 /* Cholesky factor of the leading n x n part of one system's A + ridge I */

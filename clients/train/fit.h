@@ -46,6 +46,10 @@ void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example);
  * Returns 0, or -1 when the system is not positive definite: a number is not finite. */
 int hb_fit_coefficients(hb_fit *f, int n, hb_real *c);
 
+/* Coefficients once more, with stage points along the model that the present ones give: what the estimator's window
+ * comes to as it re-evaluates its entries. Only `combined` models have such points. */
+int hb_fit_refine(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *c);
+
 /* Adds to dgram and dmoment what dc, the gradient with respect to those coefficients, brings. */
 void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc);
 

@@ -279,7 +279,7 @@ int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query,
     memset(l->c, 0, nc * sizeof *l->c);
     if (adapt && m->nb > 0) {
         hb_fit_evaluate(l->fit, l->workspace, example);
-        if (hb_fit_coefficients(l->fit, m->nb, l->c))
+        if (hb_fit_coefficients(l->fit, m->nb, l->c) || hb_fit_refine(l->fit, l->workspace, example, l->c))
             return -1;
     }
     if (c)

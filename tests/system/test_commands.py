@@ -31,6 +31,7 @@ SHORTER = [
     (r"hilbertctl top$", "--count 2 --interval 0.1"),
     (r"hilbert-train --data", "--steps 3 --functions 2 --examples 10 --queries 10"),
     (r"hilbert-eval predict", "--examples 20 --steps 3 --rollouts 3"),
+    (r"hilbert-eval vanderpol$", "--seconds 1 --no-plot"),
     (r"hilbert-sim collect", "--functions 3 --episodes 2 --steps 30"),
     (r"hilbert-sim fly .*--in-process", "--functions 2 --episodes 1 --seconds 2"),
     (r"hilbert-sim fly", "--seconds 6 --endpoint ipc://$HILBERT_SOCKET"),
@@ -121,7 +122,7 @@ class Commands(unittest.TestCase):
 
     def shell(self, line, **options):
         return subprocess.run(["bash", "-c", line], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=6 * PATIENCE, **options)
+                              capture_output=True, text=True, timeout=12 * PATIENCE, **options)
 
     def type(self, place, line):
         line = re.sub(r"\s+#.*$", "", line).strip()

@@ -79,19 +79,34 @@ static int stages(const hb_model *m)
     return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
 }
 
-/* A shared network's record of one stage: slopes and layer inputs. */
+/* What one stage leaves on the tape of a shared network:
+ *
+ *     the stage point | the rates of all functions there | the network's slopes | its layers' inputs */
+typedef struct stage_record {
+    hb_real *point; /* nx rows */
+    hb_real *rates; /* (nb + 1) x nx rows */
+    hb_network_tape network;
+} stage_record;
+
+static size_t rows_size(int rows)
+{
+    return (size_t)rows * HB_STRIDE * sizeof(hb_real);
+}
+
 static size_t record_size(const hb_model *m)
 {
-    return hb_network_slopes_size(&m->basis, m->activation) +
+    return rows_size((m->nb + 2) * m->nx) + hb_network_slopes_size(&m->basis, m->activation) +
            hb_network_layer_inputs_size(&m->basis) * sizeof(hb_real);
 }
 
-static hb_network_tape stage_tape(const hb_model *m, char *tape, int stage)
+static stage_record stage_of(const hb_model *m, char *tape, int stage)
 {
-    char *at = tape ? tape + (size_t)stage * record_size(m) : NULL;
-    return (hb_network_tape){
-        .slopes = at,
-        .layer_inputs = at ? (hb_real *)(at + hb_network_slopes_size(&m->basis, m->activation)) : NULL,
+    char *at = tape + (size_t)stage * record_size(m), *slopes = at + rows_size((m->nb + 2) * m->nx);
+    return (stage_record){
+        .point = (hb_real *)at,
+        .rates = (hb_real *)(at + rows_size(m->nx)),
+        .network.slopes = slopes,
+        .network.layer_inputs = (hb_real *)(slopes + hb_network_slopes_size(&m->basis, m->activation)),
     };
 }
 
@@ -118,11 +133,18 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
                 hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
                 at = w->stage;
             }
-            const hb_network_tape record = stage_tape(m, tape, 4 * sub + s);
-            all_rates(m, w, n, at, in->u, w->all, tape ? &record : NULL);
-            mix(m, w, n, w->all, coefficient, w->rate);
+            hb_real *all = w->all;
+            if (tape) {
+                const stage_record record = stage_of(m, tape, 4 * sub + s);
+                all = record.rates;
+                hb_rows_copy(m->nx, n, at, record.point);
+                all_rates(m, w, n, at, in->u, all, &record.network);
+            } else {
+                all_rates(m, w, n, at, in->u, all, NULL);
+            }
+            mix(m, w, n, all, coefficient, w->rate);
             hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
-            hb_rows_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);
+            hb_rows_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, all, g);
         }
         hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
     }
@@ -138,17 +160,19 @@ void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in,
         combined_increments(m, w, in, coefficient, g, NULL);
 }
 
-void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g, char *tape)
+void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g,
+                     char *tape)
 {
-    const hb_network_tape record = stage_tape(m, tape, 0);
+    const stage_record record = stage_of(m, tape, 0);
 
     if (m->integration == HB_DIRECT)
-        all_rates(m, w, in->n, in->z, in->u, g, &record);
+        all_rates(m, w, in->n, in->z, in->u, g, &record.network);
     else
-        combined_increments(m, w, in, NULL, g, tape);
+        combined_increments(m, w, in, coefficient, g, tape);
 }
 
-static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter)
+static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
+                              hb_real *dparameter)
 {
     for (int i = 0; i < m->nb; i++) {
         const hb_term term = {
@@ -165,40 +189,82 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
     }
 }
 
-/* The way back over the recorded stages of a shared network. A trunk that carries the average too moves the stage
- * points, so the gradient runs back through the stages; otherwise each stage's stands by itself. */
-static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
-                              hb_real *dparameter, char *tapes)
+/* A stage point moves with the rate before it, of which dk is the gradient: adds what that brings to the gradients of
+ * all functions' rates (the average's too), and to those of the coefficients. */
+static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, const hb_real *rates,
+                  const hb_real *coefficient, hb_real *drates, hb_real *dcoefficient)
 {
-    const int n = in->n, rows = m->nb * m->nx;
-    const bool direct = m->integration == HB_DIRECT, head = m->average == HB_AVERAGE_HEAD, through = head && !direct;
-    hb_real *daverage = w->all_gradient + rows * HB_STRIDE;
+    hb_rows_add(w->kernels, m->nx, n, dk, drates + m->nb * m->nx * HB_STRIDE);
+    for (int i = 0; coefficient && i < m->nb; i++) {
+        const hb_real *rate = rates + i * m->nx * HB_STRIDE;
+        hb_real *drate = drates + i * m->nx * HB_STRIDE;
+        if (m->shape == HB_PER_STATE)
+            hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, dk, drate);
+        else
+            hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
+        for (int r = 0; r < m->nx; r++) {
+            hb_real sum = 0;
+            for (int s = 0; s < n; s++)
+                sum += dk[r * HB_STRIDE + s] * rate[r * HB_STRIDE + s];
+            dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] += sum;
+        }
+    }
+}
+
+/* adds to ds, the gradient of a stage point, what an average outside the shared network brings; destroys daverage */
+static void average_back(const hb_model *m, hb_workspace *w, int n, const hb_real *point, const hb_real *u,
+                         hb_real *daverage, hb_real *ds)
+{
+    const hb_network_tape tape = {.slopes = w->tape};
+    hb_term average;
+
+    if (!average_term(m, &average))
+        return;
+    if (!average.shape) {
+        hb_field_nominal_adjoint(m, w, n, point, u, daverage, ds, NULL);
+        return;
+    }
+    hb_field_gather(m, n, point, u, w->input);
+    hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->output, n, &tape);
+    hb_network_backward(w->kernels, average.shape, m->activation, average.parameter, daverage, w->dinput, n, &tape,
+                        NULL, w->scratch, NULL);
+    hb_field_scatter_add(m, w, n, ds, NULL);
+}
+
+/* The way back over the recorded stages of a shared network. Where the network moves the stage points, as the average's
+ * head or by the coefficients, the gradient runs back through the stages; otherwise each stage's stands by itself. */
+static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                              char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient)
+{
+    const int n = in->n, rows = (m->nb + 1) * m->nx;
+    const bool direct = m->integration == HB_DIRECT, moves = !direct && (m->average == HB_AVERAGE_HEAD || coefficient);
+    hb_real *drates = w->all_gradient;
 
     for (int s = 0; s < hb_padded(n); s++)
         w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
 
-    /* g is the gradient of the state at the end of a sub-step, ds that of a stage point */
-    hb_real *g = w->base, *ds = w->stage;
+    /* g is the gradient of the state at the end of a sub-step, ds that of a stage point, dk that of the rate there */
+    hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
     hb_rows_clear(m->nx, n, g);
     hb_rows_clear(m->nx, n, w->sum);
     for (int i = stages(m) - 1; i >= 0; i--) {
-        const hb_network_tape tape = stage_tape(m, tapes, i);
+        const stage_record record = stage_of(m, tape, i);
         const int s = i % 4;
 
-        if (head)
-            hb_rows_clear(m->nx, n, daverage);
-        hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, w->all_gradient);
-        if (through) {
-            hb_rows_advance(w->kernels, m->nx, n, daverage, hb_rk4_weight[s] / 6, w->step, g, daverage);
+        hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, drates);
+        if (moves) {
+            hb_rows_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
             if (s < 3)
-                hb_rows_advance(w->kernels, m->nx, n, daverage, hb_rk4_stage_at[s + 1], w->step, ds, daverage);
+                hb_rows_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
+            unmix(m, w, n, dk, record.rates, coefficient, drates, dcoefficient);
         }
-        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, w->all_gradient,
-                            through ? w->dinput : NULL, n, &tape, dparameter, w->scratch, NULL);
-        if (!through)
+        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, drates, moves ? w->dinput : NULL, n,
+                            &record.network, dparameter, w->scratch, NULL);
+        if (!moves)
             continue;
         hb_rows_clear(m->nx, n, ds);
         hb_field_scatter_add(m, w, n, ds, NULL);
+        average_back(m, w, n, record.point, in->u, drates + m->nb * m->nx * HB_STRIDE, ds);
         hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
         if (s == 0) {
             hb_rows_add(w->kernels, m->nx, n, w->sum, g);
@@ -214,7 +280,10 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
 {
     const int n = in->n, rows = m->nx;
     const bool direct = m->integration == HB_DIRECT;
-    const hb_network_tape tape = stage_tape(m, w->tape, 0);
+    const hb_network_tape tape = {
+        .slopes = w->tape,
+        .layer_inputs = (hb_real *)(w->tape + hb_network_slopes_size(&m->basis, m->activation)),
+    };
     hb_term average;
     const bool has_average = average_term(m, &average);
 
@@ -249,26 +318,19 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
     }
 }
 
-void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter)
+void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg, hb_real *dparameter)
 {
-    if (m->nb == 0)
-        return;
-    if (m->architecture == HB_SHARED) {
-        /* the increments are by-products here */
-        hb_basis_record(m, w, in, w->recorded, w->tape);
-        hb_basis_gradient_of_record(m, w, in, w->tape, dg, dparameter);
-    } else if (m->integration == HB_SEPARATE) {
+    if (m->integration == HB_SEPARATE)
         separate_gradient(m, w, in, dg, dparameter);
-    } else {
+    else
         fixed_stage_gradient(m, w, in, dg, dparameter);
-    }
 }
 
-void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, char *tape, hb_real *dg,
-                                 hb_real *dparameter)
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                 char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient)
 {
     if (m->average != HB_AVERAGE_HEAD) {
-        recorded_gradient(m, w, in, dg, dparameter, tape);
+        recorded_gradient(m, w, in, coefficient, tape, dg, dparameter, dcoefficient);
         return;
     }
     /* the head rows of the average learn from F_avg's own loss alone: put them back as they were */
@@ -279,7 +341,7 @@ void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_ba
 
     memcpy(w->average_rows, weight, nweight * sizeof *weight);
     memcpy(w->average_rows + nweight, bias, nbias * sizeof *bias);
-    recorded_gradient(m, w, in, dg, dparameter, tape);
+    recorded_gradient(m, w, in, coefficient, tape, dg, dparameter, dcoefficient);
     memcpy(weight, w->average_rows, nweight * sizeof *weight);
     memcpy(bias, w->average_rows + nweight, nbias * sizeof *bias);
 }

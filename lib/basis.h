@@ -16,18 +16,19 @@
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
                          hb_real *g);
 
-/* Adds to dparameter (the model's order) the gradient of the parameters, given dg, that of G_0..G_nb-1 (nb x nx rows,
- * destroyed), with stage points along the average alone. F_avg's own parameters get none (see predictor.h), but in a
- * shared model the trunk moves the stage points through the average's head, and that is accounted for. Recomputes
- * the forward pass, one network at a time, so memory stays that of one network. */
-void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *dg, hb_real *dparameter);
-
-/* The same in two halves, for shared models, so that nothing is computed twice: the increments with stage points along
- * the average, leaving a record on the tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot
- * be recorded), and the gradient from that record. */
+/* A shared model is differentiated in two halves, so that nothing is computed twice: the increments, leaving a record
+ * on the tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot be recorded), and from that
+ * record the gradient of the parameters, given dg, that of G_0..G_nb-1 and F_avg. Added to dparameter (the model's
+ * order) and, unless coefficient is NULL, dcoefficient (its shape): the stage points move with the trunk and the
+ * coefficients, and that is accounted for. F_avg's own parameters get nothing (see predictor.h). */
 size_t hb_basis_tape_size(const hb_model *m);
-void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g, char *tape);
-void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, char *tape, hb_real *dg,
-                                 hb_real *dparameter);
+void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g,
+                     char *tape);
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                 char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient);
+
+/* The same for models that cannot be recorded, with stage points along the average, on which F_avg depends alone: its
+ * rows of dg are not read. Recomputes the forward pass, one network at a time, so memory stays that of one network. */
+void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg, hb_real *dparameter);
 
 #endif

@@ -120,9 +120,8 @@ void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *
     scale_rows(m->nx, n, m->state_std, true, w->dx, rate);
 }
 
-/* adds to dz and du; destroys w->x, w->u, w->dx, w->du and w->output */
-static void nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u,
-                            const hb_real *drate, hb_real *dz, hb_real *du)
+void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u,
+                              const hb_real *drate, hb_real *dz, hb_real *du)
 {
     to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
     to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
@@ -224,7 +223,7 @@ static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_rea
     for (int i = 0; i < f->nterms; i++) {
         const hb_term *t = &f->term[i];
         if (!t->shape) {
-            nominal_adjoint(m, w, n, z, u, dk, ds, du);
+            hb_field_nominal_adjoint(m, w, n, z, u, dk, ds, du);
             continue;
         }
         hb_real *output = NULL;

@@ -48,6 +48,9 @@ void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz
 void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
                       const hb_real *input, hb_real *output, int n, const hb_network_tape *tape);
 void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *rate);
+/* Adds to dz and, unless NULL, du; destroys w->x, w->u, w->dx, w->du and w->output. */
+void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u,
+                              const hb_real *drate, hb_real *dz, hb_real *du);
 
 /* Row arithmetic on n samples. */
 static inline void hb_rows_clear(int rows, int n, hb_real *y)

@@ -36,7 +36,6 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     w->gradient_z = ROWS(nx);
     w->all = ROWS(larger(all, widest_out));
     w->all_gradient = gradients ? ROWS(larger(all, widest_out)) : NULL;
-    w->recorded = gradients ? ROWS(larger(all, widest_out)) : NULL;
 #undef ROWS
     size_t scratch = 0;
     if (m->basis.nlayers)

@@ -21,7 +21,6 @@ typedef struct hb_workspace {
     hb_real *gradient_z;         /* nx rows */
     hb_real *all;                /* (nb + 1) * nx rows: every function's rate */
     hb_real *all_gradient;       /* the same size; with gradients */
-    hb_real *recorded;           /* the same size; increments that no one asked for; with gradients */
     hb_real *scratch;            /* of the networks */
     hb_real *single;             /* one sample's input and output, contiguous */
     hb_real *collapsed_gradient; /* of a collapsed network's parameters; with gradients */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fit.h"
 #include "initial.h"
 
 static const char nominal_prefix[] = "nominal:";
@@ -298,6 +299,12 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
 
     if ((status = hb_model_new(&m, &p->shape, notes, err)))
         return status;
+    if (s->refinements > 0 && !hb_fit_refines(m)) {
+        hb_model_free(m);
+        return hb_fail(err, EINVAL,
+                       "refinements: only shared models with combined integration are trained with refined fits: leave "
+                       "it out, or set 0");
+    }
     copy_header(m, d, p->given);
     if (oracle)
         add_hidden(m, d);
@@ -306,7 +313,11 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
         return status;
     }
     hb_model_seal(m);
-    *ret = (hb_design){.model = m, .average_is_given = p->given && m->average == HB_AVERAGE_NETWORK};
+    *ret = (hb_design){.model = m,
+                       .average_is_given = p->given && m->average == HB_AVERAGE_NETWORK,
+                       .refinements = s->refinements >= 0 ? s->refinements
+                                      : hb_fit_refines(m) ? 1
+                                                          : 0};
     return 0;
 }
 

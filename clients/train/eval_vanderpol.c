@@ -239,13 +239,13 @@ static int predict(const hb_model *m, const hb_dataset *d, const double *x, doub
     int status;
 
     hb_points_lay_out(&points, NX, 0, EXAMPLES, 1, &arena);
-    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, EXAMPLES, false, err)) &&
+    if (!(status = hb_arena_allocate(&arena, err)) &&
+        !(status = hb_fit_new(&f, m, EXAMPLES, hb_fit_refinements(m), false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, d, m, 1, err)) &&
         !(status = hb_predictor_new(&p, m, err))) {
         hb_points_lay_out(&points, NX, 0, EXAMPLES, 1, &arena);
         hb_sampler_draw(s, 0, 0, hb_sampler_count(s, 0), (hb_random_key){.seed = 2}, 0, &points);
-        hb_fit_evaluate(f, w, &points);
-        if (m->nb > 0 && (hb_fit_coefficients(f, m->nb, c) || hb_fit_refine(f, w, &points, c)))
+        if (m->nb > 0 && (hb_fit_evaluate(f, w, &points) || hb_fit_coefficients(f, m->nb, c)))
             status = hb_fail(err, ERANGE, "the model is not finite");
     }
     if (!status) {

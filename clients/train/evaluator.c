@@ -42,6 +42,7 @@ static void lay_out_points(hb_evaluator *e, hb_arena *arena)
 static int fill(hb_evaluator *e, const int *function, hb_error *err)
 {
     const hb_evaluator_settings *s = &e->settings;
+    const hb_loss_settings loss = {.refinements = hb_fit_refinements(e->model), .errors_only = true};
     int nthreads = hb_pool_nthreads(e->pool), status;
     hb_arena arena = {0};
 
@@ -62,7 +63,7 @@ static int fill(hb_evaluator *e, const int *function, hb_error *err)
         (status = hb_sampler_new(&e->queries, e->data, e->model, s->steps, err)))
         return status;
     for (int t = 0; t < nthreads; t++)
-        if ((status = hb_loss_new(&e->seat[t].loss, e->model, &(hb_loss_settings){0}, s->examples, s->steps, err)))
+        if ((status = hb_loss_new(&e->seat[t].loss, e->model, &loss, s->examples, s->steps, err)))
             return status;
     return 0;
 }

@@ -6,45 +6,66 @@
 #include "basis.h"
 #include "numeric.h"
 
+int hb_fit_refinements(const hb_model *m)
+{
+    return m->integration == HB_COMBINED && m->nb > 0 ? 2 : 0;
+}
+
+bool hb_fit_refines(const hb_model *m)
+{
+    return m->integration == HB_COMBINED && hb_basis_tape_size(m) > 0;
+}
+
+static void lay_out_pass(hb_fit_pass *p, const hb_model *m, size_t nblocks, size_t nsystems, bool refined,
+                         bool gradients, hb_arena *arena)
+{
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, tape_size = gradients ? hb_basis_tape_size(m) : 0;
+
+    p->along = refined ? hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *p->along) : NULL;
+    p->g = hb_arena_take(arena, nblocks * (nb + 1) * nx * HB_STRIDE, sizeof *p->g);
+    p->r = hb_arena_take(arena, nblocks * nx * HB_STRIDE, sizeof *p->r);
+    p->gram = hb_arena_take(arena, nsystems * nb * nb, sizeof *p->gram);
+    p->moment = hb_arena_take(arena, nsystems * nb, sizeof *p->moment);
+    p->tape = tape_size ? hb_arena_take(arena, nblocks * tape_size, 1) : NULL;
+}
+
 /* fills *f with pointers into the arena; returns where *f itself is to be kept */
-static hb_fit *lay_out(hb_fit *f, const hb_model *m, int capacity, bool gradients, hb_arena *arena)
+static hb_fit *lay_out(hb_fit *f, bool gradients, hb_arena *arena)
 {
     hb_fit *place = hb_arena_take(arena, 1, sizeof *f);
-    size_t nblocks = ((size_t)capacity + HB_STRIDE - 1) / HB_STRIDE;
-    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, nsystems = m->shape == HB_PER_STATE ? nx : 1;
-    size_t rows = (nb + 1) * nx;
+    const hb_model *m = f->model;
+    size_t nblocks = ((size_t)f->capacity + HB_STRIDE - 1) / HB_STRIDE;
+    size_t nb = (size_t)m->nb, nsystems = (size_t)f->nsystems;
 
-    f->model = m;
-    f->capacity = capacity;
-    f->nsystems = (int)nsystems;
-    f->g = hb_arena_take(arena, nblocks * rows * HB_STRIDE, sizeof *f->g);
-    f->r = hb_arena_take(arena, nblocks * nx * HB_STRIDE, sizeof *f->r);
-    f->dg = hb_arena_take(arena, rows * HB_STRIDE, sizeof *f->dg);
+    for (int k = 0; k < f->npasses; k++)
+        lay_out_pass(&f->pass[k], m, nblocks, nsystems, k > 0, gradients, arena);
+    f->dg = hb_arena_take(arena, (nb + 1) * (size_t)m->nx * HB_STRIDE, sizeof *f->dg);
     f->mix = hb_arena_take(arena, nb * nb, sizeof *f->mix);
-    f->gram = hb_arena_take(arena, nsystems * nb * nb, sizeof *f->gram);
-    f->moment = hb_arena_take(arena, nsystems * nb, sizeof *f->moment);
     f->dgram = hb_arena_take(arena, nsystems * nb * nb, sizeof *f->dgram);
     f->dmoment = hb_arena_take(arena, nsystems * nb, sizeof *f->dmoment);
     f->factor = hb_arena_take(arena, nb * nb, sizeof *f->factor);
     f->c = hb_arena_take(arena, nb, sizeof *f->c);
     f->l = hb_arena_take(arena, nb, sizeof *f->l);
     f->row = hb_arena_take(arena, HB_STRIDE * nb, sizeof *f->row);
-    size_t tape_size = gradients ? hb_basis_tape_size(m) : 0;
-    f->tape = tape_size ? hb_arena_take(arena, nblocks * tape_size, 1) : NULL;
+    f->dalong = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *f->dalong);
     f->memory = arena->base;
     return place;
 }
 
-int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, bool gradients, hb_error *err)
+int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, int refinements, bool gradients, hb_error *err)
 {
-    hb_fit f = {0};
+    hb_fit f = {
+        .model = m, .capacity = capacity, .nsystems = m->shape == HB_PER_STATE ? m->nx : 1, .npasses = 1 + refinements};
     hb_arena arena = {0};
-    lay_out(&f, m, capacity, gradients, &arena);
+    lay_out(&f, gradients, &arena);
     int status = hb_arena_allocate(&arena, err);
     if (status)
         return status;
-    *ret = lay_out(&f, m, capacity, gradients, &arena);
-    **ret = f;
+    hb_fit *place = lay_out(&f, gradients, &arena);
+    *place = f;
+    place->first = &place->pass[0];
+    place->last = &place->pass[refinements];
+    *ret = place;
     return 0;
 }
 
@@ -55,30 +76,30 @@ void hb_fit_free(hb_fit *f)
 }
 
 /* the increments of a block; number nb is the average */
-static hb_real *increments(const hb_fit *f, int block)
+static hb_real *increments(const hb_fit *f, const hb_fit_pass *p, int block)
 {
     size_t rows = ((size_t)f->model->nb + 1) * (size_t)f->model->nx;
-    return f->g + (size_t)block * rows * HB_STRIDE;
+    return p->g + (size_t)block * rows * HB_STRIDE;
 }
 
-static hb_real *residuals(const hb_fit *f, int block)
+static hb_real *residuals(const hb_fit *f, const hb_fit_pass *p, int block)
 {
-    return f->r + (size_t)block * (size_t)f->model->nx * HB_STRIDE;
+    return p->r + (size_t)block * (size_t)f->model->nx * HB_STRIDE;
 }
 
-static char *tape(const hb_fit *f, int block)
+static char *tape(const hb_fit *f, const hb_fit_pass *p, int block)
 {
-    return f->tape + (size_t)block * hb_basis_tape_size(f->model);
+    return p->tape + (size_t)block * hb_basis_tape_size(f->model);
 }
 
 /* r = z_next - z - F_avg, and zero in the padding lanes */
-static void evaluate_residuals(hb_fit *f, const hb_points *example, int block)
+static void evaluate_residuals(const hb_fit *f, const hb_fit_pass *pass, const hb_points *example, int block)
 {
     const hb_model *m = f->model;
     int n = hb_points_batch(example, block, 0).n;
     const hb_real *z = hb_points_states(example, block, 0), *z_next = hb_points_states(example, block, 1);
-    const hb_real *average = increments(f, block) + (size_t)m->nb * (size_t)m->nx * HB_STRIDE;
-    hb_real *r = residuals(f, block);
+    const hb_real *average = increments(f, pass, block) + (size_t)m->nb * (size_t)m->nx * HB_STRIDE;
+    hb_real *r = residuals(f, pass, block);
 
     for (int k = 0; k < m->nx; k++) {
         size_t at = (size_t)k * HB_STRIDE;
@@ -89,14 +110,14 @@ static void evaluate_residuals(hb_fit *f, const hb_points *example, int block)
 }
 
 /* adds one block's sums of G^T G and G^T r, in double */
-static void add_sums(hb_fit *f, int block, int n, double weight)
+static void add_sums(hb_fit *f, const hb_fit_pass *pass, int block, int n, double weight)
 {
     int nb = f->model->nb, nx = f->model->nx;
-    const hb_real *g = increments(f, block), *r = residuals(f, block);
+    const hb_real *g = increments(f, pass, block), *r = residuals(f, pass, block);
 
     for (int k = 0; k < nx; k++) {
         size_t system = f->nsystems > 1 ? (size_t)k : 0;
-        double *moment = f->moment + system * (size_t)nb;
+        double *moment = pass->moment + system * (size_t)nb;
 
         for (int i = 0; i < nb; i++) {
             const hb_real *gi = g + ((size_t)i * (size_t)nx + (size_t)k) * HB_STRIDE;
@@ -108,50 +129,34 @@ static void add_sums(hb_fit *f, int block, int n, double weight)
             }
             moment[i] += weight * sum;
         }
-        hb_rank_update(nb, n, weight, f->row, f->gram + system * (size_t)nb * (size_t)nb);
+        hb_rank_update(nb, n, weight, f->row, pass->gram + system * (size_t)nb * (size_t)nb);
     }
 }
 
-static void evaluate(hb_fit *f, hb_workspace *w, const hb_points *example, const hb_real *along)
+static void evaluate_pass(hb_fit *f, const hb_fit_pass *pass, hb_workspace *w, const hb_points *example)
 {
     const hb_model *m = f->model;
     size_t nsystems = (size_t)f->nsystems, nb = (size_t)m->nb;
 
-    memset(f->gram, 0, nsystems * nb * nb * sizeof *f->gram);
-    memset(f->moment, 0, nsystems * nb * sizeof *f->moment);
-    memset(f->dgram, 0, nsystems * nb * nb * sizeof *f->dgram);
-    memset(f->dmoment, 0, nsystems * nb * sizeof *f->dmoment);
-
+    memset(pass->gram, 0, nsystems * nb * nb * sizeof *pass->gram);
+    memset(pass->moment, 0, nsystems * nb * sizeof *pass->moment);
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
-        if (f->tape && !along)
-            hb_basis_record(m, w, &in, increments(f, block), tape(f, block));
+        if (pass->tape)
+            hb_basis_record(m, w, &in, pass->along, increments(f, pass, block), tape(f, pass, block));
         else
-            hb_basis_increments(m, w, &in, along, increments(f, block));
-        evaluate_residuals(f, example, block);
+            hb_basis_increments(m, w, &in, pass->along, increments(f, pass, block));
+        evaluate_residuals(f, pass, example, block);
         if (m->nb > 0)
-            add_sums(f, block, in.n, 1.0 / example->n);
+            add_sums(f, pass, block, in.n, 1.0 / example->n);
     }
 }
 
-void hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
-{
-    evaluate(f, w, example, NULL);
-}
-
-int hb_fit_refine(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *c)
-{
-    if (f->model->integration != HB_COMBINED)
-        return 0;
-    evaluate(f, w, example, c);
-    return hb_fit_coefficients(f, f->model->nb, c);
-}
-
 /* Cholesky factor of the leading n x n part of one system's A + ridge I */
-static int factorise(hb_fit *f, int system, int n)
+static int factorise(hb_fit *f, const hb_fit_pass *pass, int system, int n)
 {
     size_t nb = (size_t)f->model->nb;
-    const double *gram = f->gram + (size_t)system * nb * nb;
+    const double *gram = pass->gram + (size_t)system * nb * nb;
 
     for (size_t i = 0; i < (size_t)n; i++) {
         memcpy(f->factor + i * (size_t)n, gram + i * nb, (size_t)n * sizeof *gram);
@@ -161,27 +166,27 @@ static int factorise(hb_fit *f, int system, int n)
 }
 
 /* solves one system for its first n coefficients: f->c; the factor stays in f->factor */
-static int solve(hb_fit *f, int system, int n)
+static int solve(hb_fit *f, const hb_fit_pass *pass, int system, int n)
 {
-    const double *moment = f->moment + (size_t)system * (size_t)f->model->nb;
+    const double *moment = pass->moment + (size_t)system * (size_t)f->model->nb;
 
     if (f->model->method == HB_INNER_PRODUCT) {
         for (int i = 0; i < n; i++)
             f->c[i] = f->model->volume * moment[i];
         return 0;
     }
-    if (factorise(f, system, n))
+    if (factorise(f, pass, system, n))
         return -1;
     memcpy(f->c, moment, (size_t)n * sizeof *moment);
     hb_cholesky_solve(n, f->factor, 1, f->c);
     return 0;
 }
 
-int hb_fit_coefficients(hb_fit *f, int n, hb_real *c)
+static int coefficients(hb_fit *f, const hb_fit_pass *pass, int n, hb_real *c)
 {
     memset(c, 0, (size_t)hb_model_ncoefficients(f->model) * sizeof *c);
     for (int system = 0; system < f->nsystems; system++) {
-        if (solve(f, system, n))
+        if (solve(f, pass, system, n))
             return -1;
         for (int i = 0; i < n; i++)
             c[i * f->nsystems + system] = (hb_real)f->c[i];
@@ -189,7 +194,32 @@ int hb_fit_coefficients(hb_fit *f, int n, hb_real *c)
     return 0;
 }
 
-void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc)
+/* no gradient yet */
+static void clear_adjoint(hb_fit *f)
+{
+    size_t nsystems = (size_t)f->nsystems, nb = (size_t)f->model->nb;
+    memset(f->dgram, 0, nsystems * nb * nb * sizeof *f->dgram);
+    memset(f->dmoment, 0, nsystems * nb * sizeof *f->dmoment);
+}
+
+int hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
+{
+    clear_adjoint(f);
+    evaluate_pass(f, f->first, w, example);
+    for (const hb_fit_pass *pass = f->first; pass < f->last; pass++) {
+        if (coefficients(f, pass, f->model->nb, pass[1].along))
+            return -1;
+        evaluate_pass(f, pass + 1, w, example);
+    }
+    return 0;
+}
+
+int hb_fit_coefficients(hb_fit *f, int n, hb_real *c)
+{
+    return coefficients(f, f->last, n, c);
+}
+
+static void adjoint(hb_fit *f, const hb_fit_pass *pass, int n, const hb_real *dc)
 {
     size_t nb = (size_t)f->model->nb;
 
@@ -203,7 +233,7 @@ void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc)
                 dmoment[i] += f->model->volume * f->l[i];
             continue;
         }
-        if (solve(f, system, n))
+        if (solve(f, pass, system, n))
             continue; /* coefficients were refused before: there is nothing to differentiate */
         hb_cholesky_solve(n, f->factor, 1, f->l);
         for (size_t i = 0; i < (size_t)n; i++) {
@@ -214,6 +244,11 @@ void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc)
     }
 }
 
+void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc)
+{
+    adjoint(f, f->last, n, dc);
+}
+
 /* y += a x over n numbers */
 static void add_scaled(size_t n, hb_real a, const hb_real *restrict x, hb_real *restrict y)
 {
@@ -221,12 +256,13 @@ static void add_scaled(size_t n, hb_real a, const hb_real *restrict x, hb_real *
         y[i] += a * x[i];
 }
 
-void hb_fit_increments_adjoint(hb_fit *f, const hb_points *example, int block)
+/* the gradient with respect to the increments of one block: fills dg, F_avg included; padding lanes are zero */
+static void increments_adjoint(hb_fit *f, const hb_fit_pass *pass, const hb_points *example, int block)
 {
     size_t nb = (size_t)f->model->nb, nx = (size_t)f->model->nx;
     size_t n = (size_t)hb_points_batch(example, block, 0).n;
     double scale = 1.0 / example->n;
-    const hb_real *g = increments(f, block), *r = residuals(f, block);
+    const hb_real *g = increments(f, pass, block), *r = residuals(f, pass, block);
     hb_real *daverage = f->dg + nb * nx * HB_STRIDE;
 
     memset(f->dg, 0, (nb + 1) * nx * HB_STRIDE * sizeof *f->dg);
@@ -255,12 +291,20 @@ void hb_fit_increments_adjoint(hb_fit *f, const hb_points *example, int block)
 
 void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *dparameter)
 {
-    for (int block = 0; block < hb_points_nblocks(example); block++) {
-        hb_batch in = hb_points_batch(example, block, 0);
-        hb_fit_increments_adjoint(f, example, block);
-        if (f->tape)
-            hb_basis_gradient_of_record(f->model, w, &in, tape(f, block), f->dg, dparameter);
-        else
-            hb_basis_gradient(f->model, w, &in, f->dg, dparameter);
+    for (const hb_fit_pass *pass = f->last;; pass--) {
+        memset(f->dalong, 0, (size_t)hb_model_ncoefficients(f->model) * sizeof *f->dalong);
+        for (int block = 0; block < hb_points_nblocks(example); block++) {
+            hb_batch in = hb_points_batch(example, block, 0);
+            increments_adjoint(f, pass, example, block);
+            if (pass->tape)
+                hb_basis_gradient_of_record(f->model, w, &in, pass->along, tape(f, pass, block), f->dg, dparameter,
+                                            f->dalong);
+            else
+                hb_basis_gradient(f->model, w, &in, f->dg, dparameter);
+        }
+        if (pass == f->first)
+            return;
+        clear_adjoint(f);
+        adjoint(f, pass - 1, f->model->nb, f->dalong);
     }
 }

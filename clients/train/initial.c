@@ -79,7 +79,7 @@ static void scale_once(hb_model *m, hb_fit *f, hb_workspace *w, const hb_sampler
         hb_sampler_draw(s, function, 0, hb_sampler_count(s, function), key, (uint64_t)(k + 1) << 40, points);
         hb_fit_evaluate(f, w, points);
         for (size_t i = 0; i < nsystems * nb; i++)
-            diagonal[i] += f->gram[i / nb * nb * nb + i % nb * (nb + 1)] / nfunctions;
+            diagonal[i] += f->last->gram[i / nb * nb * nb + i % nb * (nb + 1)] / nfunctions;
     }
     for (size_t i = 0; i < nb; i++)
         for (size_t system = 0; system < nsystems; system++) {
@@ -104,8 +104,9 @@ static int scale_basis(hb_model *m, const hb_dataset *d, hb_random_key key, hb_e
     int status = diagonal ? 0 : hb_fail(err, ENOMEM, "out of memory");
 
     hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-    if (!status && !(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, false, err)) &&
-        !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, d, m, 1, err))) {
+    if (!status && !(status = hb_arena_allocate(&arena, err)) &&
+        !(status = hb_fit_new(&f, m, HB_STRIDE, 0, false, err)) && !(status = hb_workspace_new(&w, m, false, err)) &&
+        !(status = hb_sampler_new(&s, d, m, 1, err))) {
         hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
         for (int round = 0; round < (m->integration == HB_SEPARATE ? SCALING_ROUNDS : 1); round++)
             scale_once(m, f, w, s, d, key, &points, diagonal);

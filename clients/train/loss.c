@@ -6,11 +6,6 @@
 
 #include "basis.h"
 
-/* successive parameters of the model */
-typedef struct range {
-    size_t first, count;
-} range;
-
 struct hb_loss {
     const hb_model *model;
     hb_loss_settings settings;
@@ -19,36 +14,18 @@ struct hb_loss {
     hb_predictor *predictor;
     hb_fit *fit;
     bool average_learns;
-    range average[2]; /* weights and biases of the average's head rows */
-    hb_real *kept;    /* the gradient of those, while other terms are differentiated */
-    hb_real *c, *dc;  /* the model's shape */
-    hb_real *z;       /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
-    hb_real *dz;      /* nx x HB_STRIDE */
+    hb_real *c, *dc; /* the model's shape */
+    hb_real *z;      /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
+    hb_real *dz;     /* nx x HB_STRIDE */
     void *memory;
 };
-
-/* where the average's rows of a shared head are (model.h: the order) */
-static void find_average(const hb_model *m, range average[2])
-{
-    size_t nx = (size_t)m->nx, width, rows;
-
-    average[0] = average[1] = (range){0};
-    if (m->average != HB_AVERAGE_HEAD)
-        return;
-    width = (size_t)m->basis.width[m->basis.nlayers - 1];
-    rows = (size_t)m->basis.width[m->basis.nlayers];
-    average[0] = (range){m->basis.nparameters - rows - nx * width, nx * width};
-    average[1] = (range){m->basis.nparameters - nx, nx};
-}
 
 /* fills *l with pointers into the arena; returns where *l itself is to be kept */
 static hb_loss *lay_out(hb_loss *l, const hb_model *m, int query_steps, hb_arena *arena)
 {
     hb_loss *place = hb_arena_take(arena, 1, sizeof *l);
     size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m);
-    find_average(m, l->average);
     l->weight = hb_arena_take(arena, nx, sizeof *l->weight);
-    l->kept = hb_arena_take(arena, l->average[0].count + l->average[1].count, sizeof *l->kept);
     l->c = hb_arena_take(arena, nc, sizeof *l->c);
     l->dc = hb_arena_take(arena, nc, sizeof *l->dc);
     l->z = hb_arena_take(arena, ((size_t)query_steps + 1) * nx * HB_STRIDE, sizeof *l->z);
@@ -75,9 +52,9 @@ int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int
         l->weight[k] = s->weight ? s->weight[k] : 1;
     l->average_learns = (m->average == HB_AVERAGE_HEAD || m->average == HB_AVERAGE_NETWORK) && !s->freeze_average;
 
-    if ((status = hb_workspace_new(&l->workspace, m, true, err)) ||
+    if ((status = hb_workspace_new(&l->workspace, m, !s->errors_only, err)) ||
         (status = hb_predictor_new(&l->predictor, m, err)) ||
-        (status = hb_fit_new(&l->fit, m, max_examples, true, err))) {
+        (status = hb_fit_new(&l->fit, m, max_examples, s->refinements, !s->errors_only, err))) {
         hb_loss_free(l);
         return status;
     }
@@ -93,11 +70,6 @@ void hb_loss_free(hb_loss *l)
     hb_predictor_free(l->predictor);
     hb_workspace_free(l->workspace);
     free(l->memory);
-}
-
-const hb_fit *hb_loss_fit(const hb_loss *l)
-{
-    return l->fit;
 }
 
 /* sum over samples of weight (a - b)^2; adds 2 scale weight (a - b) to da. b, weight and da may be NULL: zero, one and
@@ -193,7 +165,7 @@ static double regularise(hb_loss *l, double scale)
 
     for (size_t d = 0; d < count; d++) {
         size_t at = d / nb * nb * nb + d % nb * (nb + 1);
-        double excess = f->gram[at] - 1;
+        double excess = f->last->gram[at] - 1;
         sum += excess * excess;
         f->dgram[at] += scale * weight * 2 * excess;
     }
@@ -208,26 +180,10 @@ static double average_error(hb_loss *l, const hb_points *example, int block, dou
     double mean = 1 / ((double)example->n * nx);
 
     memset(l->dz, 0, size * sizeof *l->dz);
-    return mean * squared_error(nx, n, l->fit->r + (size_t)block * size, NULL, l->weight, -scale * mean, l->dz);
+    return mean * squared_error(nx, n, l->fit->first->r + (size_t)block * size, NULL, l->weight, -scale * mean, l->dz);
 }
 
-/* the gradient of the average by way of the residuals: a shared trunk learns from it, the average's rows do not */
-static void residuals_back(hb_loss *l, const hb_points *example, int block, hb_real *dparameter)
-{
-    const range weight = l->average[0], bias = l->average[1];
-    const hb_real *daverage = l->fit->dg + (size_t)l->model->nb * (size_t)l->model->nx * HB_STRIDE;
-    hb_batch in = hb_points_batch(example, block, 0);
-
-    memcpy(l->kept, dparameter + weight.first, weight.count * sizeof *l->kept);
-    memcpy(l->kept + weight.count, dparameter + bias.first, bias.count * sizeof *l->kept);
-    hb_fit_increments_adjoint(l->fit, example, block);
-    hb_predictor_gradient_of_record(l->predictor, l->workspace, &in, daverage, l->dz, NULL, HB_OF_AVERAGE, dparameter,
-                                    NULL);
-    memcpy(dparameter + weight.first, l->kept, weight.count * sizeof *l->kept);
-    memcpy(dparameter + bias.first, l->kept + weight.count, bias.count * sizeof *l->kept);
-}
-
-/* the average's own loss on the examples, and its gradient by way of the residuals */
+/* the average's own loss on the examples */
 static double average_loss(hb_loss *l, const hb_points *example, double scale, hb_real *dparameter)
 {
     double sum = 0;
@@ -236,8 +192,6 @@ static double average_loss(hb_loss *l, const hb_points *example, double scale, h
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
         bool recorded = dparameter && hb_predictor_record(l->predictor, l->workspace, &in, HB_OF_AVERAGE, l->z);
-        if (recorded && l->model->nb > 0 && l->model->average == HB_AVERAGE_HEAD)
-            residuals_back(l, example, block, dparameter);
         sum += average_error(l, example, block, scale);
         if (dparameter)
             (recorded ? hb_predictor_gradient_of_record : hb_predictor_gradient)(
@@ -252,7 +206,8 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
     const hb_model *m = l->model;
     hb_loss_terms t = {0};
 
-    hb_fit_evaluate(l->fit, l->workspace, example);
+    if (hb_fit_evaluate(l->fit, l->workspace, example))
+        return -1;
     if (query_term(l, query, m->nb, 1, scale, dparameter, &t.query))
         return -1;
     if (prefix > 0 && query_term(l, query, prefix, l->settings.matryoshka, scale, dparameter, &t.matryoshka))
@@ -278,8 +233,7 @@ int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query,
 
     memset(l->c, 0, nc * sizeof *l->c);
     if (adapt && m->nb > 0) {
-        hb_fit_evaluate(l->fit, l->workspace, example);
-        if (hb_fit_coefficients(l->fit, m->nb, l->c) || hb_fit_refine(l->fit, l->workspace, example, l->c))
+        if (hb_fit_evaluate(l->fit, l->workspace, example) || hb_fit_coefficients(l->fit, m->nb, l->c))
             return -1;
     }
     if (c)

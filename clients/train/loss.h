@@ -7,9 +7,11 @@
  *       + regulariser * mean((diag A - 1)^2)                                least squares only
  *       + L_avg,  the one-step error of F_avg alone on the example points
  *
- * The gradient flows through c. The average learns from L_avg alone: its own parameters (head rows or network) count
- * as constants in the other terms, where a shared trunk takes gradient from all of them. A model without basis
- * functions (a neural ODE) is its average; then L_avg is taken on all points, rolled out on the query points.
+ * The gradient flows through c. The average learns from L_avg alone, and nothing else does: its own parameters (head
+ * rows or network) count as constants in the other terms, a shared trunk in L_avg. What no average can explain, the
+ * difference between functions, is most of L_avg and would drown, as noise, what the trunk has to learn: for Van der
+ * Pol the trained model's one-step error would be more than ten times as large. A model without basis functions (a
+ * neural ODE) is its average; then L_avg is taken on all points, rolled out on the query points.
  *
  * Sums are in double. One object a thread. */
 #ifndef HB_LOSS_H
@@ -23,6 +25,8 @@
 typedef struct hb_loss_settings {
     double regulariser;   /* weight of mean((diag A - 1)^2) */
     double matryoshka;    /* weight of the loss of a prefix of the basis */
+    int refinements;      /* of the fit, see fit.h */
+    bool errors_only;     /* hb_loss_evaluate will not be asked for: no memory for gradients */
     bool freeze_average;  /* the average is given: it does not learn */
     const double *weight; /* nx, of each state's squared error; NULL: 1 */
 } hb_loss_settings;
@@ -48,8 +52,5 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
 /* Fits the model to the examples and rolls it out from the query points: mean squared error after each step, averaged
  * over states and points: error[query->nsteps]. c, unless NULL, receives the coefficients. adapt = false: c is zero. */
 int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error, hb_real *c);
-
-/* The fit of the last call. */
-const hb_fit *hb_loss_fit(const hb_loss *l);
 
 #endif

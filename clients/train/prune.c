@@ -31,7 +31,8 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
     int status = c ? 0 : hb_fail(err, ENOMEM, "out of memory");
 
     hb_points_lay_out(&points, m->nx, m->nu, examples, 1, &arena);
-    if (!status && !(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, examples, false, err)) &&
+    if (!status && !(status = hb_arena_allocate(&arena, err)) &&
+        !(status = hb_fit_new(&f, m, examples, hb_fit_refinements(m), false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)))
         status = hb_sampler_new(&s, d, m, 1, err);
     if (!status)
@@ -39,13 +40,12 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
     for (int k = 0; k < d->nfunctions && !status; k++) {
         hb_random_key key = {.seed = seed, .stream = (uint64_t)k};
         hb_sampler_draw(s, k, 0, hb_sampler_count(s, k), key, 0, &points);
-        hb_fit_evaluate(f, w, &points);
-        if (hb_fit_coefficients(f, m->nb, c)) {
+        if (hb_fit_evaluate(f, w, &points) || hb_fit_coefficients(f, m->nb, c)) {
             status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[k].id);
             break;
         }
         for (size_t i = 0; i < nsystems * nb * nb; i++)
-            r->gram[i] += f->gram[i] / d->nfunctions;
+            r->gram[i] += f->last->gram[i] / d->nfunctions;
         for (size_t system = 0; system < nsystems; system++)
             for (size_t i = 0; i < nb * nb; i++)
                 r->second[system * nb * nb + i] +=

@@ -122,7 +122,7 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
     int status;
 
     hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, false, err)) &&
+    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, 0, false, err)) &&
         !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, r->data, m, 1, err))) {
         hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
         for (int k = 0; k < r->nlearned; k++) {
@@ -130,7 +130,8 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
             hb_sampler_draw(s, function, 0, hb_sampler_count(s, function), key, (uint64_t)k << 32, &points);
             hb_fit_evaluate(f, w, &points);
             for (int i = 0; i < m->nx * HB_STRIDE; i++)
-                square[i / HB_STRIDE] += (double)f->r[i] * (double)f->r[i] / ((double)HB_STRIDE * r->nlearned);
+                square[i / HB_STRIDE] +=
+                    (double)f->first->r[i] * (double)f->first->r[i] / ((double)HB_STRIDE * r->nlearned);
         }
     }
     hb_sampler_free(s);
@@ -198,7 +199,8 @@ static int make_trainer(run *r, hb_error *err)
                              .decay_steps = s->decay == HB_DECAY_COSINE ? s->steps : 0,
                              .matryoshka = s->matryoshka > 0,
                              .seed = s->seed,
-                             .loss = {.regulariser = s->regulariser,
+                             .loss = {.refinements = r->design.refinements,
+                                      .regulariser = s->regulariser,
                                       .matryoshka = s->matryoshka,
                                       .freeze_average = r->design.average_is_given,
                                       .weight = r->weight}};

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "fit.h"
 #include "model.h"
 
 enum { HB_PATH_SIZE = 1024, HB_MAX_HIDDEN = HB_MAX_LAYERS - 1 };
@@ -57,6 +58,7 @@ typedef struct hb_settings {
     int substeps;
     /* loss */
     int functions, examples, queries, rollout;
+    int refinements; /* -1: the model's own */
     double regulariser, matryoshka;
     int weighting; /* hb_weighting */
     /* optimiser */

@@ -1,7 +1,8 @@
 """Writes loss_*.safetensors beside itself: the loss of one function and its gradient, by PyTorch's autograd.
 
 Nothing is shared with the C code but the formulas: float64, tensors of samples x states, torch.linalg.solve. Parameters
-are one flat vector in the order of lib/model.h; the average's own parameters are detached in every term but its own.
+are one flat vector in the order of lib/model.h; the average's own parameters (a network, or its rows of a shared head) are
+detached in every term but its own, and all others are detached in that one.
 
 usage: /usr/bin/python3 loss_reference.py
 """
@@ -55,12 +56,12 @@ class Model:
             assert len(flat) == 0
 
     def rates(self, z, u, own):
-        """All nb + 1 fields: samples x (nb + 1) x nx. own: the average's own parameters learn."""
+        """All nb + 1 fields: samples x (nb + 1) x nx. own: the average's own parameters learn, and no others."""
         x = torch.cat([z, u], -1)
         free = lambda p: p if own else p.detach()
         if self.shared:
             for w, b in self.trunk:
-                x = ACT[self.act](x @ w.T + b)
+                x = ACT[self.act](x @ w.T + b) if not own else ACT[self.act](x @ w.detach().T + b.detach())
             w, b = self.head
             w = torch.cat([w[:NB], free(w[NB:])]); b = torch.cat([b[:NB], free(b[NB:])])
             return torch.einsum('noh,ph->pno', w, x) + b
@@ -70,30 +71,35 @@ class Model:
     def average(self, z, u, dt, own):
         return rk4(lambda s: self.rates(s, u, own)[:, NB], z, dt)
 
-    def increments(self, z, u, dt):
-        """G along the average (shared), or each along a trajectory of its own: samples x nb x nx."""
+    def increments(self, z, u, dt, c=None):
+        """All G, then F_avg: along the average plus c . basis (shared), or each along a trajectory of its own."""
         if not self.shared:
-            return torch.stack([rk4(lambda s, i=i: self.rates(s, u, False)[:, i], z, dt) for i in range(NB)], 1)
+            return torch.stack([rk4(lambda s, i=i: self.rates(s, u, False)[:, i], z, dt) for i in range(NB + 1)], 1)
         h = dt[:, None]
-        r1 = self.rates(z, u, False); r2 = self.rates(z + h / 2 * r1[:, NB], u, False)
-        r3 = self.rates(z + h / 2 * r2[:, NB], u, False); r4 = self.rates(z + h * r3[:, NB], u, False)
-        return (h[:, None] / 6 * (r1 + 2 * r2 + 2 * r3 + r4))[:, :NB]
+        mix = lambda r: r[:, NB] if c is None else r[:, NB] + (r[:, :NB] * per_state(c)).sum(1)
+        r1 = self.rates(z, u, False); r2 = self.rates(z + h / 2 * mix(r1), u, False)
+        r3 = self.rates(z + h / 2 * mix(r2), u, False); r4 = self.rates(z + h * mix(r3), u, False)
+        return h[:, None] / 6 * (r1 + 2 * r2 + 2 * r3 + r4)
 
     def step(self, z, u, dt, c):
-        w = c if c.ndim == 2 else c[:, None].expand(NB, NX)
         if self.shared:
             def f(s):
                 r = self.rates(s, u, False)
-                return r[:, NB] + (r[:, :NB] * w).sum(1)
+                return r[:, NB] + (r[:, :NB] * per_state(c)).sum(1)
             return z + rk4(f, z, dt)
-        return z + self.average(z, u, dt, False) + (self.increments(z, u, dt) * w).sum(1)
+        G = self.increments(z, u, dt)
+        return z + G[:, NB] + (G[:, :NB] * per_state(c)).sum(1)
 
 
-def loss(m, method, shape, ex, qu, weight):
-    G, p = m.increments(ex['z'][0], ex['u'][0], ex['dt'][0]), ex['z'].shape[1]
-    F = m.average(ex['z'][0], ex['u'][0], ex['dt'][0], False)
-    r = ex['z'][1] - ex['z'][0] - F
-    reg = torch.zeros(())
+def per_state(c):
+    return c if c.ndim == 2 else c[:, None].expand(NB, NX)
+
+
+def fit(m, method, shape, ex, along):
+    """Coefficients from the examples, and the regulariser's term."""
+    G, p = m.increments(ex['z'][0], ex['u'][0], ex['dt'][0], along), ex['z'].shape[1]
+    r = ex['z'][1] - ex['z'][0] - G[:, NB]
+    G, reg = G[:, :NB], torch.zeros(())
     if shape == 'per_state':
         b = torch.einsum('pks,ps->sk', G, r) / p
         A = torch.einsum('pks,pls->skl', G, G) / p
@@ -105,7 +111,13 @@ def loss(m, method, shape, ex, qu, weight):
         reg = REGULARISER * ((torch.diagonal(A, dim1=1, dim2=2) - 1) ** 2).mean()
     else:
         c = VOLUME * b
-    c = c.T if shape == 'per_state' else c[0]
+    return (c.T if shape == 'per_state' else c[0]), reg
+
+
+def loss(m, method, shape, refinements, ex, qu, weight):
+    c = None
+    for _ in range(1 + refinements):
+        c, reg = fit(m, method, shape, ex, c)
     z, errors = qu['z'][0], []
     for k in range(qu['u'].shape[0]):
         z = m.step(z, qu['u'][k], qu['dt'][k], c)
@@ -128,9 +140,11 @@ def save(path, tensors, meta):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    for n, (arch, act, method, shape, steps) in enumerate([
-            ('shared', 'silu', 'least_squares', 'vector', 3), ('shared', 'tanh', 'least_squares', 'per_state', 1),
-            ('independent', 'relu', 'inner_product', 'per_state', 1), ('independent', 'tanh', 'least_squares', 'vector', 2)]):
+    for n, (arch, act, method, shape, steps, refinements) in enumerate([
+            ('shared', 'silu', 'least_squares', 'vector', 3, 0), ('shared', 'tanh', 'least_squares', 'per_state', 1, 0),
+            ('independent', 'relu', 'inner_product', 'per_state', 1, 0),
+            ('independent', 'tanh', 'least_squares', 'vector', 2, 0),
+            ('shared', 'silu', 'least_squares', 'vector', 2, 1), ('shared', 'tanh', 'least_squares', 'per_state', 1, 2)]):
         g = torch.Generator().manual_seed(n)
         rand = lambda *s: torch.randn(*s, generator=g).float().double()
         dims = [NX + NU] + HIDDEN
@@ -145,14 +159,15 @@ def main():
                     'dt': (0.1 + 0.1 * torch.rand(h, p, generator=g)).float().double()}
         ex, qu = points(130, 1), points(25, steps)
         weight = torch.tensor([1.0, 0.5, 2.0, 0.25])
-        query, reg, average, c = loss(Model(flat, arch, act), method, shape, ex, qu, weight)
+        query, reg, average, c = loss(Model(flat, arch, act), method, shape, refinements, ex, qu, weight)
         (query + reg + average).backward()
-        name = f'loss_{arch}_{method}_{shape}.safetensors'
+        name = f'loss_{arch}_{method}_{shape}{"_refined" * (refinements > 0)}.safetensors'
         save(os.path.join(here, name),
              {'parameter': flat, 'weight': weight, 'coefficients': c, 'gradient': flat.grad,
               'terms': torch.stack([query, reg, average]),
               **{'example.' + k: v for k, v in ex.items()}, **{'query.' + k: v for k, v in qu.items()}},
-             {'architecture': arch, 'activation': act, 'method': method, 'coefficients': shape})
+             {'architecture': arch, 'activation': act, 'method': method, 'coefficients': shape,
+              'refinements': str(refinements)})
         print(name, query.item(), reg.item(), average.item(), flat.grad.norm().item())
 
 

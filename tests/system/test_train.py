@@ -135,6 +135,10 @@ class Train(unittest.TestCase):
         self.assertLess(model['adapted']['median'][-1], 0.5 * model['without_coefficients']['median'][-1])
         self.assertIn('combined or direct', run(TRAIN, '--data', self.data, '--output', self.path('separate'),
                                                 '--integration', 'separate', code=1).stderr)
+        self.assertIn('refinements: only shared models with combined integration',
+                      run(TRAIN, '--data', self.data, '--output', self.path('refined'), '--integration', 'direct',
+                          '--refinements', '2', code=1).stderr)
+        self.assertIn('refinements: 9 is not in -1..7', run(TRAIN, '--data', self.data, '--refinements', '9', code=2).stderr)
         self.assertIn("integration: 'euler' is not one of separate, combined, direct",
                       run(TRAIN, '--data', self.data, '--integration', 'euler', code=2).stderr)
 

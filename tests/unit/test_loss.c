@@ -24,7 +24,7 @@ typedef struct variant {
     hb_activation activation;
     hb_method method;
     hb_shape shape;
-    int rollout, prefix;
+    int rollout, prefix, refinements;
     int substeps;
     bool no_basis, quadrotor, freeze;
 } variant;
@@ -54,6 +54,18 @@ static const variant variants[] = {
      .prefix = 2},
     {"shared, nominal, masked", HB_SHARED, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_LEAST_SQUARES, HB_VECTOR,
      .rollout = 2, .prefix = 0, .quadrotor = true},
+    {"shared, head, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_HEAD, HB_SILU, HB_LEAST_SQUARES, HB_VECTOR,
+     .rollout = 2, .prefix = 2, .refinements = 1},
+    {"shared, head, per state, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_HEAD, HB_TANH, HB_LEAST_SQUARES,
+     HB_PER_STATE, .rollout = 1, .refinements = 2, .substeps = 2},
+    {"shared, head, inner, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_HEAD, HB_TANH, HB_INNER_PRODUCT, HB_VECTOR,
+     .rollout = 1, .refinements = 1},
+    {"shared, network, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_NETWORK, HB_SILU, HB_LEAST_SQUARES, HB_VECTOR,
+     .rollout = 1, .refinements = 2},
+    {"shared, none, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_NONE, HB_TANH, HB_LEAST_SQUARES, HB_VECTOR,
+     .rollout = 1, .refinements = 1},
+    {"shared, nominal, masked, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_LEAST_SQUARES,
+     HB_VECTOR, .rollout = 2, .refinements = 1, .quadrotor = true},
     {"FE + NODE, per state, inner", HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NONE, HB_TANH, HB_INNER_PRODUCT,
      HB_PER_STATE, .rollout = 1, .prefix = 0},
     {"FE + NODE, vector", HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NONE, HB_RELU, HB_LEAST_SQUARES, HB_VECTOR,
@@ -160,14 +172,18 @@ static bool of_average(const hb_model *m, size_t i)
 static double part(const hb_model *m, size_t i, const hb_loss_terms *t)
 {
     double others = t->query + t->matryoshka + t->regulariser;
-    return of_average(m, i) ? t->average + (m->nb ? 0 : others) : t->average + others;
+    return of_average(m, i) ? t->average + (m->nb ? 0 : others) : others;
 }
 
 static void check_gradient(const variant *v)
 {
     hb_model *m = make_model(v);
     hb_loss *l = NULL;
-    hb_loss_settings settings = {.regulariser = 0.7, .matryoshka = 0.4, .weight = weights, .freeze_average = v->freeze};
+    hb_loss_settings settings = {.regulariser = 0.7,
+                                 .matryoshka = 0.4,
+                                 .weight = weights,
+                                 .freeze_average = v->freeze,
+                                 .refinements = v->refinements};
     hb_points example, query;
     hb_arena arena = {0};
     hb_error err = {0};

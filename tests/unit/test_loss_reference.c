@@ -125,7 +125,8 @@ static void check(const char *name)
     read_numbers(f, "weight", weight);
     read_numbers(f, "terms", terms);
     read_numbers(f, "gradient", expected);
-    hb_loss_settings settings = {.regulariser = 0.7, .weight = weight};
+    hb_loss_settings settings = {
+        .regulariser = 0.7, .weight = weight, .refinements = atoi(hb_safetensors_text(f, "refinements"))};
     assert_int_equal(hb_loss_new(&l, m, &settings, example.n, query.nsteps, NULL), 0);
     assert_int_equal(hb_loss_evaluate(l, &example, &query, 0, 1, gradient, &t), 0);
 
@@ -160,6 +161,18 @@ static void test_shared_per_state(void **state)
     check("loss_shared_least_squares_per_state.safetensors");
 }
 
+static void test_shared_vector_refined(void **state)
+{
+    (void)state;
+    check("loss_shared_least_squares_vector_refined.safetensors");
+}
+
+static void test_shared_per_state_refined(void **state)
+{
+    (void)state;
+    check("loss_shared_least_squares_per_state_refined.safetensors");
+}
+
 static void test_independent_inner_product(void **state)
 {
     (void)state;
@@ -177,6 +190,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shared_vector),
         cmocka_unit_test(test_shared_per_state),
+        cmocka_unit_test(test_shared_vector_refined),
+        cmocka_unit_test(test_shared_per_state_refined),
         cmocka_unit_test(test_independent_inner_product),
         cmocka_unit_test(test_independent_least_squares),
     };

@@ -118,22 +118,22 @@ static double fit_all(const hb_model *m, const hb_dataset *d, double *gram)
     hb_points_lay_out(&points, NX, NU, EXAMPLES, 1, &arena);
     assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
     hb_points_lay_out(&points, NX, NU, EXAMPLES, 1, &arena);
-    assert_int_equal(hb_fit_new(&f, m, EXAMPLES, false, NULL), 0);
+    assert_int_equal(hb_fit_new(&f, m, EXAMPLES, hb_fit_refinements(m), false, NULL), 0);
     assert_int_equal(hb_workspace_new(&w, m, false, NULL), 0);
     assert_int_equal(hb_sampler_new(&s, d, m, 1, NULL), 0);
     memset(gram, 0, (size_t)(m->nb * m->nb) * sizeof *gram);
     for (int k = 0; k < d->nfunctions; k++) {
         hb_real c[NB * NX];
         hb_sampler_draw(s, k, 0, hb_sampler_count(s, k), (hb_random_key){.seed = 0, .stream = (uint64_t)k}, 0, &points);
-        hb_fit_evaluate(f, w, &points);
+        assert_int_equal(hb_fit_evaluate(f, w, &points), 0);
         assert_int_equal(hb_fit_coefficients(f, m->nb, c), 0);
         for (int i = 0; i < m->nb * m->nb; i++)
-            gram[i] += f->gram[i] / d->nfunctions;
+            gram[i] += f->last->gram[i] / d->nfunctions;
         for (int p = 0; p < EXAMPLES; p++)
             for (int i = 0; i < NX; i++) {
                 int block = p / HB_STRIDE, lane = p % HB_STRIDE;
-                const hb_real *g = f->g + (size_t)(block * (m->nb + 1) * NX + i) * HB_STRIDE + lane;
-                double left = (double)f->r[(block * NX + i) * HB_STRIDE + lane];
+                const hb_real *g = f->last->g + (size_t)(block * (m->nb + 1) * NX + i) * HB_STRIDE + lane;
+                double left = (double)f->last->r[(block * NX + i) * HB_STRIDE + lane];
                 for (int b = 0; b < m->nb; b++)
                     left -= (double)c[m->shape == HB_PER_STATE ? b * NX + i : b] * (double)g[b * NX * HB_STRIDE];
                 error += left * left / ((double)EXAMPLES * NX * d->nfunctions);

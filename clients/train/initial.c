@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit.h"
-#include "numeric.h"
-#include "sampler.h"
+#include "fitter.h"
 
 enum { SCALING_FUNCTIONS = 16, SCALING_ROUNDS = 4 };
 
@@ -67,18 +65,16 @@ static hb_real *basis_parameters(const hb_model *m, size_t basis)
 }
 
 /* one round: scales every basis function so that its diag A becomes 1 */
-static void scale_once(hb_model *m, hb_fit *f, hb_workspace *w, const hb_sampler *s, const hb_dataset *d,
-                       hb_random_key key, hb_points *points, double *diagonal)
+static void scale_once(hb_model *m, hb_fitter *fitter, const hb_dataset *d, hb_random_key key, double *diagonal)
 {
-    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, nsystems = (size_t)f->nsystems;
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, nsystems = m->shape == HB_PER_STATE ? nx : 1;
     int nfunctions = d->nfunctions < SCALING_FUNCTIONS ? d->nfunctions : SCALING_FUNCTIONS;
 
     memset(diagonal, 0, nsystems * nb * sizeof *diagonal);
     for (int k = 0; k < nfunctions; k++) {
         int function = (int)((int64_t)d->nfunctions * k / nfunctions);
-        hb_sampler_draw(s, function, 0, hb_sampler_count(s, function), key, (uint64_t)(k + 1) << 40, points);
-        hb_fit_evaluate(f, w, points);
-        for (size_t i = 0; i < nsystems * nb; i++)
+        const hb_fit *f = hb_fitter_run(fitter, function, key, (uint64_t)(k + 1) << 40);
+        for (size_t i = 0; f && i < nsystems * nb; i++)
             diagonal[i] += f->last->gram[i / nb * nb * nb + i % nb * (nb + 1)] / nfunctions;
     }
     for (size_t i = 0; i < nb; i++)
@@ -95,26 +91,13 @@ static void scale_once(hb_model *m, hb_fit *f, hb_workspace *w, const hb_sampler
  * several rounds */
 static int scale_basis(hb_model *m, const hb_dataset *d, hb_random_key key, hb_error *err)
 {
-    hb_fit *f = NULL;
-    hb_workspace *w = NULL;
-    hb_sampler *s = NULL;
-    hb_points points;
-    hb_arena arena = {0};
+    hb_fitter *fitter = NULL;
     double *diagonal = calloc((size_t)m->nb * (size_t)m->nx, sizeof *diagonal);
-    int status = diagonal ? 0 : hb_fail(err, ENOMEM, "out of memory");
+    int status = diagonal ? hb_fitter_new(&fitter, m, d, HB_STRIDE, 0, err) : hb_fail(err, ENOMEM, "out of memory");
 
-    hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-    if (!status && !(status = hb_arena_allocate(&arena, err)) &&
-        !(status = hb_fit_new(&f, m, HB_STRIDE, 0, false, err)) && !(status = hb_workspace_new(&w, m, false, err)) &&
-        !(status = hb_sampler_new(&s, d, m, 1, err))) {
-        hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-        for (int round = 0; round < (m->integration == HB_SEPARATE ? SCALING_ROUNDS : 1); round++)
-            scale_once(m, f, w, s, d, key, &points, diagonal);
-    }
-    hb_sampler_free(s);
-    hb_workspace_free(w);
-    hb_fit_free(f);
-    free(arena.base);
+    for (int round = 0; !status && round < (m->integration == HB_SEPARATE ? SCALING_ROUNDS : 1); round++)
+        scale_once(m, fitter, d, key, diagonal);
+    hb_fitter_free(fitter);
     free(diagonal);
     return status;
 }

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit.h"
-#include "numeric.h"
-#include "sampler.h"
+#include "fitter.h"
 
 struct hb_rotation {
     int nb, nsystems;
@@ -22,25 +20,14 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
                          hb_error *err)
 {
     size_t nb = (size_t)m->nb, nsystems = (size_t)r->nsystems;
-    hb_fit *f = NULL;
-    hb_workspace *w = NULL;
-    hb_sampler *s = NULL;
-    hb_points points;
-    hb_arena arena = {0};
+    hb_fitter *fitter = NULL;
     hb_real *c = calloc(nb * nsystems, sizeof *c);
-    int status = c ? 0 : hb_fail(err, ENOMEM, "out of memory");
+    int status =
+        c ? hb_fitter_new(&fitter, m, d, examples, hb_fit_refinements(m), err) : hb_fail(err, ENOMEM, "out of memory");
 
-    hb_points_lay_out(&points, m->nx, m->nu, examples, 1, &arena);
-    if (!status && !(status = hb_arena_allocate(&arena, err)) &&
-        !(status = hb_fit_new(&f, m, examples, hb_fit_refinements(m), false, err)) &&
-        !(status = hb_workspace_new(&w, m, false, err)))
-        status = hb_sampler_new(&s, d, m, 1, err);
-    if (!status)
-        hb_points_lay_out(&points, m->nx, m->nu, examples, 1, &arena);
     for (int k = 0; k < d->nfunctions && !status; k++) {
-        hb_random_key key = {.seed = seed, .stream = (uint64_t)k};
-        hb_sampler_draw(s, k, 0, hb_sampler_count(s, k), key, 0, &points);
-        if (hb_fit_evaluate(f, w, &points) || hb_fit_coefficients(f, m->nb, c)) {
+        hb_fit *f = hb_fitter_run(fitter, k, (hb_random_key){.seed = seed, .stream = (uint64_t)k}, 0);
+        if (!f || hb_fit_coefficients(f, m->nb, c)) {
             status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[k].id);
             break;
         }
@@ -51,10 +38,7 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
                 r->second[system * nb * nb + i] +=
                     (double)c[i / nb * nsystems + system] * (double)c[i % nb * nsystems + system] / d->nfunctions;
     }
-    hb_sampler_free(s);
-    hb_workspace_free(w);
-    hb_fit_free(f);
-    free(arena.base);
+    hb_fitter_free(fitter);
     free(c);
     return status;
 }

@@ -11,11 +11,9 @@
 
 #include "design.h"
 #include "evaluator.h"
-#include "fit.h"
-#include "numeric.h"
+#include "fitter.h"
 #include "plot.h"
 #include "progress.h"
-#include "sampler.h"
 
 enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100 };
 
@@ -114,30 +112,16 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
 {
     const hb_model *m = r->design.model;
     hb_random_key key = {.seed = r->settings->seed, .stream = weight_stream};
-    hb_fit *f = NULL;
-    hb_workspace *w = NULL;
-    hb_sampler *s = NULL;
-    hb_points points;
-    hb_arena arena = {0};
-    int status;
+    hb_fitter *fitter = NULL;
+    int status = hb_fitter_new(&fitter, m, r->data, HB_STRIDE, 0, err);
 
-    hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-    if (!(status = hb_arena_allocate(&arena, err)) && !(status = hb_fit_new(&f, m, HB_STRIDE, 0, false, err)) &&
-        !(status = hb_workspace_new(&w, m, false, err)) && !(status = hb_sampler_new(&s, r->data, m, 1, err))) {
-        hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, 1, &arena);
-        for (int k = 0; k < r->nlearned; k++) {
-            int function = r->function[k];
-            hb_sampler_draw(s, function, 0, hb_sampler_count(s, function), key, (uint64_t)k << 32, &points);
-            hb_fit_evaluate(f, w, &points);
-            for (int i = 0; i < m->nx * HB_STRIDE; i++)
-                square[i / HB_STRIDE] +=
-                    (double)f->first->r[i] * (double)f->first->r[i] / ((double)HB_STRIDE * r->nlearned);
-        }
+    for (int k = 0; !status && k < r->nlearned; k++) {
+        const hb_fit *f = hb_fitter_run(fitter, r->function[k], key, (uint64_t)k << 32);
+        for (int i = 0; f && i < m->nx * HB_STRIDE; i++)
+            square[i / HB_STRIDE] +=
+                (double)f->first->r[i] * (double)f->first->r[i] / ((double)HB_STRIDE * r->nlearned);
     }
-    hb_sampler_free(s);
-    hb_workspace_free(w);
-    hb_fit_free(f);
-    free(arena.base);
+    hb_fitter_free(fitter);
     return status;
 }
 

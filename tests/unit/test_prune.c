@@ -10,11 +10,9 @@
 
 #include <cmocka.h>
 
-#include "fit.h"
-#include "numeric.h"
+#include "fitter.h"
 #include "predictor.h"
 #include "prune.h"
-#include "sampler.h"
 
 enum { NX = 3, NU = 1, NB = 5, FUNCTIONS = 12, STEPS = 400, EXAMPLES = 300 };
 
@@ -108,24 +106,15 @@ static void free_data(hb_dataset *d)
  * the fit leaves in one step of the linear model z + F + G c */
 static double fit_all(const hb_model *m, const hb_dataset *d, double *gram)
 {
-    hb_fit *f = NULL;
-    hb_workspace *w = NULL;
-    hb_sampler *s = NULL;
-    hb_points points;
-    hb_arena arena = {0};
+    hb_fitter *fitter = NULL;
     double error = 0;
 
-    hb_points_lay_out(&points, NX, NU, EXAMPLES, 1, &arena);
-    assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
-    hb_points_lay_out(&points, NX, NU, EXAMPLES, 1, &arena);
-    assert_int_equal(hb_fit_new(&f, m, EXAMPLES, hb_fit_refinements(m), false, NULL), 0);
-    assert_int_equal(hb_workspace_new(&w, m, false, NULL), 0);
-    assert_int_equal(hb_sampler_new(&s, d, m, 1, NULL), 0);
+    assert_int_equal(hb_fitter_new(&fitter, m, d, EXAMPLES, hb_fit_refinements(m), NULL), 0);
     memset(gram, 0, (size_t)(m->nb * m->nb) * sizeof *gram);
     for (int k = 0; k < d->nfunctions; k++) {
         hb_real c[NB * NX];
-        hb_sampler_draw(s, k, 0, hb_sampler_count(s, k), (hb_random_key){.seed = 0, .stream = (uint64_t)k}, 0, &points);
-        assert_int_equal(hb_fit_evaluate(f, w, &points), 0);
+        hb_fit *f = hb_fitter_run(fitter, k, (hb_random_key){.seed = 0, .stream = (uint64_t)k}, 0);
+        assert_non_null(f);
         assert_int_equal(hb_fit_coefficients(f, m->nb, c), 0);
         for (int i = 0; i < m->nb * m->nb; i++)
             gram[i] += f->last->gram[i] / d->nfunctions;
@@ -139,10 +128,7 @@ static double fit_all(const hb_model *m, const hb_dataset *d, double *gram)
                 error += left * left / ((double)EXAMPLES * NX * d->nfunctions);
             }
     }
-    hb_sampler_free(s);
-    hb_workspace_free(w);
-    hb_fit_free(f);
-    free(arena.base);
+    hb_fitter_free(fitter);
     return error;
 }
 

@@ -1,0 +1,20 @@
+/* Fits to points drawn from a data set: all that they take, in one object. */
+#ifndef HB_FITTER_H
+#define HB_FITTER_H
+
+#include "dataset.h"
+#include "fit.h"
+#include "numeric.h"
+
+typedef struct hb_fitter hb_fitter;
+
+/* The model and the data are borrowed; the model's parameters may change between fits. */
+int hb_fitter_new(hb_fitter **ret, const hb_model *m, const hb_dataset *d, int examples, int refinements,
+                  hb_error *err);
+void hb_fitter_free(hb_fitter *f);
+
+/* Draws examples of a function, keyed from `index` on, and evaluates the basis on them; NULL: a number is not finite.
+ */
+hb_fit *hb_fitter_run(hb_fitter *f, int function, hb_random_key key, uint64_t index);
+
+#endif

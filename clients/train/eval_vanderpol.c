@@ -18,6 +18,7 @@
 #include "fitter.h"
 #include "plot.h"
 #include "predictor.h"
+#include "progress.h"
 #include "run.h"
 
 enum {
@@ -33,7 +34,7 @@ enum {
     NMODELS = 4,
     NSHOWN = 4,
     FLOW_STEPS = 250,
-    CALIBRATION_STEPS = 40,
+    FEWEST_STEPS = 20,
     MAX_FIGURE_PATH = 700,
 };
 
@@ -164,22 +165,23 @@ static void settings_of(const struct row *row, const options *o, hb_settings *s)
     s->validate_every = 1000000;
 }
 
-/* as many steps as fit into the time: measured first */
+/* as many steps as fit into the time: how many they are is measured first, in two shorter runs */
 static int train(const struct row *row, const options *o, outcome *ret, hb_error *err)
 {
+    static const double share[] = {0, 0.05, 1}; /* of the time */
     hb_settings s;
-    hb_run_result r;
+    hb_run_result r = {0};
     char checkpoint[HB_PATH_SIZE];
+    int status = 0;
 
     settings_of(row, o, &s);
     hb_run_checkpoint_path(&s, checkpoint);
     unlink(checkpoint);
-    s.steps = CALIBRATION_STEPS;
-    int status = hb_run(&s, &(hb_run_options){.quiet = true}, &r, err);
+    for (int i = 0; i < 3 && !status; i++) {
+        s.steps = (uint64_t)fmax(FEWEST_STEPS, r.steps_per_second * share[i] * o->seconds);
+        status = hb_run(&s, &(hb_run_options){.quiet = i < 2, .label = row->name}, &r, err);
+    }
     if (status)
-        return status;
-    s.steps = (uint64_t)fmax(CALIBRATION_STEPS, r.steps_per_second * o->seconds);
-    if ((status = hb_run(&s, &(hb_run_options){.label = row->name}, &r, err)))
         return status;
     ret->steps = r.steps;
     ret->seconds = r.seconds;
@@ -286,9 +288,11 @@ static int draw(const options *o, const char *name, const double *mu, int nmu, c
     in_folder(path, o, name, "");
     in_folder(data, o, "shown", ".h5");
     bool one_row = nmu == 1;
+    hb_progress progress;
     if ((status = hb_plot_new(&p, path, one_row ? 240 * NMODELS : 220 * nmu, one_row ? 260 : 210 * NMODELS, err)))
         return status;
     FILE *out = hb_plot_script(p);
+    hb_progress_start(&progress, "draw");
     for (int k = 0; k < nmu && !status; k++) {
         hb_dataset *d = NULL;
         true_flow(mu[k], start, states);
@@ -302,9 +306,11 @@ static int draw(const options *o, const char *name, const double *mu, int nmu, c
                 print_block(out, "pnear", i * nmu + k, states);
             if (!status && !(status = predict(of[i].model, d, far_start, states, err)))
                 print_block(out, "pfar", i * nmu + k, states);
+            hb_progress_update(&progress, (k + (i + 1.0) / NMODELS) / nmu, rows[i].name);
         }
         hb_dataset_free(d);
     }
+    hb_progress_end(&progress);
     unlink(data);
     if (status) {
         hb_plot_free(p);
@@ -332,6 +338,7 @@ static int run(const options *o, outcome *of, hb_error *err)
     char train_path[HB_PATH_SIZE], test_path[HB_PATH_SIZE], beyond_path[HB_PATH_SIZE];
     hb_dataset *test = NULL, *outside = NULL;
     hb_pool *pool = NULL;
+    hb_progress progress;
     int status;
 
     in_folder(train_path, o, "train", ".h5");
@@ -351,12 +358,15 @@ static int run(const options *o, outcome *of, hb_error *err)
     if (!(status = hb_dataset_read(&test, test_path, NULL, err)) &&
         !(status = hb_dataset_read(&outside, beyond_path, NULL, err)))
         status = hb_pool_new(&pool, nthreads, NULL, NULL, err);
+    hb_progress_start(&progress, "measure");
     for (int i = 0; i < NMODELS && !status; i++) {
         outcome *x = &of[i];
         if (!(status = measure(x->model, test, true, pool, &x->one, &x->ten, err)) &&
             !(status = measure(x->model, test, false, pool, &x->one_without, &x->ten_without, err)))
             status = measure(x->model, outside, true, pool, &x->one_beyond, &x->ten_beyond, err);
+        hb_progress_update(&progress, (i + 1.0) / NMODELS, rows[i].name);
     }
+    hb_progress_end(&progress);
     hb_pool_free(pool);
     hb_dataset_free(test);
     hb_dataset_free(outside);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "centre.h"
 #include "design.h"
 #include "evaluator.h"
 #include "fitter.h"
@@ -348,6 +349,10 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
 
     if (ret->stopped)
         return save_checkpoint(r, err);
+    if ((status = hb_centre(r->design.model, r->data, r->function, r->nlearned, r->settings->examples,
+                            r->settings->seed, err)))
+        return status;
+    ret->validation = validate(r, true);
     ret->without = validate(r, false);
     hb_model_seal(r->design.model);
     if ((status = hb_model_check(r->design.model, err)) ||

@@ -4,117 +4,45 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "fit.h"
-#include "numeric.h"
-#include "predictor.h"
+#include "fitter.h"
+#include "fleet.h"
 
-enum { NX = 3, NU = 1, NB = 4, EXAMPLES = 250 };
-
-static double normal(uint64_t stream, uint64_t index)
-{
-    return hb_random_normal((hb_random_key){.seed = 21, .stream = stream}, index);
-}
-
-static hb_model *make_model(hb_architecture architecture, hb_integration integration)
-{
-    hb_model *m = NULL, of = {.nx = NX,
-                              .nu = NU,
-                              .nb = NB,
-                              .architecture = architecture,
-                              .activation = HB_TANH,
-                              .average = HB_AVERAGE_NETWORK,
-                              .integration = integration,
-                              .substeps = 1,
-                              .method = HB_LEAST_SQUARES,
-                              .shape = HB_VECTOR,
-                              .ridge = 1e-9,
-                              .volume = 1,
-                              .dt = 0.4,
-                              .basis = {.nlayers = 3, .width = {0, 8, 7}},
-                              .average_network = {.nlayers = 2, .width = {0, 6}}};
-    hb_error err = {0};
-
-    if (hb_model_new(&m, &of, "", &err))
-        fail_msg("%s", err.text);
-    for (size_t i = 0; i < m->nparameters; i++)
-        m->parameter[i] = (hb_real)(0.7 * normal(1, i));
-    hb_model_seal(m);
-    return m;
-}
-
-/* transitions that the model makes of random states with these coefficients */
-static void make_points(const hb_model *m, const hb_real *truth, hb_points *points, hb_arena *arena)
-{
-    hb_predictor *p = NULL;
-    hb_workspace *w = NULL;
-
-    hb_points_lay_out(points, NX, NU, EXAMPLES, 1, arena);
-    assert_int_equal(hb_arena_allocate(arena, NULL), 0);
-    hb_points_lay_out(points, NX, NU, EXAMPLES, 1, arena);
-    points->n = EXAMPLES;
-    assert_int_equal(hb_predictor_new(&p, m, NULL), 0);
-    assert_int_equal(hb_workspace_new(&w, m, false, NULL), 0);
-    hb_predictor_set(p, truth);
-    for (int block = 0; block < hb_points_nblocks(points); block++) {
-        for (int i = 0; i < NX * HB_STRIDE; i++)
-            hb_points_states(points, block, 0)[i] = (hb_real)normal(2, (uint64_t)(block * NX * HB_STRIDE + i));
-        for (int i = 0; i < NU * HB_STRIDE; i++)
-            hb_points_controls(points, block, 0)[i] = (hb_real)normal(3, (uint64_t)(block * NU * HB_STRIDE + i));
-        for (int i = 0; i < HB_STRIDE; i++)
-            hb_points_dt(points, block, 0)[i] = (hb_real)m->dt;
-        hb_batch in = hb_points_batch(points, block, 0);
-        hb_predictor_step(p, w, &in, hb_points_states(points, block, 1), NULL);
-    }
-    hb_workspace_free(w);
-    hb_predictor_free(p);
-}
-
-static double distance(const hb_real *a, const hb_real *b)
-{
-    double sum = 0;
-    for (int i = 0; i < NB; i++)
-        sum += pow((double)a[i] - (double)b[i], 2);
-    return sqrt(sum);
-}
+enum { EXAMPLES = 250, VEHICLE = 3 };
 
 /* how far off the truth coefficients are after so many refinements */
-static double fit(const hb_model *m, int refinements, const hb_real *truth)
+static double distance(const hb_model *m, const hb_dataset *d, int refinements)
 {
-    hb_fit *f = NULL;
-    hb_workspace *w = NULL;
-    hb_points points;
-    hb_arena arena = {0};
-    hb_real c[NB];
+    hb_fitter *fitter = NULL;
+    hb_real c[FLEET_NB], truth[FLEET_NB];
+    double sum = 0;
 
-    make_points(m, truth, &points, &arena);
-    assert_int_equal(hb_fit_new(&f, m, EXAMPLES, refinements, false, NULL), 0);
-    assert_int_equal(hb_workspace_new(&w, m, false, NULL), 0);
-    assert_int_equal(hb_fit_evaluate(f, w, &points), 0);
-    assert_int_equal(hb_fit_coefficients(f, NB, c), 0);
-    hb_workspace_free(w);
-    hb_fit_free(f);
-    free(arena.base);
-    return distance(c, truth);
+    assert_int_equal(hb_fitter_new(&fitter, m, d, EXAMPLES, refinements, NULL), 0);
+    hb_fit *f = hb_fitter_run(fitter, VEHICLE, (hb_random_key){.seed = 1}, 0);
+    assert_non_null(f);
+    assert_int_equal(hb_fit_coefficients(f, FLEET_NB, c), 0);
+    hb_fitter_free(fitter);
+    fleet_coefficients(m, VEHICLE, truth);
+    for (int i = 0; i < FLEET_NB; i++)
+        sum += pow((double)c[i] - (double)truth[i], 2);
+    return sqrt(sum);
 }
-
-static const hb_real truth[NB] = {(hb_real)0.8, (hb_real)-0.5, (hb_real)0.3, (hb_real)0.6};
 
 static void test_refined_coefficients_come_to_the_truth(void **state)
 {
     (void)state;
-    hb_model *m = make_model(HB_SHARED, HB_COMBINED);
-    double plain = fit(m, 0, truth), once = fit(m, 1, truth), often = fit(m, HB_MAX_REFINEMENTS, truth);
+    hb_model *m = fleet_model(HB_SHARED, HB_COMBINED, HB_AVERAGE_NETWORK, HB_VECTOR, 0.4);
+    hb_dataset d = fleet_data(m);
+    double plain = distance(m, &d, 0), once = distance(m, &d, 1), often = distance(m, &d, HB_MAX_REFINEMENTS);
 
     print_message("off by %.2e, %.2e after a refinement, %.2e after %d\n", plain, once, often, HB_MAX_REFINEMENTS);
     assert_true(plain > 1e-2);
     assert_true(once < 0.5 * plain);
     assert_true(often < 1e-4);
     assert_true(hb_fit_refinements(m) > 0 && hb_fit_refines(m));
+    fleet_data_free(&d);
     hb_model_free(m);
 }
 
@@ -122,11 +50,13 @@ static void test_refined_coefficients_come_to_the_truth(void **state)
 static void test_separate_functions_are_exact_at_once(void **state)
 {
     (void)state;
-    hb_model *m = make_model(HB_INDEPENDENT, HB_SEPARATE);
+    hb_model *m = fleet_model(HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK, HB_VECTOR, 0.4);
+    hb_dataset d = fleet_data(m);
 
-    assert_true(fit(m, 0, truth) < 1e-4);
+    assert_true(distance(m, &d, 0) < 1e-4);
     assert_int_equal(hb_fit_refinements(m), 0);
     assert_false(hb_fit_refines(m));
+    fleet_data_free(&d);
     hb_model_free(m);
 }
 

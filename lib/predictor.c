@@ -252,10 +252,8 @@ static void uncollapse(const hb_predictor *p, hb_workspace *w, hb_gradient_of of
     const hb_real *dweight = w->collapsed_gradient + trunk, *dbias = dweight + nx * nin;
     hb_real *dhead = dparameter + trunk, *dhead_bias = dhead + nout * nin;
 
-    /* the trunk is the basis functions', where there are any */
-    if ((of == HB_OF_BASIS) == (m->nb > 0))
-        for (size_t k = 0; k < trunk; k++)
-            dparameter[k] += w->collapsed_gradient[k];
+    for (size_t k = 0; k < trunk; k++)
+        dparameter[k] += w->collapsed_gradient[k];
     for (size_t i = 0; i < nout / nx; i++) {
         const bool average = i == (size_t)m->nb;
         if (average != (of == HB_OF_AVERAGE))

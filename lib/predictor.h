@@ -32,9 +32,9 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
                           const hb_real *dz_next, hb_real *dz, hb_real *du);
 
 /* The same with gradients, both added to: dparameter (the model's order) and dcoefficient (its shape; may be NULL).
- * Recomputes the step; the workspace must be one with gradients. Which parameters: HB_OF_BASIS, all but F_avg's own,
- * or HB_OF_AVERAGE, those alone: it learns from its own loss, of the prediction with coefficients zero. Of a shared
- * network with basis functions, F_avg's own are its rows of the head. dz may be dz_next; du may be NULL. */
+ * Recomputes the step; the workspace must be one with gradients. Which parameters: HB_OF_BASIS, all but F_avg's own
+ * (a shared trunk belongs to both), or HB_OF_AVERAGE, those of F_avg alone: it learns from its own loss, of the
+ * prediction with coefficients zero. dz may be dz_next; du may be NULL. */
 void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
                            hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient);
 

@@ -14,9 +14,10 @@ struct hb_loss {
     hb_predictor *predictor;
     hb_fit *fit;
     bool average_learns;
-    hb_real *c, *dc; /* the model's shape */
-    hb_real *z;      /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
-    hb_real *dz;     /* nx x HB_STRIDE */
+    hb_real *average; /* nparameters: the gradient of L_avg by itself; NULL: no trunk shares it */
+    hb_real *c, *dc;  /* the model's shape */
+    hb_real *z;       /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
+    hb_real *dz;      /* nx x HB_STRIDE */
     void *memory;
 };
 
@@ -25,7 +26,9 @@ static hb_loss *lay_out(hb_loss *l, const hb_model *m, int query_steps, hb_arena
 {
     hb_loss *place = hb_arena_take(arena, 1, sizeof *l);
     size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m);
+    bool shared = m->average == HB_AVERAGE_HEAD && m->nb > 0;
     l->weight = hb_arena_take(arena, nx, sizeof *l->weight);
+    l->average = shared ? hb_arena_take(arena, m->nparameters, sizeof *l->average) : NULL;
     l->c = hb_arena_take(arena, nc, sizeof *l->c);
     l->dc = hb_arena_take(arena, nc, sizeof *l->dc);
     l->z = hb_arena_take(arena, ((size_t)query_steps + 1) * nx * HB_STRIDE, sizeof *l->z);
@@ -183,11 +186,26 @@ static double average_error(hb_loss *l, const hb_points *example, int block, dou
     return mean * squared_error(nx, n, l->fit->first->r + (size_t)block * size, NULL, l->weight, -scale * mean, l->dz);
 }
 
-/* the average's own loss on the examples */
-static double average_loss(hb_loss *l, const hb_points *example, double scale, hb_real *dparameter)
+/* adds the gradient of L_avg: of the trunk's a share, and all of that of the average's rows of the head. The basis
+ * functions' rows between them have none. */
+static void add_average(const hb_loss *l, double share, hb_real *dparameter)
 {
+    const hb_mlp *b = &l->model->basis;
+    size_t nx = (size_t)l->model->nx,
+           own = b->nparameters - (size_t)b->width[b->nlayers] - nx * (size_t)b->width[b->nlayers - 1];
+
+    for (size_t i = 0; i < b->nparameters; i++)
+        dparameter[i] += (i < own ? (hb_real)share : 1) * l->average[i];
+}
+
+/* the average's own loss on the examples, of which the basis leaves `query` */
+static double average_loss(hb_loss *l, const hb_points *example, double scale, double query, hb_real *dparameter)
+{
+    hb_real *gradient = dparameter && l->average ? l->average : dparameter;
     double sum = 0;
 
+    if (gradient != dparameter)
+        memset(gradient, 0, l->model->nparameters * sizeof *gradient);
     hb_predictor_set(l->predictor, NULL);
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
@@ -195,8 +213,10 @@ static double average_loss(hb_loss *l, const hb_points *example, double scale, h
         sum += average_error(l, example, block, scale);
         if (dparameter)
             (recorded ? hb_predictor_gradient_of_record : hb_predictor_gradient)(
-                l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
+                l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, gradient, NULL);
     }
+    if (gradient != dparameter)
+        add_average(l, pow(fmin(1, query / sum), 2), dparameter);
     return sum;
 }
 
@@ -218,7 +238,7 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
     if (dparameter && m->nb > 0)
         hb_fit_gradient(l->fit, l->workspace, example, dparameter);
     if (l->average_learns)
-        t.average = average_loss(l, example, scale, dparameter);
+        t.average = average_loss(l, example, scale, t.query, dparameter);
 
     if (!isfinite(t.query + t.matryoshka + t.regulariser + t.average))
         return -1;

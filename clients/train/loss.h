@@ -7,11 +7,13 @@
  *       + regulariser * mean((diag A - 1)^2)                                least squares only
  *       + L_avg,  the one-step error of F_avg alone on the example points
  *
- * The gradient flows through c. The average learns from L_avg alone, and nothing else does: its own parameters (head
- * rows or network) count as constants in the other terms, a shared trunk in L_avg. What no average can explain, the
- * difference between functions, is most of L_avg and would drown, as noise, what the trunk has to learn: for Van der
- * Pol the trained model's one-step error would be more than ten times as large. A model without basis functions (a
- * neural ODE) is its average; then L_avg is taken on all points, rolled out on the query points.
+ * The gradient flows through c. The average learns from L_avg alone: its own parameters (head rows or network) count
+ * as constants in the other terms. A shared trunk learns from the other terms, and from L_avg as far as the basis
+ * leaves of a function what the average leaves of it: times (L_query / L_avg)^2, 1 at most. What the basis explains and
+ * the average does not is the difference between functions, and to the trunk that is noise, a hundred times what there
+ * is left to learn: with all of L_avg the one-step error of Van der Pol comes out more than ten times as large. With
+ * none of it that of Ant, which hardly adapts, is an eighth larger. A model without basis functions (a neural ODE) is
+ * its average; then L_avg is taken on all points, rolled out on the query points.
  *
  * Sums are in double. One object a thread. */
 #ifndef HB_LOSS_H

@@ -2,7 +2,7 @@
 
 Nothing is shared with the C code but the formulas: float64, tensors of samples x states, torch.linalg.solve. Parameters
 are one flat vector in the order of lib/model.h; the average's own parameters (a network, or its rows of a shared head) are
-detached in every term but its own, and all others are detached in that one.
+detached in every term but its own, and all others learn from a share of that one, itself a constant.
 
 usage: /usr/bin/python3 loss_reference.py
 """
@@ -56,12 +56,12 @@ class Model:
             assert len(flat) == 0
 
     def rates(self, z, u, own):
-        """All nb + 1 fields: samples x (nb + 1) x nx. own: the average's own parameters learn, and no others."""
+        """All nb + 1 fields: samples x (nb + 1) x nx. own: the average's own parameters learn."""
         x = torch.cat([z, u], -1)
         free = lambda p: p if own else p.detach()
         if self.shared:
             for w, b in self.trunk:
-                x = ACT[self.act](x @ w.T + b) if not own else ACT[self.act](x @ w.detach().T + b.detach())
+                x = ACT[self.act](x @ w.T + b)
             w, b = self.head
             w = torch.cat([w[:NB], free(w[NB:])]); b = torch.cat([b[:NB], free(b[NB:])])
             return torch.einsum('noh,ph->pno', w, x) + b
@@ -160,7 +160,18 @@ def main():
         ex, qu = points(130, 1), points(25, steps)
         weight = torch.tensor([1.0, 0.5, 2.0, 0.25])
         query, reg, average, c = loss(Model(flat, arch, act), method, shape, refinements, ex, qu, weight)
-        (query + reg + average).backward()
+        # all parameters but the average's own: the gradient of the average's term, times the share
+        share = min(1, query.item() / average.item()) ** 2
+        of_average, = torch.autograd.grad(average, flat, retain_graph=True)
+        own = torch.zeros(count, dtype=torch.bool)
+        if arch == 'shared':
+            rows = (NB + 1) * NX
+            own[count - rows - NX * HIDDEN[-1]:count - rows] = True
+            own[count - NX:] = True
+        else:
+            own[count // (NB + 1) * NB:] = True
+        (query + reg).backward()
+        flat.grad += torch.where(own, of_average, share * of_average)
         name = f'loss_{arch}_{method}_{shape}{"_refined" * (refinements > 0)}.safetensors'
         save(os.path.join(here, name),
              {'parameter': flat, 'weight': weight, 'coefficients': c, 'gradient': flat.grad,

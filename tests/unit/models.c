@@ -126,8 +126,6 @@ bool belongs_to_average(const hb_model *m, size_t p)
         return p >= m->nparameters - m->average_network.nparameters;
     if (m->average != HB_AVERAGE_HEAD)
         return false;
-    if (m->nb == 0)
-        return true;
     const size_t nin = (size_t)m->basis.width[m->basis.nlayers - 1], nout = (size_t)m->basis.width[m->basis.nlayers];
     const size_t bias = m->basis.nparameters - nout, nx = (size_t)m->nx;
     return (p >= bias - nx * nin && p < bias) || p >= m->basis.nparameters - nx;

@@ -168,11 +168,11 @@ static bool of_average(const hb_model *m, size_t i)
     return (i >= head + (rows - nx) * width && i < head + rows * width) || i >= m->nparameters - nx;
 }
 
-/* the part of the loss that a parameter learns from */
-static double part(const hb_model *m, size_t i, const hb_loss_terms *t)
+/* the part of the loss that a parameter learns from; share: that of the average which a trunk takes */
+static double part(const hb_model *m, size_t i, double share, const hb_loss_terms *t)
 {
     double others = t->query + t->matryoshka + t->regulariser;
-    return of_average(m, i) ? t->average + (m->nb ? 0 : others) : others;
+    return of_average(m, i) ? t->average + (m->nb ? 0 : others) : others + share * t->average;
 }
 
 static void check_gradient(const variant *v)
@@ -207,6 +207,7 @@ static void check_gradient(const variant *v)
     assert_true((t.matryoshka > 0) == (v->prefix > 0));
     assert_true((t.regulariser > 0) == (m->nb > 0 && m->method == HB_LEAST_SQUARES));
 
+    double share = t.average > 0 ? pow(fmin(1, t.query / t.average), 2) : 0;
     for (size_t i = 0; i < m->nparameters; i += v->quadrotor ? 5 : 1) {
         hb_real kept = m->parameter[i];
         m->parameter[i] = (hb_real)((double)kept + h);
@@ -214,7 +215,9 @@ static void check_gradient(const variant *v)
         m->parameter[i] = (hb_real)((double)kept - h);
         assert_int_equal(hb_loss_evaluate(l, &example, &query, v->prefix, scale, NULL, &minus), 0);
         m->parameter[i] = kept;
-        double numeric = v->freeze && of_average(m, i) ? 0 : scale * (part(m, i, &plus) - part(m, i, &minus)) / (2 * h);
+        double numeric = v->freeze && of_average(m, i)
+                             ? 0
+                             : scale * (part(m, i, share, &plus) - part(m, i, share, &minus)) / (2 * h);
         worst = fmax(worst, fabs(numeric - (double)gradient[i]));
         largest = fmax(largest, fabs(numeric));
     }

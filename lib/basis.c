@@ -189,6 +189,22 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
     }
 }
 
+/* in HB_LANES partial sums, which a compiler can keep in vectors */
+static hb_real dot(int n, const hb_real *x, const hb_real *y)
+{
+    hb_real part[HB_LANES] = {0}, sum = 0;
+    int s = 0;
+
+    for (; s + HB_LANES <= n; s += HB_LANES)
+        for (int l = 0; l < HB_LANES; l++)
+            part[l] += x[s + l] * y[s + l];
+    for (; s < n; s++)
+        sum += x[s] * y[s];
+    for (int l = 0; l < HB_LANES; l++)
+        sum += part[l];
+    return sum;
+}
+
 /* A stage point moves with the rate before it, of which dk is the gradient: adds what that brings to the gradients of
  * all functions' rates (the average's too), and to those of the coefficients. */
 static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, const hb_real *rates,
@@ -202,12 +218,9 @@ static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, 
             hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, dk, drate);
         else
             hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
-        for (int r = 0; r < m->nx; r++) {
-            hb_real sum = 0;
-            for (int s = 0; s < n; s++)
-                sum += dk[r * HB_STRIDE + s] * rate[r * HB_STRIDE + s];
-            dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] += sum;
-        }
+        for (int r = 0; r < m->nx; r++)
+            dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] +=
+                dot(n, dk + r * HB_STRIDE, rate + r * HB_STRIDE);
     }
 }
 

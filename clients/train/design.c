@@ -313,11 +313,7 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
         return status;
     }
     hb_model_seal(m);
-    *ret = (hb_design){.model = m,
-                       .average_is_given = p->given && m->average == HB_AVERAGE_NETWORK,
-                       .refinements = s->refinements >= 0 ? s->refinements
-                                      : hb_fit_refines(m) ? 1
-                                                          : 0};
+    *ret = (hb_design){.model = m, .average_is_given = p->given && m->average == HB_AVERAGE_NETWORK};
     return 0;
 }
 

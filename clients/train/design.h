@@ -8,7 +8,6 @@
 typedef struct hb_design {
     hb_model *model;       /* the caller's to free */
     bool average_is_given; /* it came from a file: it is not to be trained */
-    int refinements;       /* of the fits that it is trained with */
 } hb_design;
 
 /* Parameters depend on the seed, the settings and the data alone. notes goes into the model. */

@@ -49,11 +49,12 @@ static const struct row {
     hb_kind kind;
     hb_widths hidden;
     double learning_rate;
+    int refinements; /* periods are long here: it matters along what coefficients are fitted */
 } rows[NMODELS] = {
-    {"NODE", "node", "#d94801", HB_KIND_NODE, {4, {128, 128, 128, 128}}, 1e-2},
-    {"FE + NODE", "fe-node", "#2171b5", HB_KIND_FE_NODE, {4, {51, 51, 51, 51}}, 3e-3},
-    {"FE + NODE + Res", "fe-node-res", "#6a51a3", HB_KIND_FE_NODE_RES, {4, {51, 51, 51, 51}}, 3e-3},
-    {"shared", "shared", "#a50f15", HB_KIND_SHARED, {3, {64, 64, 64}}, 1e-2},
+    {"NODE", "node", "#d94801", HB_KIND_NODE, {4, {128, 128, 128, 128}}, 1e-2, 0},
+    {"FE + NODE", "fe-node", "#2171b5", HB_KIND_FE_NODE, {4, {51, 51, 51, 51}}, 3e-3, 0},
+    {"FE + NODE + Res", "fe-node-res", "#6a51a3", HB_KIND_FE_NODE_RES, {4, {51, 51, 51, 51}}, 3e-3, 0},
+    {"shared", "shared", "#a50f15", HB_KIND_SHARED, {3, {64, 64, 64}}, 1e-2, 1},
 };
 
 typedef struct options {
@@ -158,6 +159,7 @@ static void settings_of(const struct row *row, const options *o, hb_settings *s)
     s->functions = 10;
     s->examples = 200;
     s->queries = 200;
+    s->refinements = row->refinements;
     s->learning_rate = row->learning_rate;
     s->decay = HB_DECAY_COSINE;
     s->seed = o->seed;

@@ -184,7 +184,7 @@ static int make_trainer(run *r, hb_error *err)
                              .decay_steps = s->decay == HB_DECAY_COSINE ? s->steps : 0,
                              .matryoshka = s->matryoshka > 0,
                              .seed = s->seed,
-                             .loss = {.refinements = r->design.refinements,
+                             .loss = {.refinements = s->refinements,
                                       .regulariser = s->regulariser,
                                       .matryoshka = s->matryoshka,
                                       .freeze_average = r->design.average_is_given,

@@ -82,9 +82,8 @@ static const setting table[] = {
     {"examples", INTEGER, AT(examples), 1, 1e6, NULL, "200", true, "example points a function"},
     {"queries", INTEGER, AT(queries), 1, 1e6, NULL, "800", true, "query points a function"},
     {"rollout", INTEGER, AT(rollout), 1, 1000, NULL, "1", true, "transitions that each query point is rolled out for"},
-    {"refinements", INTEGER, AT(refinements), -1, HB_MAX_REFINEMENTS, NULL, "-1", true,
-     "further fits of the coefficients, along the model that the last one gave, as in flight; -1: 1 for shared, 0 for "
-     "the paper's"},
+    {"refinements", INTEGER, AT(refinements), 0, HB_MAX_REFINEMENTS, NULL, "0", true,
+     "further fits of a shared model's coefficients, along the model that the last one gave, as in flight"},
     {"regulariser", NUMBER, AT(regulariser), 0, 1e6, NULL, "0.1", true,
      "weight of mean((diag A - 1)^2), with least squares"},
     {"matryoshka", NUMBER, AT(matryoshka), 0, 1e6, NULL, "0", true,

@@ -58,7 +58,7 @@ typedef struct hb_settings {
     int substeps;
     /* loss */
     int functions, examples, queries, rollout;
-    int refinements; /* -1: the model's own */
+    int refinements;
     double regulariser, matryoshka;
     int weighting; /* hb_weighting */
     /* optimiser */

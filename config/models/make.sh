@@ -68,7 +68,7 @@ make() {
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
         fit quadrotor-learned --data "$data/quadrotor-mass.h5" --nb 8 --inputs=-x,-y,-z \
-            --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 \
+            --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 --refinements 1 \
             --steps 6000 --learning-rate 0.008 --decay cosine
         ;;
     quadrotor-paper) # 100 networks of 4 x 51 and one for the average
@@ -79,7 +79,7 @@ make() {
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
         fit vanderpol --data "$data/vanderpol.h5" --nb 11 --functions 16 --examples 100 --queries 300 \
-            --weighting each --ridge 1e-6 --steps 4000 --learning-rate 0.005 --decay cosine
+            --weighting each --ridge 1e-6 --refinements 1 --steps 4000 --learning-rate 0.005 --decay cosine
         ;;
     half-cheetah)
         collect half-cheetah half-cheetah -f 300 -e 8 -s 4

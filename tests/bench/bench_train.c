@@ -60,17 +60,10 @@ static void step(void *context)
         bench_fail("%s", err.text);
 }
 
-/* as hilbert-train does it unless told otherwise */
-static int refinements(const hb_model *m)
-{
-    return hb_fit_refines(m) ? 1 : 0;
-}
-
 static double step_flops(const hb_model *m, const size *s)
 {
     const double query = bench_step_flops(m);
-    const double pass = m->architecture == HB_SHARED ? 4 * bench_network_flops(&m->basis) : query;
-    const double example = (1 + refinements(m)) * pass;
+    const double example = m->architecture == HB_SHARED ? 4 * bench_network_flops(&m->basis) : query;
     return 3.0 * s->functions * (s->examples * example + s->queries * query);
 }
 
@@ -82,7 +75,7 @@ static void measure(bench *b, hb_model *m, const size *s)
                                           .query_steps = 1,
                                           .learning_rate = 1e-6,
                                           .clip = 1,
-                                          .loss = {.refinements = refinements(m), .regulariser = 0.1}};
+                                          .loss = {.regulariser = 0.1}};
     hb_dataset d = make_data(m, s->functions);
     int *function = calloc((size_t)s->functions, sizeof *function);
     hb_trainer *t = NULL;

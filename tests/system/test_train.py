@@ -138,7 +138,7 @@ class Train(unittest.TestCase):
         self.assertIn('refinements: only shared models with combined integration',
                       run(TRAIN, '--data', self.data, '--output', self.path('refined'), '--integration', 'direct',
                           '--refinements', '2', code=1).stderr)
-        self.assertIn('refinements: 9 is not in -1..7', run(TRAIN, '--data', self.data, '--refinements', '9', code=2).stderr)
+        self.assertIn('refinements: 9 is not in 0..7', run(TRAIN, '--data', self.data, '--refinements', '9', code=2).stderr)
         self.assertIn("integration: 'euler' is not one of separate, combined, direct",
                       run(TRAIN, '--data', self.data, '--integration', 'euler', code=2).stderr)
 

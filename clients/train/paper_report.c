@@ -309,13 +309,13 @@ int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset
     }
     if (p->plant->flies) {
         int flown = 0;
-        fprintf(out, "unset xlabel\nset rmargin 8\nset xtics (");
+        fprintf(out, "unset xlabel\nset rmargin 2\nset xtics (");
         for (int k = 0; k < r->nrows; k++)
             if (r->row[k].flights.n) {
                 fprintf(out, "%s'%s' %d", flown > 0 ? ", " : "", r->row[k].row->name, flown);
                 flown++;
             }
-        fprintf(out, ") rotate by -35\nset xrange [-0.5:%d.5]\nset ylabel 'position error, m'\n", flown - 1);
+        fprintf(out, ") rotate by 35 right\nset xrange [-0.5:%d.5]\nset ylabel 'position error, m'\n", flown - 1);
         panel(out, r, "flights", "using 1:3:2:4 with yerrorbars pt 7", false);
         fprintf(out, "set ylabel 'slew'\n");
         panel(out, r, "flights", "using 1:6:5:7 with yerrorbars pt 7", false);

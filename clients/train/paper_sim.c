@@ -111,34 +111,6 @@ static int write_config(const hb_paper *p, const char *path, hb_error *err)
     return fclose(out) ? hb_fail(err, EIO, "%s: cannot be written: is the disk full?", path) : 0;
 }
 
-static int fly(const hb_paper *p, const hb_paper_result *r, const char *path, hb_error *err)
-{
-    const hb_paper_scale *s = p->scale;
-    char config[HB_PATH_SIZE], temporary[HB_PATH_SIZE + 8];
-    command c = {0};
-    int code = 0, status;
-
-    hb_paper_path(p, "flights", ".yaml", config);
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    add(&c, p->sim, "fly");
-    add(&c, p->plant->name, "--in-process");
-    add(&c, "--config", config);
-    add(&c, "--model", r->settings.output);
-    add_number(&c, "--functions", s->masses);
-    add_number(&c, "--episodes", s->starts);
-    add_number(&c, "--seconds", s->flight_steps * r->model->dt);
-    add_number(&c, "--seed", (double)(10 * p->seed + 3));
-    add_number(&c, "--examples", s->flight_examples);
-    add_number(&c, "--threads", processors(p));
-    add(&c, "--json", NULL);
-    if ((status = write_config(p, config, err)) || (status = run(p, &c, temporary, &code, err)))
-        return status;
-    /* 1 is a crash, which is a result, or a failure, which leaves the file without its last line */
-    if (code > 1)
-        return hb_fail(err, EIO, "%s: hilbert-sim fly failed, see above", path);
-    return rename(temporary, path) ? hb_fail(err, errno, "%s: %s", path, strerror(errno)) : 0;
-}
-
 static void quartiles(double *value, int n, double *ret)
 {
     for (int i = 0; i < HB_PAPER_QUARTILES; i++)
@@ -191,13 +163,43 @@ static int read_flights(const char *path, int n, hb_paper_flights *ret, hb_error
     return status;
 }
 
+/* the file takes its place when it is known to be whole */
+static int fly(const hb_paper *p, hb_paper_result *r, const char *path, hb_error *err)
+{
+    const hb_paper_scale *s = p->scale;
+    char config[HB_PATH_SIZE], temporary[HB_PATH_SIZE + 8];
+    command c = {0};
+    int code = 0, status;
+
+    hb_paper_path(p, "flights", ".yaml", config);
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    add(&c, p->sim, "fly");
+    add(&c, p->plant->name, "--in-process");
+    add(&c, "--config", config);
+    add(&c, "--model", r->settings.output);
+    add_number(&c, "--functions", s->masses);
+    add_number(&c, "--episodes", s->starts);
+    add_number(&c, "--seconds", s->flight_steps * r->model->dt);
+    add_number(&c, "--seed", (double)(10 * p->seed + 3));
+    add_number(&c, "--examples", s->flight_examples);
+    add_number(&c, "--threads", processors(p));
+    add(&c, "--json", NULL);
+    if ((status = write_config(p, config, err)) || (status = run(p, &c, temporary, &code, err)))
+        return status;
+    /* 1 is a crash, which is a result, or a failure, which leaves flights out */
+    if (code > 1)
+        return hb_fail(err, EIO, "%s: hilbert-sim fly failed, see above", path);
+    if ((status = read_flights(temporary, s->masses * s->starts, &r->flights, err)))
+        return status;
+    return rename(temporary, path) ? hb_fail(err, errno, "%s: %s", path, strerror(errno)) : 0;
+}
+
 int hb_paper_fly(const hb_paper *p, hb_paper_result *r, hb_error *err)
 {
     char path[HB_PATH_SIZE];
-    int status = 0;
 
     hb_paper_path(p, r->row->file, "-flights.jsonl", path);
     if (access(path, F_OK))
-        status = fly(p, r, path, err);
-    return status ? status : read_flights(path, p->scale->masses * p->scale->starts, &r->flights, err);
+        return fly(p, r, path, err);
+    return read_flights(path, p->scale->masses * p->scale->starts, &r->flights, err);
 }

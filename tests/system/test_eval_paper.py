@@ -121,6 +121,16 @@ class Paper(unittest.TestCase):
                 out = paper(other, 'quadrotor', '--json', '--no-plot').stdout
             self.assertEqual(without_times(json.loads(out)), without_times(self.first))
 
+    def test_flights_that_failed_are_flown_again(self):
+        with tempfile.TemporaryDirectory() as other:
+            broken = os.path.join(other, 'broken-sim')
+            with open(broken, 'w') as script:
+                script.write(f'#!/bin/sh\n[ "$1" = fly ] && exit 1\nexec "{SIM}" "$@"\n')
+            os.chmod(broken, 0o755)
+            self.assertIn('0 flights instead of 2', paper(other, 'quadrotor', '--sim', broken, '--no-plot', code=1).stderr)
+            again = paper(other, 'quadrotor', '--json', '--no-plot')
+            self.assertEqual(without_times(json.loads(again.stdout)), without_times(self.first))
+
     def test_files_of_another_run_are_refused(self):
         self.assertIn('train.h5: of another seed or size', paper(self.folder, 'quadrotor', '--seed', '1', code=1).stderr)
         with tempfile.TemporaryDirectory() as other:

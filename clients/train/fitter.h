@@ -13,8 +13,7 @@ int hb_fitter_new(hb_fitter **ret, const hb_model *m, const hb_dataset *d, int e
                   hb_error *err);
 void hb_fitter_free(hb_fitter *f);
 
-/* Draws examples of a function, keyed from `index` on, and evaluates the basis on them; NULL: a number is not finite.
- */
+/* Draws examples of a function, keyed from `index` on, and fits to them; NULL: a number is not finite. */
 hb_fit *hb_fitter_run(hb_fitter *f, int function, hb_random_key key, uint64_t index);
 
 #endif

@@ -11,15 +11,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "log.h"
-#include "notify.h"
-#include "numeric.h"
-#include "realtime.h"
-#include "selftest.h"
-#include "server.h"
-#include "sockets.h"
-#include "state.h"
+#include "config/config.h"
+#include "process/log.h"
+#include "process/notify.h"
+#include "base/numeric.h"
+#include "process/realtime.h"
+#include "process/selftest.h"
+#include "server/server.h"
+#include "server/sockets.h"
+#include "process/state.h"
 
 static const char usage[] =
     "usage: hilbertd [OPTION] FILE\n"
@@ -61,9 +61,10 @@ typedef struct hb_daemon {
 /* Fills in *ret, or ends the program's work: then it returns false and *ret_exit is its exit status. */
 static bool read_arguments(int argc, char **argv, options *ret, int *ret_exit)
 {
-    static const struct option list[] = {{"check", no_argument, NULL, 'c'},    {"print-config", no_argument, NULL, 'p'},
-                                         {"print-keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'},
-                                         {"version", no_argument, NULL, 'v'},  {0}};
+    static const struct option list[] = {
+        {"check", no_argument, NULL, 'c'},      {"print-config", no_argument, NULL, 'p'},
+        {"print-keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},    {0}};
     options o = {0};
     int letter;
 

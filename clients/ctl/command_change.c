@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 
 /* Asks for something without arguments. */
 static int simple(const ctl_command *self, int argc, char **argv, Hilbert__V1__ControlRequest__CommandCase what,
@@ -123,10 +123,11 @@ const ctl_command ctl_command_target = {
     .name = "target",
     .arguments = "[OPTIONS] NAME=VALUE... | VALUE,VALUE,...",
     .summary = "where to bring the vehicle",
-    .help = "Sets the target of requests that name none: some states by name, the others as they are, or all in order.\n"
-            "It holds until the next reload or restart.\n"
-            "\n"
-            "  hilbertctl target z=1.5 x=0\n"
-            "\n" CTL_CONNECTION_HELP,
+    .help =
+        "Sets the target of requests that name none: some states by name, the others as they are, or all in order.\n"
+        "It holds until the next reload or restart.\n"
+        "\n"
+        "  hilbertctl target z=1.5 x=0\n"
+        "\n" CTL_CONNECTION_HELP,
     .run = run_target,
 };

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 
 static int save(ctl_connection *c, const ctl_command *self, const char *path)
 {
@@ -25,7 +25,8 @@ static int save(ctl_connection *c, const ctl_command *self, const char *path)
         for (size_t i = 0; i < m->n_value; i++)
             json_array_append_new(value, json_real(m->value[i]));
         snprintf(hash, sizeof hash, "%016" PRIx64, m->model_hash);
-        json_t *all = json_pack("{s:s, s:I, s:o}", "model_hash", hash, "version", (json_int_t)m->version, "value", value);
+        json_t *all =
+            json_pack("{s:s, s:I, s:o}", "model_hash", hash, "version", (json_int_t)m->version, "value", value);
         if (all && json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0)
             result = printf("%s: %zu coefficients\n", path, m->n_value) < 0 ? CTL_FAILURE : CTL_OK;
         else

@@ -5,7 +5,7 @@
 #include <zmq.h>
 
 #include "keys.h"
-#include "options.h"
+#include "ctl/options.h"
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
@@ -34,7 +34,8 @@ const ctl_command ctl_command_keygen = {
     .name = "keygen",
     .arguments = "NAME",
     .summary = "make a pair of keys for tcp sockets",
-    .help = "Writes NAME.key (secret, readable by you alone) and NAME.pub (public). A daemon and each of its clients has\n"
-            "a pair; each is told the other's public key. Existing files are never overwritten.\n",
+    .help =
+        "Writes NAME.key (secret, readable by you alone) and NAME.pub (public). A daemon and each of its clients has\n"
+        "a pair; each is told the other's public key. Existing files are never overwritten.\n",
     .run = run,
 };

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 
 static void head(const char *name, const char *type, const char *help)
 {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
-#include "model.h"
+#include "ctl/options.h"
+#include "model/model.h"
 
 /* --- for people --- */
 

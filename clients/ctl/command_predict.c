@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 
 typedef struct question {
     const char *state, *control; /* as given, or NULL */
@@ -94,11 +94,12 @@ const ctl_command ctl_command_predict = {
     .name = "predict",
     .arguments = "[OPTIONS]",
     .summary = "where the adapted model says that the vehicle goes",
-    .help = "Prints, as CSV, the trajectory from a state with a control held, by the model with its present coefficients.\n"
-            "\n"
-            "  -x, --state LIST       1,2,3 or name=1,name=2; what is not named is as in the newest telemetry\n"
-            "  -u, --control LIST     likewise; what is not named is at trim\n"
-            "  -N, --steps N          10\n"
-            "  -d, --dt SECONDS       of a step: the model's\n" CTL_CONNECTION_HELP,
+    .help =
+        "Prints, as CSV, the trajectory from a state with a control held, by the model with its present coefficients.\n"
+        "\n"
+        "  -x, --state LIST       1,2,3 or name=1,name=2; what is not named is as in the newest telemetry\n"
+        "  -u, --control LIST     likewise; what is not named is at trim\n"
+        "  -N, --steps N          10\n"
+        "  -d, --dt SECONDS       of a step: the model's\n" CTL_CONNECTION_HELP,
     .run = run,
 };

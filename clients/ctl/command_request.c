@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 #include "hilbert_client.h"
-#include "show.h"
+#include "ctl/show.h"
 
 typedef struct question {
     const char *state, *target; /* as given, or NULL */
@@ -59,13 +59,17 @@ static int ask(ctl_connection *c, const ctl_command *self, const question *q, co
         result = ctl_read_vector(self, q->state, m->state, nx, x);
     if (!result && q->target)
         result = ctl_read_vector(self, q->target, m->state, nx, target);
-    const hilbert_options options = {.actions = c->actions, .telemetry = "",
-                                     .server_key = c->server_key, .client_key = c->client_key};
+    const hilbert_options options = {
+        .actions = c->actions, .telemetry = "", .server_key = c->server_key, .client_key = c->client_key};
     if (!result && hilbert_connect(&h, &options, why, sizeof why))
         result = ctl_failure(self, "%s", why);
-    const hilbert_action_request request = {.time_us = (int64_t)q->time_us, .state = x, .nstate = nx,
-                                            .target = q->target ? target : NULL, .ntarget = q->target ? nx : 0,
-                                            .budget = q->budget, .want_plan = q->plan};
+    const hilbert_action_request request = {.time_us = (int64_t)q->time_us,
+                                            .state = x,
+                                            .nstate = nx,
+                                            .target = q->target ? target : NULL,
+                                            .ntarget = q->target ? nx : 0,
+                                            .budget = q->budget,
+                                            .want_plan = q->plan};
     if (!result && hilbert_request(h, &request, c->timeout, &reply))
         result = ctl_failure(self, "%s", hilbert_error(h));
     if (!result) {
@@ -110,7 +114,8 @@ const ctl_command ctl_command_request = {
     .name = "request",
     .arguments = "[OPTIONS]",
     .summary = "ask for an action by hand",
-    .help = "Prints the action for a state, as a flight stack would get it. Meant for the bench: on a flying vehicle it takes\n"
+    .help = "Prints the action for a state, as a flight stack would get it. Meant for the bench: on a flying vehicle "
+            "it takes\n"
             "planning time from the flight stack and moves the plan that the next request starts from.\n"
             "\n"
             "  -x, --state LIST       1,2,3 or name=1,name=2; what is not named is as in the newest telemetry\n"
@@ -118,8 +123,7 @@ const ctl_command ctl_command_request = {
             "  -b, --budget SECONDS   reply within this time\n"
             "  -T, --time US          of the state, vehicle's clock: 0\n"
             "  -p, --plan             print the whole plan and the states it leads to\n"
-            "  -A, --actions ENDPOINT the daemon's actions socket, for tcp\n" CTL_CONNECTION_HELP
-            "\n"
+            "  -A, --actions ENDPOINT the daemon's actions socket, for tcp\n" CTL_CONNECTION_HELP "\n"
             "exit status: 1 also when the request was refused\n",
     .run = run,
 };

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 #include "json.h"
-#include "show.h"
+#include "ctl/show.h"
 
 static void print_latency(const char *name, const Hilbert__V1__Latency *l)
 {
@@ -30,7 +30,8 @@ static void print_counts(const char *title, const ProtobufCMessage *m)
     printf("%s\n", any ? "" : " none");
 }
 
-static void print_vector(const char *title, size_t n, const double *v, Hilbert__V1__Channel **channels, size_t nchannels)
+static void print_vector(const char *title, size_t n, const double *v, Hilbert__V1__Channel **channels,
+                         size_t nchannels)
 {
     int column = 12;
 
@@ -130,8 +131,9 @@ const ctl_command ctl_command_status = {
     .name = "status",
     .arguments = "[OPTIONS]",
     .summary = "a screenful about a running daemon",
-    .help = "Prints rates, latency, the ladder of replies, the health of the estimate, and the newest state and action.\n"
-            "\n"
-            "  -j, --json             print the Status message of the contract as one line of JSON\n" CTL_CONNECTION_HELP,
+    .help =
+        "Prints rates, latency, the ladder of replies, the health of the estimate, and the newest state and action.\n"
+        "\n"
+        "  -j, --json             print the Status message of the contract as one line of JSON\n" CTL_CONNECTION_HELP,
     .run = run,
 };

@@ -9,9 +9,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 #include "json.h"
-#include "show.h"
+#include "ctl/show.h"
 
 enum { HISTORY = 60, COEFFICIENTS = 8, COLUMNS = 80 };
 
@@ -133,9 +133,8 @@ static bool pause_for(const screen *s, double seconds)
 static int run(const ctl_command *self, int argc, char **argv)
 {
     double interval = 0.5, count = 0;
-    const ctl_option own[] = {{'i', "interval", CTL_NUMBER, &interval, 0.05, 3600},
-                              {'c', "count", CTL_NUMBER, &count, 1, 1e9},
-                              {0}};
+    const ctl_option own[] = {
+        {'i', "interval", CTL_NUMBER, &interval, 0.05, 3600}, {'c', "count", CTL_NUMBER, &count, 1, 1e9}, {0}};
     ctl_connection c;
     screen s = {0};
     int result = ctl_connection_options(&c, self, argc, argv, own, 0);
@@ -167,7 +166,8 @@ const ctl_command ctl_command_top = {
     .name = "top",
     .arguments = "[OPTIONS]",
     .summary = "a running daemon, live",
-    .help = "Redraws error, coefficients, rates and latency with their recent past until q is pressed; without a terminal it\n"
+    .help = "Redraws error, coefficients, rates and latency with their recent past until q is pressed; without a "
+            "terminal it\n"
             "prints a line each time.\n"
             "\n"
             "  -i, --interval SECONDS 0.5\n"

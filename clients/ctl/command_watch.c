@@ -6,7 +6,7 @@
 
 #include <zmq.h>
 
-#include "connection.h"
+#include "ctl/connection.h"
 
 static const char topic[] = "hilbert.status";
 
@@ -37,7 +37,8 @@ static int run(const ctl_command *self, int argc, char **argv)
 {
     const char *status = NULL;
     double count = 0;
-    const ctl_option own[] = {{'c', "count", CTL_NUMBER, &count, 1, 1e9}, {'S', "status", CTL_TEXT, &status, 0, 0}, {0}};
+    const ctl_option own[] = {
+        {'c', "count", CTL_NUMBER, &count, 1, 1e9}, {'S', "status", CTL_TEXT, &status, 0, 0}, {0}};
     ctl_connection c;
     int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
@@ -55,8 +56,9 @@ static int run(const ctl_command *self, int argc, char **argv)
     zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
     for (long i = 0; (count == 0 || i < (long)count) && !result; i++)
         if (!print_one(socket))
-            result = ctl_failure(self, "%s: no state was published within %g s: is hilbertd running, and status.period not 0?",
-                                 c.status, c.timeout);
+            result = ctl_failure(
+                self, "%s: no state was published within %g s: is hilbertd running, and status.period not 0?", c.status,
+                c.timeout);
     zmq_close(socket);
     ctl_connection_end(&c);
     return result;

@@ -1,4 +1,4 @@
-#include "connection.h"
+#include "ctl/connection.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #include "keys.h"
 
-enum { MOST_OPTIONS = 16 }; /* of a command with the common ones */
+enum { MOST_OPTIONS = 16 };      /* of a command with the common ones */
 enum { USUAL_MESSAGE = 262144 }; /* a daemon's sockets.max_message unless it is configured */
 
 /* ---- options ---- */
@@ -53,7 +53,8 @@ int ctl_connection_options(ctl_connection *c, const ctl_command *self, int argc,
     return result;
 }
 
-static int find_channel(const ctl_command *self, const char *name, size_t length, Hilbert__V1__Channel **channels, int n)
+static int find_channel(const ctl_command *self, const char *name, size_t length, Hilbert__V1__Channel **channels,
+                        int n)
 {
     for (int i = 0; i < n; i++)
         if (strlen(channels[i]->name) == length && strncmp(channels[i]->name, name, length) == 0)
@@ -189,8 +190,10 @@ Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, H
     while (!reply && zmq_poll(&item, 1, (long)(1e3 * c->timeout)) > 0)
         reply = receive(c->socket, c->id);
     if (!reply && n > USUAL_MESSAGE)
-        ctl_failure(self, "no answer from %s within %g s: the question has %zu bytes, is that more than the daemon's "
-                    "sockets.max_message?", c->control, c->timeout, n);
+        ctl_failure(self,
+                    "no answer from %s within %g s: the question has %zu bytes, is that more than the daemon's "
+                    "sockets.max_message?",
+                    c->control, c->timeout, n);
     else if (!reply)
         ctl_failure(self, "no answer from %s within %g s: is hilbertd running?", c->control, c->timeout);
     if (reply && !reply->ok) {

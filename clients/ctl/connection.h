@@ -3,7 +3,7 @@
 #define HB_CTL_CONNECTION_H
 
 #include "hilbert.pb-c.h"
-#include "options.h"
+#include "ctl/options.h"
 
 typedef struct ctl_connection {
     char control[256], actions[256], status[256]; /* endpoints */

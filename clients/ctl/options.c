@@ -1,4 +1,4 @@
-#include "options.h"
+#include "ctl/options.h"
 
 #include <math.h>
 #include <stdlib.h>

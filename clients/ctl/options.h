@@ -5,7 +5,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 
-#include "commands.h"
+#include "ctl/commands.h"
 
 typedef enum { CTL_FLAG, CTL_TEXT, CTL_NUMBER } ctl_option_kind;
 

@@ -1,4 +1,4 @@
-#include "show.h"
+#include "ctl/show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Ant: a ball on four legs with hidden leg and foot lengths; models/ant.xml. */
 #include "models.h"
-#include "walker.h"
+#include "sim/walker.h"
 
 enum { NX = 29, NU = 8, JOINTS = 8, Z = 2, QX = 3, QW = 6, FIRST_JOINT = 7, FIRST_RATE = 15 };
 

@@ -3,7 +3,7 @@
  *
  *     worker   next function -> plant with its parameters -> episodes in memory -> slot
  *     caller   slot 0, 1, 2, ... in order -> file; a slot that was written may be filled again */
-#include "collect.h"
+#include "sim/collect.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset.h"
+#include "data/dataset.h"
 
 enum { SLOTS_A_THREAD = 4, ATTEMPTS = 50 };
 

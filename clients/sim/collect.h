@@ -2,8 +2,8 @@
 #ifndef HB_COLLECT_H
 #define HB_COLLECT_H
 
-#include "plant.h"
-#include "policy.h"
+#include "sim/plant.h"
+#include "sim/policy.h"
 
 typedef struct hb_collect {
     const hb_plant_type *plant;

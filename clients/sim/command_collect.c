@@ -1,5 +1,5 @@
 /* hilbert-sim collect: options, progress and a summary around collect.c. */
-#include "commands.h"
+#include "sim/commands.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collect.h"
-#include "progress.h"
+#include "sim/collect.h"
+#include "common/progress.h"
 
 static const char help[] =
     "usage: hilbert-sim collect PLANT -o FILE.h5 [OPTIONS]\n"

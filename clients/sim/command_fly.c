@@ -1,5 +1,5 @@
 /* hilbert-sim fly: options around flight.c and report.c. */
-#include "commands.h"
+#include "sim/commands.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "collect.h"
-#include "progress.h"
-#include "render.h"
-#include "report.h"
+#include "sim/collect.h"
+#include "common/progress.h"
+#include "sim/render.h"
+#include "sim/report.h"
 
 static const char help[] =
     "usage: hilbert-sim fly PLANT [OPTIONS]\n"

@@ -2,7 +2,7 @@
 #ifndef HB_COMMANDS_H
 #define HB_COMMANDS_H
 
-#include "plant.h"
+#include "sim/plant.h"
 
 int hb_command_list(int argc, char **argv);
 int hb_command_collect(int argc, char **argv);

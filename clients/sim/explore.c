@@ -5,7 +5,7 @@
  *                    attitude  a tilt of up to 45 degrees, a yaw rate and a thrust, for a moment
  *     attitude loop  w' = -k_r e_r - k_w (w - w*)      e_r: rotation error in the body frame
  *     rotors         thrust and torques mixed, plus noise, within bounds */
-#include "policy.h"
+#include "sim/policy.h"
 
 #include <math.h>
 #include <string.h>

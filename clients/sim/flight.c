@@ -10,7 +10,7 @@
  *     sample    x, old u    x, new u                     x, new u
  *
  * A change within the first tenth of a period counts as one at its start: shorter transitions tell nobody anything. */
-#include "flight.h"
+#include "sim/flight.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef HB_FLIGHT_H
 #define HB_FLIGHT_H
 
-#include "loop.h"
+#include "sim/loop.h"
 
 enum { HB_FLIGHT_EVENTS = 16 };
 

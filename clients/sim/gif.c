@@ -4,7 +4,7 @@
  *     the longest known string of pixels -> its code;  that string and the next pixel -> a new code
  *
  * A full dictionary is cleared. */
-#include "gif.h"
+#include "sim/gif.h"
 
 #include <errno.h>
 #include <math.h>

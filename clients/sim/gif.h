@@ -2,7 +2,7 @@
 #ifndef HB_GIF_H
 #define HB_GIF_H
 
-#include "base.h"
+#include "base/base.h"
 
 typedef struct hb_gif hb_gif;
 

@@ -1,6 +1,6 @@
 /* Half-Cheetah: a planar runner with hidden friction, lengths and motor gears; models/half_cheetah.xml. */
 #include "models.h"
-#include "walker.h"
+#include "sim/walker.h"
 
 enum { NX = 18, NU = 6, JOINTS = 6, Z = 1 };
 

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "plant.h"
-#include "status.h"
+#include "sim/plant.h"
+#include "base/status.h"
 
 typedef struct hb_loop_question {
     int64_t time_us;        /* of the plant's clock */

@@ -1,6 +1,6 @@
 /* The loop through lib's controller, without a daemon: one thread observes and plans in turn. Time is this machine's
  * monotonic clock, so that the budget means what it means in the daemon. */
-#include "loop.h"
+#include "sim/loop.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "controller.h"
+#include "config/config.h"
+#include "controller/controller.h"
 
 typedef struct process_loop {
     hb_loop loop;

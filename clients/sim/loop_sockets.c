@@ -1,5 +1,5 @@
 /* The loop over hilbertd's sockets. */
-#include "loop.h"
+#include "sim/loop.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* hilbert-sim: MuJoCo plants for data and for closed-loop flight. This file finds the command. */
-#include "commands.h"
+#include "sim/commands.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy.h"
+#include "sim/policy.h"
 
 static const char help[] =
     "usage: hilbert-sim COMMAND [OPTIONS]\n"

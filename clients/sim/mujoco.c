@@ -1,4 +1,4 @@
-#include "mujoco.h"
+#include "sim/mujoco.h"
 
 #include <errno.h>
 #include <math.h>

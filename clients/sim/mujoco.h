@@ -4,7 +4,7 @@
 
 #include <mujoco/mujoco.h>
 
-#include "base.h"
+#include "base/base.h"
 
 /* A model and its data; freed together. */
 struct hb_mujoco {

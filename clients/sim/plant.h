@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "base.h"
-#include "numeric.h"
+#include "base/base.h"
+#include "base/numeric.h"
 
 enum { HB_PLANT_STATES = 64, HB_PLANT_CONTROLS = 16, HB_PLANT_PARAMETERS = 32 };
 

@@ -1,11 +1,11 @@
 /* A flight drawn with gnuplot: where it was, how it moved, what was commanded, how long answers took. */
-#include "report.h"
+#include "sim/report.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "plot.h"
+#include "common/plot.h"
 
 enum { SERIES = 8 }; /* in one panel, at most */
 

@@ -1,6 +1,6 @@
 /* PNG (ISO 15948): signature, then chunks of length, type, data and CRC; pixels are one zlib stream of filtered rows.
  */
-#include "png.h"
+#include "sim/png.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "policy.h"
+#include "sim/policy.h"
 
 #include <errno.h>
 #include <string.h>

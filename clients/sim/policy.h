@@ -2,7 +2,7 @@
 #ifndef HB_POLICY_H
 #define HB_POLICY_H
 
-#include "plant.h"
+#include "sim/plant.h"
 
 typedef struct hb_policy_memory {
     hb_draws draws;

@@ -5,14 +5,14 @@
  *     I w' = torque(f) - w x I w
  *
  * Inertia does not follow mass: a battery or a payload sits near the centre. The `inertia` parameter scales it. */
-#include "plant.h"
+#include "sim/plant.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "models.h"
-#include "mujoco.h"
+#include "sim/mujoco.h"
 
 enum { NX = 13, NU = 4, BODY = 1 };
 enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ };

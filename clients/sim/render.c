@@ -1,5 +1,5 @@
 /* EGL is looked for at run time, so that hilbert-sim neither needs it to build nor to run without --render. */
-#include "render.h"
+#include "sim/render.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "gif.h"
-#include "mujoco.h"
-#include "png.h"
+#include "sim/gif.h"
+#include "sim/mujoco.h"
+#include "sim/png.h"
 
 enum { WIDTH = 640, HEIGHT = 480, GIF_STRIDE = 2 };
 

@@ -3,7 +3,7 @@
 #ifndef HB_RENDER_H
 #define HB_RENDER_H
 
-#include "plant.h"
+#include "sim/plant.h"
 
 typedef struct hb_render hb_render;
 

@@ -1,4 +1,4 @@
-#include "report.h"
+#include "sim/report.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "flight.h"
+#include "sim/flight.h"
 
 /* One flight among others, with what was different about it. */
 typedef struct hb_flight_entry {

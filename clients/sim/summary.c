@@ -1,5 +1,5 @@
 /* A flight in a few numbers. */
-#include "flight.h"
+#include "sim/flight.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The Van der Pol oscillator, x'' = mu (1 - x^2) x' - x, integrated with RK4 in steps of 1 ms: the smallest plant. */
-#include "plant.h"
+#include "sim/plant.h"
 
 #include <errno.h>
 #include <math.h>

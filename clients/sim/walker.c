@@ -1,11 +1,11 @@
-#include "walker.h"
+#include "sim/walker.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mujoco.h"
+#include "sim/mujoco.h"
 
 #define PHYSICS_STEP 0.01
 

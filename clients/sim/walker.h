@@ -3,7 +3,7 @@
 #ifndef HB_WALKER_H
 #define HB_WALKER_H
 
-#include "plant.h"
+#include "sim/plant.h"
 
 /* What a walker's type needs beyond its tables; the rest of hb_plant_type's functions are these. */
 int hb_walker_create(hb_plant *p, const char *xml, int quaternion, hb_error *err); /* quaternion: index, or -1 */

@@ -1,9 +1,9 @@
-#include "centre.h"
+#include "train/centre.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fitter.h"
+#include "train/fitter.h"
 
 /* a stream that no gradient step has */
 static const uint64_t centre_stream = UINT64_MAX - 4;

@@ -8,8 +8,8 @@
 #ifndef HB_CENTRE_H
 #define HB_CENTRE_H
 
-#include "dataset.h"
-#include "model.h"
+#include "data/dataset.h"
+#include "model/model.h"
 
 /* Fits the model to `examples` points of each function, keyed by seed. Does nothing where the average is not part of a
  * shared head. */

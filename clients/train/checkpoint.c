@@ -1,11 +1,11 @@
-#include "checkpoint.h"
+#include "train/checkpoint.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "safetensors.h"
+#include "model/safetensors.h"
 
 /* changes when a checkpoint of an older program must not be gone on with */
 static const char format[] = "hilbert-train 1";

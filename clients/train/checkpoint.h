@@ -3,8 +3,8 @@
 #ifndef HB_CHECKPOINT_H
 #define HB_CHECKPOINT_H
 
-#include "model.h"
-#include "trainer.h"
+#include "model/model.h"
+#include "train/trainer.h"
 
 typedef struct hb_checkpoint hb_checkpoint;
 

@@ -1,12 +1,12 @@
-#include "design.h"
+#include "train/design.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit.h"
-#include "initial.h"
+#include "train/fit.h"
+#include "train/initial.h"
 
 static const char nominal_prefix[] = "nominal:";
 

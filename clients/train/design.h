@@ -2,8 +2,8 @@
 #ifndef HB_DESIGN_H
 #define HB_DESIGN_H
 
-#include "dataset.h"
-#include "settings.h"
+#include "data/dataset.h"
+#include "train/settings.h"
 
 typedef struct hb_design {
     hb_model *model;       /* the caller's to free */

@@ -1,12 +1,12 @@
-#include "evaluator.h"
+#include "train/evaluator.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "loss.h"
-#include "sampler.h"
+#include "train/loss.h"
+#include "data/sampler.h"
 
 /* one thread's */
 typedef struct seat {

@@ -5,8 +5,8 @@
 #ifndef HB_EVALUATOR_H
 #define HB_EVALUATOR_H
 
-#include "dataset.h"
-#include "pool.h"
+#include "data/dataset.h"
+#include "base/pool.h"
 
 typedef struct hb_evaluator_settings {
     int examples; /* transitions to fit to; drawn at random */

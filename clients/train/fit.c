@@ -1,10 +1,10 @@
-#include "fit.h"
+#include "train/fit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "basis.h"
-#include "numeric.h"
+#include "dynamics/basis.h"
+#include "base/numeric.h"
 
 int hb_fit_refinements(const hb_model *m)
 {

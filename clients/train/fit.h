@@ -20,8 +20,8 @@
 #ifndef HB_FIT_H
 #define HB_FIT_H
 
-#include "points.h"
-#include "workspace.h"
+#include "data/points.h"
+#include "dynamics/workspace.h"
 
 /* One evaluation of all examples. */
 typedef struct hb_fit_pass {

@@ -1,9 +1,9 @@
-#include "fitter.h"
+#include "train/fitter.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "sampler.h"
+#include "data/sampler.h"
 
 struct hb_fitter {
     hb_fit *fit;

@@ -2,9 +2,9 @@
 #ifndef HB_FITTER_H
 #define HB_FITTER_H
 
-#include "dataset.h"
-#include "fit.h"
-#include "numeric.h"
+#include "data/dataset.h"
+#include "train/fit.h"
+#include "base/numeric.h"
 
 typedef struct hb_fitter hb_fitter;
 

@@ -2,14 +2,14 @@
  * the mean of G_i^2 over the data, is 1: what the regulariser asks for, and what makes the ridge mean the same for
  * every model. Without it Adam spends its first thousands of steps on growing weights by 1 / dt. The last layer of the
  * average starts at zero: what is not known yet does not move. */
-#include "initial.h"
+#include "train/initial.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fitter.h"
+#include "train/fitter.h"
 
 enum { SCALING_FUNCTIONS = 16, SCALING_ROUNDS = 4 };
 

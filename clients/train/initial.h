@@ -2,7 +2,7 @@
 #ifndef HB_INITIAL_H
 #define HB_INITIAL_H
 
-#include "dataset.h"
+#include "data/dataset.h"
 
 /* Fills m->parameter; sizes, names and normalisation must be there. They depend on the model's shape, the data and the
  * seed alone. given: a model whose average is copied, or NULL. */

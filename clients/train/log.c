@@ -1,4 +1,4 @@
-#include "log.h"
+#include "train/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "plot.h"
+#include "common/plot.h"
 
 /* copies the lines of earlier steps */
 static void copy_lines(FILE *from, FILE *to, uint64_t step)

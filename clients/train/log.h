@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "trainer.h"
+#include "train/trainer.h"
 
 /* Medians over held-out functions; NaN when there are none. */
 typedef struct hb_validation {

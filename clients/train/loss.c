@@ -1,10 +1,10 @@
-#include "loss.h"
+#include "train/loss.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "basis.h"
+#include "dynamics/basis.h"
 
 struct hb_loss {
     const hb_model *model;

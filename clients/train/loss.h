@@ -21,8 +21,8 @@
 
 #include <stdbool.h>
 
-#include "fit.h"
-#include "predictor.h"
+#include "train/fit.h"
+#include "dynamics/predictor.h"
 
 typedef struct hb_loss_settings {
     double regulariser;   /* weight of mean((diag A - 1)^2) */

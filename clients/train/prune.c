@@ -1,11 +1,11 @@
-#include "prune.h"
+#include "train/prune.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fitter.h"
+#include "train/fitter.h"
 
 struct hb_rotation {
     int nb, nsystems;

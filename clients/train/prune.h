@@ -9,7 +9,7 @@
 #ifndef HB_PRUNE_H
 #define HB_PRUNE_H
 
-#include "dataset.h"
+#include "data/dataset.h"
 
 typedef struct hb_rotation hb_rotation;
 

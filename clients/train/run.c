@@ -1,4 +1,4 @@
-#include "run.h"
+#include "train/run.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "centre.h"
-#include "design.h"
-#include "evaluator.h"
-#include "fitter.h"
-#include "plot.h"
-#include "progress.h"
+#include "train/centre.h"
+#include "train/design.h"
+#include "train/evaluator.h"
+#include "train/fitter.h"
+#include "common/plot.h"
+#include "common/progress.h"
 
 enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100 };
 

@@ -4,9 +4,9 @@
 
 #include <signal.h>
 
-#include "checkpoint.h"
-#include "log.h"
-#include "settings.h"
+#include "train/checkpoint.h"
+#include "train/log.h"
+#include "train/settings.h"
 
 typedef struct hb_run_options {
     const hb_checkpoint *resume;       /* NULL: from the start */

@@ -1,4 +1,4 @@
-#include "settings.h"
+#include "train/settings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "safetensors.h"
+#include "model/safetensors.h"
 
 const char *const hb_kind_name[] = {
 #define X(id, name, help) name,

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "fit.h"
-#include "model.h"
+#include "train/fit.h"
+#include "model/model.h"
 
 enum { HB_PATH_SIZE = 1024, HB_MAX_HIDDEN = HB_MAX_LAYERS - 1 };
 

@@ -1,5 +1,5 @@
 /* hilbert-train: from trajectories to a basis file. */
-#include "train.h"
+#include "train/train.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset.h"
-#include "numeric.h"
-#include "run.h"
+#include "data/dataset.h"
+#include "base/numeric.h"
+#include "train/run.h"
 
 static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
 

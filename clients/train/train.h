@@ -2,7 +2,7 @@
 #ifndef HB_TRAIN_H
 #define HB_TRAIN_H
 
-#include "base.h"
+#include "base/base.h"
 
 enum { HB_EXIT_OK = 0, HB_EXIT_FAILURE = 1, HB_EXIT_USAGE = 2 };
 

@@ -1,4 +1,4 @@
-#include "train_once.h"
+#include "train/train_once.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef HB_TRAIN_ONCE_H
 #define HB_TRAIN_ONCE_H
 
-#include "run.h"
+#include "train/run.h"
 
 typedef struct hb_train_once {
     hb_model *model;             /* the caller's to free; NULL when the run was stopped on the way */

@@ -1,15 +1,15 @@
 /* hilbert-train prune: the error with fewer and fewer basis functions, and a model with as many as are wanted. */
-#include "train.h"
+#include "train/train.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "evaluator.h"
-#include "options.h"
-#include "prune.h"
-#include "run.h"
+#include "train/evaluator.h"
+#include "common/options.h"
+#include "train/prune.h"
+#include "train/run.h"
 
 enum { STEPS = 10, ROLLOUTS = 100 };
 

@@ -1,4 +1,4 @@
-#include "trainer.h"
+#include "train/trainer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sampler.h"
+#include "data/sampler.h"
 
 enum {
     CHUNK = 4096,               /* parameters that are summed and updated together */

@@ -10,9 +10,9 @@
 #ifndef HB_TRAINER_H
 #define HB_TRAINER_H
 
-#include "dataset.h"
-#include "loss.h"
-#include "pool.h"
+#include "data/dataset.h"
+#include "train/loss.h"
+#include "base/pool.h"
 
 typedef struct hb_trainer_settings {
     int functions; /* F, a step */

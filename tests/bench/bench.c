@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "numeric.h"
-#include "pool.h"
+#include "base/numeric.h"
+#include "base/pool.h"
 
 struct bench {
     const char *name; /* of the case that runs */
@@ -21,9 +21,7 @@ struct bench {
 };
 
 static const bench_case *const tables[] = {
-    bench_basis_cases,
-    bench_estimator_cases,
-    bench_planner_cases,
+    bench_basis_cases,  bench_estimator_cases, bench_planner_cases,
 #ifdef HB_WITH_DAEMON
     bench_daemon_cases,
 #endif

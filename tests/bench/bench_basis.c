@@ -1,11 +1,11 @@
 /* Steps of models and their adjoints, and the increments of one transition. */
 #include <stdlib.h>
 
-#include "basis.h"
+#include "dynamics/basis.h"
 #include "bench.h"
 #include "bench_models.h"
-#include "pool.h"
-#include "predictor.h"
+#include "base/pool.h"
+#include "dynamics/predictor.h"
 
 enum { SAMPLES = 100, MOST_THREADS = 2 };
 

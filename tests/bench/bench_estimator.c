@@ -6,9 +6,9 @@
 
 #include "bench.h"
 #include "bench_models.h"
-#include "estimator.h"
-#include "numeric.h"
-#include "regression.h"
+#include "estimate/estimator.h"
+#include "base/numeric.h"
+#include "estimate/regression.h"
 
 enum { NX = 13, NU = 4, WINDOW = 2000, PUSHES = 4000 };
 

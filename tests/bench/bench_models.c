@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "numeric.h"
+#include "base/numeric.h"
 
 static hb_model *finish(hb_model *shape)
 {

@@ -2,9 +2,9 @@
 #ifndef HB_BENCH_MODELS_H
 #define HB_BENCH_MODELS_H
 
-#include "batch.h"
+#include "base/batch.h"
 #include "bench.h"
-#include "model.h"
+#include "model/model.h"
 
 /* 100 networks and an average of 17-51x4-13, ReLU, separate, per-state inner product */
 hb_model *bench_paper_model(void);

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "bench_models.h"
-#include "descent.h"
-#include "evaluation.h"
-#include "numeric.h"
+#include "plan/descent.h"
+#include "plan/candidate_evaluation.h"
+#include "base/numeric.h"
 #include "plant_quadrotor.h"
-#include "planner.h"
+#include "plan/planner.h"
 #include "quadrotor_model.h"
 
 enum { SAMPLES = 100, HORIZON = 10, MOST_THREADS = 2, STEPS = 75, FLIGHTS = 4 };
@@ -24,7 +24,7 @@ typedef struct machine {
     hb_model *m;
     hb_pool *pool;
     hb_predictor *predictor;
-    hb_evaluation *evaluation;
+    hb_candidate_evaluation *evaluation;
     hb_descent *descent;
     hb_control_map map;
     hb_arena arena;
@@ -62,7 +62,7 @@ static void new_machine(machine *t, hb_model *m, int nthreads)
     lay_out(t);
     if (hb_arena_allocate(&t->arena, &err) || hb_pool_new(&t->pool, nthreads, NULL, NULL, &err) ||
         hb_predictor_new(&t->predictor, m, &err) ||
-        hb_evaluation_new(&t->evaluation, m, t->pool, SAMPLES, HORIZON, &err) ||
+        hb_candidate_evaluation_new(&t->evaluation, m, t->pool, SAMPLES, HORIZON, &err) ||
         hb_descent_new(&t->descent, m, &t->map, nu, HORIZON, &err))
         bench_fail("%s", err.text);
     lay_out(t);
@@ -85,16 +85,16 @@ static void new_machine(machine *t, hb_model *m, int nthreads)
                               .x0 = start,
                               .nh = HORIZON,
                               .dt = m->dt};
-    hb_evaluation_begin(t->evaluation, &t->problem, NULL, 0);
-    hb_job draw = {.population = &t->population, .ns = SAMPLES, .mean = t->zero, .deviation = t->spread};
-    if (!hb_evaluation_run(t->evaluation, &draw, &t->best) || !isfinite(t->best.cost))
+    hb_candidate_evaluation_begin(t->evaluation, &t->problem, NULL, 0);
+    hb_candidate_job draw = {.population = &t->population, .ns = SAMPLES, .mean = t->zero, .deviation = t->spread};
+    if (!hb_candidate_evaluation_run(t->evaluation, &draw, &t->best) || !isfinite(t->best.cost))
         bench_fail("no sample of the model could be evaluated");
 }
 
 static void free_machine(machine *t)
 {
     hb_descent_free(t->descent);
-    hb_evaluation_free(t->evaluation);
+    hb_candidate_evaluation_free(t->evaluation);
     hb_predictor_free(t->predictor);
     hb_pool_free(t->pool);
     hb_model_free(t->m);
@@ -104,15 +104,15 @@ static void free_machine(machine *t)
 static void gradient_iteration(void *context)
 {
     machine *t = context;
-    const hb_job job = {.population = &t->population,
-                        .ns = SAMPLES,
-                        .draw_from = SAMPLES,
-                        .adam = ++t->iteration,
-                        .rate = 1e-4,
-                        .clip = 1,
-                        .fallback = t->zero};
+    const hb_candidate_job job = {.population = &t->population,
+                                  .ns = SAMPLES,
+                                  .draw_from = SAMPLES,
+                                  .adam = ++t->iteration,
+                                  .rate = 1e-4,
+                                  .clip = 1,
+                                  .fallback = t->zero};
 
-    hb_evaluation_run(t->evaluation, &job, &t->best);
+    hb_candidate_evaluation_run(t->evaluation, &job, &t->best);
 }
 
 static void second_order_step(void *context)

@@ -6,8 +6,8 @@
 
 #include "bench.h"
 #include "bench_models.h"
-#include "numeric.h"
-#include "trainer.h"
+#include "base/numeric.h"
+#include "train/trainer.h"
 
 enum { THREADS = 2, EPISODE = 200 };
 

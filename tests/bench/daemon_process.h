@@ -5,12 +5,12 @@
 #include <sys/types.h>
 
 #include "hilbert.pb-c.h"
-#include "model.h"
+#include "model/model.h"
 
 typedef struct daemon_process {
     char folder[64];
     char telemetry[128], actions[128], control[128]; /* endpoints */
-    int notify; /* the socket on which it says READY */
+    int notify;                                      /* the socket on which it says READY */
     pid_t pid;
     double started, ready; /* bench_now */
 } daemon_process;

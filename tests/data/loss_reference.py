@@ -1,7 +1,7 @@
 """Writes loss_*.safetensors beside itself: the loss of one function and its gradient, by PyTorch's autograd.
 
 Nothing is shared with the C code but the formulas: float64, tensors of samples x states, torch.linalg.solve. Parameters
-are one flat vector in the order of lib/model.h; the average's own parameters (a network, or its rows of a shared head) are
+are one flat vector in the order of lib/model/model.h; the average's own parameters (a network, or its rows of a shared head) are
 detached in every term but its own, and all others learn from a share of that one, itself a constant.
 
 usage: /usr/bin/python3 loss_reference.py

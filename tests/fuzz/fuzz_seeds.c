@@ -3,7 +3,7 @@
  * usage: fuzz_seeds FOLDER */
 #include <stdio.h>
 
-#include "model.h"
+#include "model/model.h"
 
 static int write_seed(const char *folder, hb_architecture architecture, hb_average average)
 {

@@ -4,14 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "numeric.h"
+#include "base/numeric.h"
 
 int hb_test_cart(hb_model **ret, hb_error *err)
 {
     enum { NX = 2, NU = 1, NB = 3, IN = NX + NU, HIDDEN = 2 * IN + 1 };
-    const hb_model shape = {.nx = NX, .nu = NU, .nb = NB, .architecture = HB_SHARED, .activation = HB_RELU,
-                            .average = HB_AVERAGE_HEAD, .integration = HB_COMBINED, .substeps = 1,
-                            .method = HB_LEAST_SQUARES, .shape = HB_VECTOR, .ridge = 1e-9, .volume = 1, .dt = 0.02,
+    const hb_model shape = {.nx = NX,
+                            .nu = NU,
+                            .nb = NB,
+                            .architecture = HB_SHARED,
+                            .activation = HB_RELU,
+                            .average = HB_AVERAGE_HEAD,
+                            .integration = HB_COMBINED,
+                            .substeps = 1,
+                            .method = HB_LEAST_SQUARES,
+                            .shape = HB_VECTOR,
+                            .ridge = 1e-9,
+                            .volume = 1,
+                            .dt = 0.02,
                             .basis = {.nlayers = 2, .width = {0, HIDDEN}}};
     hb_model *m;
     int r = hb_model_new(&m, &shape, "a cart on a rail, exact", err);
@@ -99,10 +109,22 @@ int hb_test_quadrotor(hb_model **ret, int nb, int width, hb_error *err)
 {
     static int input[] = {1, 3, 5, 6, 7, 8, 9, 10, 11, 12}; /* free flight does not depend on position */
     const hb_nominal *nominal = hb_nominal_find("quadrotor");
-    hb_model shape = {.nx = 13, .nu = 4, .nb = nb, .architecture = HB_SHARED, .activation = HB_SILU,
-                      .average = HB_AVERAGE_NOMINAL, .integration = HB_COMBINED, .substeps = 1,
-                      .method = HB_LEAST_SQUARES, .shape = HB_VECTOR, .ridge = 1e-6, .volume = 1, .dt = 0.04,
-                      .ninputs = 10, .input = input, .nominal = nominal,
+    hb_model shape = {.nx = 13,
+                      .nu = 4,
+                      .nb = nb,
+                      .architecture = HB_SHARED,
+                      .activation = HB_SILU,
+                      .average = HB_AVERAGE_NOMINAL,
+                      .integration = HB_COMBINED,
+                      .substeps = 1,
+                      .method = HB_LEAST_SQUARES,
+                      .shape = HB_VECTOR,
+                      .ridge = 1e-6,
+                      .volume = 1,
+                      .dt = 0.04,
+                      .ninputs = 10,
+                      .input = input,
+                      .nominal = nominal,
                       .basis = {.nlayers = 4, .width = {0, width, width, width}}};
     hb_model *m;
 
@@ -119,9 +141,19 @@ int hb_test_quadrotor(hb_model **ret, int nb, int width, hb_error *err)
 
 int hb_test_paper(hb_model **ret, int nb, hb_error *err)
 {
-    const hb_model shape = {.nx = 13, .nu = 4, .nb = nb, .architecture = HB_INDEPENDENT, .activation = HB_RELU,
-                            .average = HB_AVERAGE_NETWORK, .integration = HB_SEPARATE, .substeps = 1,
-                            .method = HB_LEAST_SQUARES, .shape = HB_VECTOR, .ridge = 1e-6, .volume = 1, .dt = 0.04,
+    const hb_model shape = {.nx = 13,
+                            .nu = 4,
+                            .nb = nb,
+                            .architecture = HB_INDEPENDENT,
+                            .activation = HB_RELU,
+                            .average = HB_AVERAGE_NETWORK,
+                            .integration = HB_SEPARATE,
+                            .substeps = 1,
+                            .method = HB_LEAST_SQUARES,
+                            .shape = HB_VECTOR,
+                            .ridge = 1e-6,
+                            .volume = 1,
+                            .dt = 0.04,
                             .basis = {.nlayers = 5, .width = {0, 51, 51, 51, 51}},
                             .average_network = {.nlayers = 5, .width = {0, 51, 51, 51, 51}}};
     hb_model *m;

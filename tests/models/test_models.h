@@ -2,7 +2,7 @@
 #ifndef HB_TEST_MODELS_H
 #define HB_TEST_MODELS_H
 
-#include "model.h"
+#include "model/model.h"
 
 /* A cart on a rail: states position and velocity, control force; dt 0.02 s.
  *

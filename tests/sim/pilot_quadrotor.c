@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "numeric.h"
+#include "base/numeric.h"
 
 static const double gravity = 9.81, arm = 0.0397, drag_per_thrust = 7.94e-12 / 3.16e-10;
 static const uint64_t calls_per_point = 40; /* 1.6 s */

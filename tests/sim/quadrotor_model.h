@@ -10,8 +10,8 @@
 #ifndef HB_QUADROTOR_MODEL_H
 #define HB_QUADROTOR_MODEL_H
 
-#include "cost.h"
-#include "model.h"
+#include "plan/cost.h"
+#include "model/model.h"
 
 enum { QUADROTOR_MODEL_WIDTH = 22 }; /* the narrowest trunk that holds it */
 

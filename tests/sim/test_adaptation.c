@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "estimator.h"
-#include "numeric.h"
+#include "estimate/estimator.h"
+#include "base/numeric.h"
 #include "pilot_quadrotor.h"
 #include "plant_quadrotor.h"
 #include "quadrotor_model.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "controller.h"
-#include "numeric.h"
+#include "controller/controller.h"
+#include "base/numeric.h"
 #include "plant_quadrotor.h"
 #include "quadrotor_model.h"
 

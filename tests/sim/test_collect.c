@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "../unit/check.h"
-#include "collect.h"
-#include "dataset.h"
+#include "sim/collect.h"
+#include "data/dataset.h"
 
 static char folder[] = "/tmp/test_collect.XXXXXX";
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "../unit/check.h"
-#include "flight.h"
-#include "report.h"
+#include "sim/flight.h"
+#include "sim/report.h"
 
 enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ, NX };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gif.h"
+#include "sim/gif.h"
 
 enum { MAX_PIXELS = 200 * 150, FRAMES = 3 };
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "numeric.h"
+#include "base/numeric.h"
 #include "plant_quadrotor.h"
-#include "planner.h"
+#include "plan/planner.h"
 #include "quadrotor_model.h"
 
 enum { MASSES = 40, STARTS = 5, STEPS = 100 };

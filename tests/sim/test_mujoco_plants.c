@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "plant.h"
+#include "sim/plant.h"
 #include "plant_quadrotor.h"
 #include "plant_vanderpol.h"
-#include "policy.h"
+#include "sim/policy.h"
 
 enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ, NX };
 

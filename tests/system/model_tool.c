@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "basis.h"
-#include "numeric.h"
+#include "dynamics/basis.h"
+#include "base/numeric.h"
 
 static int fail(const hb_error *err)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "numeric.h"
+#include "config/config.h"
+#include "base/numeric.h"
 
 static double standing_still(void *context)
 {

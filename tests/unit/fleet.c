@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "numeric.h"
-#include "predictor.h"
+#include "base/numeric.h"
+#include "dynamics/predictor.h"
 
 enum { NX = FLEET_NX, NU = FLEET_NU, NB = FLEET_NB, FUNCTIONS = FLEET_FUNCTIONS, STEPS = 400 };
 

@@ -2,8 +2,8 @@
 #ifndef HB_TEST_FLEET_H
 #define HB_TEST_FLEET_H
 
-#include "dataset.h"
-#include "model.h"
+#include "data/dataset.h"
+#include "model/model.h"
 
 enum { FLEET_NX = 3, FLEET_NU = 1, FLEET_NB = 5, FLEET_FUNCTIONS = 12 };
 

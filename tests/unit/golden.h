@@ -24,8 +24,8 @@
 #ifndef HB_GOLDEN_H
 #define HB_GOLDEN_H
 
-#include "model.h"
-#include "safetensors.h"
+#include "model/model.h"
+#include "model/safetensors.h"
 
 /* All files, without folder and suffix; NULL at the end. */
 extern const char *const golden_names[];

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "numeric.h"
+#include "base/numeric.h"
 
 typedef struct variant {
     const char *name;
@@ -32,18 +32,23 @@ static const variant variants[] = {
     {"shared, average network, no controls", 3, 0, HB_SHARED, HB_COMBINED, HB_AVERAGE_NETWORK, HB_TANH, HB_VECTOR, 1, 0,
      3},
     {"shared, no average, relu", 3, 2, HB_SHARED, HB_COMBINED, HB_AVERAGE_NONE, HB_RELU, HB_VECTOR, 1, 0, 3},
-    {"shared, nominal quadrotor, masked", 13, 4, HB_SHARED, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_VECTOR, 1, 7, 3},
+    {"shared, nominal quadrotor, masked", 13, 4, HB_SHARED, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_VECTOR, 1, 7,
+     3},
     {"shared, nominal quadrotor, per state, 3 sub-steps", 13, 4, HB_SHARED, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_TANH,
      HB_PER_STATE, 3, 0, 2},
     {"shared, direct", 3, 2, HB_SHARED, HB_DIRECT, HB_AVERAGE_HEAD, HB_SILU, HB_VECTOR, 1, 0, 3},
-    {"independent, separate, network", 3, 2, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK, HB_SILU, HB_VECTOR, 1, 0, 3},
-    {"independent, separate, relu, per state, 2 sub-steps", 3, 2, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK, HB_RELU,
-     HB_PER_STATE, 2, 0, 3},
-    {"independent, separate, no average", 2, 0, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NONE, HB_TANH, HB_VECTOR, 1, 0, 4},
-    {"independent, separate, nominal", 13, 4, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NOMINAL, HB_TANH, HB_VECTOR, 1, 7, 2},
-    {"independent, combined, network", 3, 2, HB_INDEPENDENT, HB_COMBINED, HB_AVERAGE_NETWORK, HB_TANH, HB_PER_STATE, 1, 0,
+    {"independent, separate, network", 3, 2, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK, HB_SILU, HB_VECTOR, 1, 0,
      3},
-    {"independent, combined, nominal", 13, 4, HB_INDEPENDENT, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_VECTOR, 2, 7, 2},
+    {"independent, separate, relu, per state, 2 sub-steps", 3, 2, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK,
+     HB_RELU, HB_PER_STATE, 2, 0, 3},
+    {"independent, separate, no average", 2, 0, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NONE, HB_TANH, HB_VECTOR, 1, 0,
+     4},
+    {"independent, separate, nominal", 13, 4, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NOMINAL, HB_TANH, HB_VECTOR, 1, 7,
+     2},
+    {"independent, combined, network", 3, 2, HB_INDEPENDENT, HB_COMBINED, HB_AVERAGE_NETWORK, HB_TANH, HB_PER_STATE, 1,
+     0, 3},
+    {"independent, combined, nominal", 13, 4, HB_INDEPENDENT, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_VECTOR, 2, 7,
+     2},
     {"independent, direct", 3, 2, HB_INDEPENDENT, HB_DIRECT, HB_AVERAGE_NETWORK, HB_TANH, HB_VECTOR, 1, 0, 3},
     {"a plain neural ODE", 3, 2, HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK, HB_TANH, HB_VECTOR, 1, 0, 0},
 };
@@ -133,8 +138,8 @@ bool belongs_to_average(const hb_model *m, size_t p)
 
 hb_real *new_rows(int rows)
 {
-    const size_t size = ((size_t)(rows > 0 ? rows : 1) * HB_STRIDE * sizeof(hb_real) + HB_ALIGNMENT - 1) / HB_ALIGNMENT *
-                        HB_ALIGNMENT;
+    const size_t size =
+        ((size_t)(rows > 0 ? rows : 1) * HB_STRIDE * sizeof(hb_real) + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;
     hb_real *x = aligned_alloc(HB_ALIGNMENT, size);
     assert_non_null(x);
     memset(x, 0, size);

@@ -2,8 +2,8 @@
 #ifndef HB_TEST_MODELS_H
 #define HB_TEST_MODELS_H
 
-#include "batch.h"
-#include "model.h"
+#include "base/batch.h"
+#include "model/model.h"
 
 /* Every architecture, integration, average, activation, mask and shape of coefficients, in combinations that matter. */
 extern const int nvariants;

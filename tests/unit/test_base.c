@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base.h"
+#include "base/base.h"
 
 static void test_fail_fills_text_and_returns_code(void **state)
 {

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "basis.h"
+#include "dynamics/basis.h"
 #include "golden.h"
 #include "models.h"
-#include "numeric.h"
+#include "base/numeric.h"
 
 #ifdef HB_DOUBLE
 static const double tolerance = 1e-12;
@@ -69,8 +69,8 @@ static void test_increments_are_golden_with_every_kernel(void **state)
                 for (int i = 0; i < nfunctions; i++)
                     for (int r = 0; r < m->nx; r++)
                         check_close((double)b.g[(i * m->nx + r) * HB_STRIDE + s],
-                                    expected[(s * nfunctions + i) * m->nx + r], scale, tolerance, "%s, %s: G[%d][%d] of %d",
-                                    golden_names[f], hb_kernels_at(k)->name, i, r, s);
+                                    expected[(s * nfunctions + i) * m->nx + r], scale, tolerance,
+                                    "%s, %s: G[%d][%d] of %d", golden_names[f], hb_kernels_at(k)->name, i, r, s);
         }
         block_free(&b);
         golden_close(g);
@@ -90,8 +90,8 @@ static void test_one_sample_equals_the_same_in_a_batch(void **state)
         hb_basis_increments(m, b.w, &b.batch, coefficient, b.g);
         hb_basis_increments(m, b.w, &first, coefficient, one);
         for (int i = 0; i < (m->nb + 1) * m->nx; i++)
-            check_close((double)one[i * HB_STRIDE], (double)b.g[i * HB_STRIDE], 0.1, tolerance, "%s: row %d", golden_names[f],
-                        i);
+            check_close((double)one[i * HB_STRIDE], (double)b.g[i * HB_STRIDE], 0.1, tolerance, "%s: row %d",
+                        golden_names[f], i);
         free(one);
         free(coefficient);
         block_free(&b);
@@ -138,12 +138,13 @@ static void test_coefficients_are_golden(void **state)
 
         hb_basis_increments(m, b.w, &b.batch, NULL, b.g);
         for (int problem = 0; problem < nproblems; problem++) {
-            const int from = m->shape == HB_PER_STATE ? problem : 0, to = m->shape == HB_PER_STATE ? problem + 1 : m->nx;
+            const int from = m->shape == HB_PER_STATE ? problem : 0,
+                      to = m->shape == HB_PER_STATE ? problem + 1 : m->nx;
             double a[16][17] = {{0}};
             for (int s = 0; s < b.batch.n; s++)
                 for (int r = from; r < to; r++) {
-                    const double residual = next[s * m->nx + r] - z[s * m->nx + r] -
-                                            (double)b.g[(nb * m->nx + r) * HB_STRIDE + s];
+                    const double residual =
+                        next[s * m->nx + r] - z[s * m->nx + r] - (double)b.g[(nb * m->nx + r) * HB_STRIDE + s];
                     for (int i = 0; i < nb; i++) {
                         const double gi = (double)b.g[(i * m->nx + r) * HB_STRIDE + s] / b.batch.n;
                         a[i][nb] += gi * residual;
@@ -157,8 +158,7 @@ static void test_coefficients_are_golden(void **state)
                 eliminate(nb, 17, &a[0][0]);
             for (int i = 0; i < nb; i++)
                 check_close(a[i][nb], expected[m->shape == HB_PER_STATE ? i * m->nx + problem : i],
-                            largest(expected, hb_model_ncoefficients(m)), tolerance,
-                            "%s: c[%d]", golden_names[f], i);
+                            largest(expected, hb_model_ncoefficients(m)), tolerance, "%s: c[%d]", golden_names[f], i);
         }
         block_free(&b);
         golden_close(g);

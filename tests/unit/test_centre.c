@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "centre.h"
-#include "fitter.h"
+#include "train/centre.h"
+#include "train/fitter.h"
 #include "fleet.h"
 
 enum { EXAMPLES = 250, MAX_COEFFICIENTS = FLEET_NB * FLEET_NX, CENTRED = FLEET_FUNCTIONS - 2 };

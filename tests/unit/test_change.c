@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "change.h"
-#include "estimator.h"
-#include "numeric.h"
+#include "estimate/change.h"
+#include "estimate/estimator.h"
+#include "base/numeric.h"
 
 enum { NX = 13 };
 

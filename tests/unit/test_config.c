@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "test_models.h"
 
 static hb_config *config;
@@ -124,7 +124,8 @@ static void test_the_model_gives_names_a_meaning(void **state)
         {"target: {positon: 3}\n", "did you mean position?"},
         {"safe_action: {force: 3}\n", "c.yaml:2:14: safe_action: force = 3 is outside -2..2"},
         {"safe_action: [0, 0]\n", "2 numbers where the model has 1 controls"},
-        {"cost:\n - {kind: squared, states: [2], weight: 1}\n", "c.yaml:3:4: cost: there is no state 2: the model has 2"},
+        {"cost:\n - {kind: squared, states: [2], weight: 1}\n",
+         "c.yaml:3:4: cost: there is no state 2: the model has 2"},
         {"cost:\n - {kind: tilt, states: [0, 1], weight: 1}\n", "c.yaml:3:2: cost: "},
         {"target: []\n", NULL},
         {"cost: [{kind: squared, states: 0, weight: 1}]\nplanner: {directions: [[1, 2]]}\n",
@@ -198,7 +199,8 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"sockets: {actions: {a: b}}\n", "a mapping where a list is expected"},
         {"sockets: {actions: []}\n", "at least one endpoint is needed"},
         {"sockets: {actions: [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n", "a list of 9 where at most 8 are possible"},
-        {"sockets: {actions: \"ipc:///tmp/0123456789012345678901234567890123456789012345678901234567890123456789012345678"
+        {"sockets: {actions: "
+         "\"ipc:///tmp/0123456789012345678901234567890123456789012345678901234567890123456789012345678"
          "9012345678901234567890123456789\"}\n",
          "a socket's path has at most 107 characters"},
         {"name: a23456789012345678901234567890123\n", "33 characters where at most 31 fit"},
@@ -229,7 +231,8 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         /* files, and what does not go together */
         {"security: {server_key: nowhere.key, client_keys: [nobody.pub]}\n", "nowhere.key: No such file"},
         {"sockets: {actions: tcp://127.0.0.1:7000}\n", "is open to the network"},
-        {"sockets: {telemetry_connect: tcp://127.0.0.1:7000}\n", "sockets.telemetry_connect: tcp://127.0.0.1:7000 is open"},
+        {"sockets: {telemetry_connect: tcp://127.0.0.1:7000}\n",
+         "sockets.telemetry_connect: tcp://127.0.0.1:7000 is open"},
         {"latency: {stale_after: 1, fallback_after: 0.5}\n", "0.5 is below latency.stale_after (1)"},
         {"estimator: {window: 10, warmup: 20}\n", "20 is above estimator.window (10)"},
         {"security: {server_key: cart.safetensors}\n", "no client could connect"},

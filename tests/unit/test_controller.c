@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller.h"
+#include "controller/controller.h"
 #include "models.h"
-#include "numeric.h"
+#include "base/numeric.h"
 #include "trap.h"
 
 /* ---- a vehicle that can be worked out by hand: a mass on a line ----
@@ -422,8 +422,8 @@ static void test_first_request_after_a_pause_is_planned(void **state)
             hb_request r = request(f);
             r.reset_counter = episode == 2;
             const hb_command *reply = hb_controller_command(f->c, &r, &f->clock.clock);
-            assert_int_equal(reply->status, k * period <= f->s.fallback_after + 1e-9 ? HB_STATUS_STALE
-                                                                                      : HB_STATUS_FALLBACK);
+            assert_int_equal(reply->status,
+                             k * period <= f->s.fallback_after + 1e-9 ? HB_STATUS_STALE : HB_STATUS_FALLBACK);
             pass(f, period);
         }
     }

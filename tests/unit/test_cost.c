@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "cost.h"
-#include "numeric.h"
+#include "plan/cost.h"
+#include "base/numeric.h"
 
 enum { NX = 13, NU = 4, NH = 3, N = 21 };
 

@@ -6,7 +6,7 @@
 #include <hdf5.h>
 
 #include "check.h"
-#include "dataset.h"
+#include "data/dataset.h"
 
 enum { NX = 3, NU = 2, STEPS = 5 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "fitter.h"
+#include "train/fitter.h"
 #include "fleet.h"
 
 enum { EXAMPLES = 250, VEHICLE = 3 };

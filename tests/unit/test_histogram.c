@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "histogram.h"
+#include "server/histogram.h"
 
 static int by_value(const void *a, const void *b)
 {

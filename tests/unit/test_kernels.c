@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels.h"
+#include "dynamics/kernels.h"
 #include "models.h"
-#include "numeric.h"
+#include "base/numeric.h"
 
 static void test_affine_equals_plain_loops(void **state)
 {
@@ -19,7 +19,8 @@ static void test_affine_equals_plain_loops(void **state)
                 for (int transposed = 0; transposed < 2; transposed++) {
                     const int nout = sizes[i][0], nin = sizes[i][1];
                     const ptrdiff_t row = transposed ? 1 : nin, column = transposed ? nout : 1;
-                    hb_real *a = random_rows(nout * nin / HB_STRIDE + 1, 1), *bias = random_rows(nout / HB_STRIDE + 1, 2);
+                    hb_real *a = random_rows(nout * nin / HB_STRIDE + 1, 1),
+                            *bias = random_rows(nout / HB_STRIDE + 1, 2);
                     hb_real *x = random_rows(nin, 3), *y = new_rows(nout);
 
                     hb_kernels_at(k)->affine(nout, nin, a, row, column, transposed ? NULL : bias, x, HB_STRIDE, y,
@@ -69,8 +70,9 @@ static void test_affine_single_equals_affine(void **state)
 /* distance in units of the last place of a number of that size */
 static double ulps(double found, double expected)
 {
-    const double place = sizeof(hb_real) == 4 ? (double)(nextafterf((float)fabs(expected), INFINITY) - (float)fabs(expected))
-                                              : nextafter(fabs(expected), INFINITY) - fabs(expected);
+    const double place = sizeof(hb_real) == 4
+                             ? (double)(nextafterf((float)fabs(expected), INFINITY) - (float)fabs(expected))
+                             : nextafter(fabs(expected), INFINITY) - fabs(expected);
     return fabs(found - expected) / place;
 }
 
@@ -79,8 +81,8 @@ static double silu(double x)
     return x / (1 + exp(-x));
 }
 
-/* tanh and SiLU to 2 units in the last place, measured over the range in which they are not flat; doubles, which are held
- * against doubles, to 3 */
+/* tanh and SiLU to 2 units in the last place, measured over the range in which they are not flat; doubles, which are
+ * held against doubles, to 3 */
 static void test_activations_are_accurate(void **state)
 {
     (void)state;
@@ -119,8 +121,7 @@ static void test_activations_saturate_and_keep_nan(void **state)
     (void)state;
     for (int k = 0; hb_kernels_at(k); k++) {
         const double in[] = {0, 1000, -1000, INFINITY, NAN};
-        const double expected[3][5] = {
-            {0, 1000, 0, INFINITY, NAN}, {0, 1, -1, 1, NAN}, {0, 1000, 0, INFINITY, NAN}};
+        const double expected[3][5] = {{0, 1000, 0, INFINITY, NAN}, {0, 1, -1, 1, NAN}, {0, 1000, 0, INFINITY, NAN}};
         for (int activation = HB_RELU; activation <= HB_SILU; activation++) {
             hb_real *y = new_rows(1);
             for (int i = 0; i < 5; i++)
@@ -226,9 +227,12 @@ static void test_a_kernel_can_be_asked_for_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_affine_equals_plain_loops),   cmocka_unit_test(test_affine_single_equals_affine),
-        cmocka_unit_test(test_activations_are_accurate),    cmocka_unit_test(test_activations_saturate_and_keep_nan),
-        cmocka_unit_test(test_slopes_are_derivatives),      cmocka_unit_test(test_combine_equals_plain_loops),
+        cmocka_unit_test(test_affine_equals_plain_loops),
+        cmocka_unit_test(test_affine_single_equals_affine),
+        cmocka_unit_test(test_activations_are_accurate),
+        cmocka_unit_test(test_activations_saturate_and_keep_nan),
+        cmocka_unit_test(test_slopes_are_derivatives),
+        cmocka_unit_test(test_combine_equals_plain_loops),
         cmocka_unit_test(test_a_kernel_can_be_asked_for_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

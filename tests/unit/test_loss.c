@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "loss.h"
-#include "numeric.h"
+#include "train/loss.h"
+#include "base/numeric.h"
 
 enum { EXAMPLES = HB_STRIDE + 5, QUERIES = 9, MAX_STEPS = 3, MAX_STATES = 16 };
 

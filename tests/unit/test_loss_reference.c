@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "loss.h"
-#include "safetensors.h"
+#include "train/loss.h"
+#include "model/safetensors.h"
 
 enum { NX = 4, NU = 2, NB = 3, MAX_NUMBERS = 4096 };
 

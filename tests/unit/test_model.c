@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "model.h"
+#include "model/model.h"
 
 static const hb_model good = {.nx = 3,
                               .nu = 2,

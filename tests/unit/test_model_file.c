@@ -7,9 +7,9 @@
 
 #include "check.h"
 #include "golden.h"
-#include "model.h"
+#include "model/model.h"
 #include "models.h"
-#include "numeric.h"
+#include "base/numeric.h"
 
 static char folder[] = "/tmp/test_model_file-XXXXXX";
 static char path[sizeof folder + 32];

@@ -4,8 +4,8 @@
 
 #include "check.h"
 #include "models.h"
-#include "nominal.h"
-#include "numeric.h"
+#include "model/nominal.h"
+#include "base/numeric.h"
 
 enum { PX, VX, PY, VY, PZ, VZ, QX, QY, QZ, QW, WX, WY, WZ, NX };
 
@@ -155,8 +155,8 @@ static void test_jacobians_equal_finite_differences(void **state)
                 *at = kept;
                 const double expected = (side[1] - side[0]) / (2 * step);
                 const double found = i < q->nx ? dx[i * HB_STRIDE + s] : du[(i - q->nx) * HB_STRIDE + s];
-                check_close(found, expected, fmax(1, fabs(expected)), 1e-7, "%s: derivative %d of sample %d", q->name, i,
-                            s);
+                check_close(found, expected, fmax(1, fabs(expected)), 1e-7, "%s: derivative %d of sample %d", q->name,
+                            i, s);
             }
         free(x);
         free(u);

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "numeric.h"
+#include "base/numeric.h"
 
 enum { N = 9, ROWS = 30 };
 

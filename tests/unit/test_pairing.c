@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "pairing.h"
+#include "estimate/pairing.h"
 
 typedef struct fixture {
     hb_pairing p;

@@ -7,9 +7,9 @@
 
 #include "check.h"
 #include "models.h"
-#include "numeric.h"
-#include "planner.h"
-#include "rollout.h"
+#include "base/numeric.h"
+#include "plan/planner.h"
+#include "plan/rollout.h"
 #include "trap.h"
 
 enum { NX = 4, NU = 2, NH = 8 };

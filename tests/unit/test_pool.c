@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "pool.h"
+#include "base/pool.h"
 
 enum { PARTS = 50 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "population.h"
+#include "plan/population.h"
 
 enum { NU = 4, NH = 6, NS = 250 };
 

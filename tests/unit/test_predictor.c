@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
-#include "basis.h"
+#include "dynamics/basis.h"
 #include "golden.h"
 #include "models.h"
-#include "numeric.h"
-#include "pool.h"
-#include "predictor.h"
+#include "base/numeric.h"
+#include "base/pool.h"
+#include "dynamics/predictor.h"
 
 #ifdef HB_DOUBLE
 static const double tolerance = 1e-12;
@@ -53,8 +53,8 @@ static void test_one_step_is_golden(void **state)
         hb_predictor_step(p, w, &in, z, NULL);
         for (int s = 0; s < n; s++)
             for (int r = 0; r < m->nx; r++)
-                check_close((double)z[r * HB_STRIDE + s], expected[s * m->nx + r], largest(expected, n * m->nx), tolerance,
-                            "%s: state %d of sample %d", golden_names[f], r, s);
+                check_close((double)z[r * HB_STRIDE + s], expected[s * m->nx + r], largest(expected, n * m->nx),
+                            tolerance, "%s: state %d of sample %d", golden_names[f], r, s);
         hb_workspace_free(w);
         hb_predictor_free(p);
         free(z);
@@ -154,8 +154,7 @@ static void step_range(void *context, int part, int thread)
 {
     const shared_work *work = context;
     const int from = part * HB_LANES;
-    const hb_batch in = {
-        .n = HB_LANES, .z = work->in->z + from, .u = work->in->u + from, .dt = work->in->dt + from};
+    const hb_batch in = {.n = HB_LANES, .z = work->in->z + from, .u = work->in->u + from, .dt = work->in->dt + from};
 
     hb_predictor_step(work->p, work->w[thread], &in, work->next + from, work->tape[part]);
     hb_predictor_adjoint(work->p, work->w[thread], &in, work->tape[part], work->dnext + from, work->dz + from,

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "fitter.h"
+#include "train/fitter.h"
 #include "fleet.h"
-#include "prune.h"
+#include "train/prune.h"
 
 enum { NX = FLEET_NX, NB = FLEET_NB, EXAMPLES = 300 };
 

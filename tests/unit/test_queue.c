@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "queue.h"
+#include "server/queue.h"
 
 static hb_envelope envelope_of(int client)
 {
@@ -31,8 +31,10 @@ static hb_client *ask(hb_queue *q, int client, uint64_t id, double now)
     hb_envelope e = envelope_of(client);
     hb_client *c = hb_queue_client(q, &e, now);
     hb_action_request r = {
-        .id = id, .want_plan = true, .request = {.x = x, .nx = 2, .target = target, .ntargets = 2, .applied = applied,
-                                                 .napplied = 1, .received = now}};
+        .id = id,
+        .want_plan = true,
+        .request = {
+            .x = x, .nx = 2, .target = target, .ntargets = 2, .applied = applied, .napplied = 1, .received = now}};
 
     if (c) {
         hb_queue_copy(q, &c->waiting, &e, &r, 0.005);

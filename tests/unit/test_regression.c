@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "numeric.h"
-#include "regression.h"
+#include "base/numeric.h"
+#include "estimate/regression.h"
 
 /* The brute force: every row of the past is kept, and a solve sums up from nothing in long double, solved by
  * elimination with pivoting. */

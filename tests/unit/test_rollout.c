@@ -6,8 +6,8 @@
 #include "check.h"
 #include "golden.h"
 #include "models.h"
-#include "numeric.h"
-#include "rollout.h"
+#include "base/numeric.h"
+#include "plan/rollout.h"
 
 #ifdef HB_DOUBLE
 static const double golden_tolerance = 1e-9;

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "numeric.h"
-#include "run.h"
+#include "base/numeric.h"
+#include "train/run.h"
 
 enum { FUNCTIONS = 12, EPISODES = 2, STEPS = 60, INTERRUPTIONS = 6 };
 

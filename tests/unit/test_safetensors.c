@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "safetensors.h"
+#include "model/safetensors.h"
 
 static char folder[] = "/tmp/test_safetensors-XXXXXX";
 static char path[sizeof folder + 32];

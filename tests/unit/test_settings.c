@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "settings.h"
+#include "train/settings.h"
 
 static hb_settings defaults(void)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "numeric.h"
-#include "window.h"
+#include "base/numeric.h"
+#include "estimate/window.h"
 
 enum { NX = 3, NU = 2, NW = 8, NB = 4 };
 

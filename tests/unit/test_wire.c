@@ -12,7 +12,7 @@
 
 #include "hilbert.pb-c.h"
 #include "json.h"
-#include "wire.h"
+#include "server/wire.h"
 
 enum { NX = 3, NU = 2, NH = 4, NC = 5 };
 
@@ -343,9 +343,16 @@ static void test_the_published_json_is_json(void **state)
     hb_wire *w = new_wire(1024);
     const hb_real coefficient[NC] = {1, 2, 3, 4, (hb_real)0.1};
     const double variance[NC] = {NAN}, x[NX] = {-1e300, 1e-300, 0};
-    hb_report report = {.version = "1.\"2\\", .name = "line\nbreak", .model_hash = 0xfeed, .answered = true,
-                        .last_status = HB_STATUS_OUT_OF_SPAN, .telemetry_age = INFINITY, .coefficient = coefficient,
-                        .variance = variance, .state = x, .health = {.status = HB_ESTIMATE_SINGULAR}};
+    hb_report report = {.version = "1.\"2\\",
+                        .name = "line\nbreak",
+                        .model_hash = 0xfeed,
+                        .answered = true,
+                        .last_status = HB_STATUS_OUT_OF_SPAN,
+                        .telemetry_age = INFINITY,
+                        .coefficient = coefficient,
+                        .variance = variance,
+                        .state = x,
+                        .health = {.status = HB_ESTIMATE_SINGULAR}};
     const void *data;
     json_error_t err;
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "basis.h"
+#include "dynamics/basis.h"
 #include "models.h"
 
 hb_estimator *new_estimator(const hb_model *m, const hb_estimator_settings *s)

@@ -3,9 +3,9 @@
 #ifndef HB_TEST_VEHICLE_H
 #define HB_TEST_VEHICLE_H
 
-#include "estimator.h"
-#include "numeric.h"
-#include "workspace.h"
+#include "estimate/estimator.h"
+#include "base/numeric.h"
+#include "dynamics/workspace.h"
 
 /* A transition in physical units from normalised ones. */
 typedef struct transition {

@@ -1,0 +1,198 @@
+/* Data sets in memory: access, statistics and description. Files are dataset_read.c, dataset_write.c and
+ * dataset_csv.c. */
+#include "data/dataset.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hb_dataset_free(hb_dataset *d)
+{
+    free(d); /* one block, see dataset_read.c */
+}
+
+void hb_dataset_transition(const hb_dataset *d, int function, size_t index, hb_transition *ret, int *remaining)
+{
+    const hb_function *f = &d->function[function];
+    int nx = d->header.nx, nu = d->header.nu;
+
+    /* the last episode that starts at or before index */
+    int low = f->episode, high = f->episode + f->nepisodes - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (d->episode[middle].first <= index)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+
+    const hb_episode *e = &d->episode[low];
+    int step = (int)(index - e->first);
+    ret->x = e->x + (size_t)step * (size_t)nx;
+    ret->x_next = ret->x + nx;
+    ret->u = e->u ? e->u + (size_t)step * (size_t)nu : NULL;
+    ret->dt = hb_episode_dt(d, e, step);
+    if (remaining)
+        *remaining = e->nsteps - step;
+}
+
+/* Statistics of one column. Two passes: a mean far from zero costs no digits. */
+typedef struct column_stats {
+    double min, max, mean, std;
+} column_stats;
+
+typedef struct column {
+    bool control; /* of u instead of x */
+    int index;
+} column;
+
+static const double *column_rows(const hb_dataset *d, const hb_episode *e, column c, int *nrows, int *stride)
+{
+    *nrows = c.control ? e->nsteps : e->nsteps + 1;
+    *stride = c.control ? d->header.nu : d->header.nx;
+    return (c.control ? e->u : e->x) + c.index;
+}
+
+static column_stats column_statistics(const hb_dataset *d, column c)
+{
+    column_stats s = {.min = DBL_MAX, .max = -DBL_MAX};
+    double sum = 0, squares = 0, count = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < d->nepisodes; k++) {
+            int nrows, stride;
+            const double *value = column_rows(d, &d->episode[k], c, &nrows, &stride);
+            for (int r = 0; r < nrows; r++) {
+                double v = value[(size_t)r * (size_t)stride];
+                if (pass == 0) {
+                    sum += v;
+                    count++;
+                    s.min = fmin(s.min, v);
+                    s.max = fmax(s.max, v);
+                } else {
+                    squares += (v - s.mean) * (v - s.mean);
+                }
+            }
+        }
+        s.mean = sum / count;
+    }
+    s.std = sqrt(squares / count);
+    return s;
+}
+
+void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,
+                        double *control_std)
+{
+    for (int i = 0; i < d->header.nx + d->header.nu; i++) {
+        column c = {.control = i >= d->header.nx, .index = i < d->header.nx ? i : i - d->header.nx};
+        double *mean = c.control ? control_mean : state_mean, *std = c.control ? control_std : state_std;
+        if (!mean && !std)
+            continue;
+        column_stats s = column_statistics(d, c);
+        /* what rounding leaves of a constant column is no deviation */
+        bool constant = s.std <= 1e-12 * fmax(fabs(s.mean), DBL_MIN);
+        if (mean)
+            mean[c.index] = s.mean;
+        if (std)
+            std[c.index] = constant ? 1 : s.std;
+    }
+}
+
+enum { BINS = 32 };
+
+static void histogram_line(const hb_dataset *d, column c, const column_stats *s, FILE *out)
+{
+    static const char *const level[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t bin[BINS] = {0}, most = 1;
+    double width = s->max > s->min ? (s->max - s->min) / BINS : 1;
+
+    for (int k = 0; k < d->nepisodes; k++) {
+        int nrows, stride;
+        const double *value = column_rows(d, &d->episode[k], c, &nrows, &stride);
+        for (int r = 0; r < nrows; r++) {
+            int b = (int)((value[(size_t)r * (size_t)stride] - s->min) / width);
+            bin[b < BINS ? b : BINS - 1]++;
+        }
+    }
+    for (int b = 0; b < BINS; b++)
+        most = bin[b] > most ? bin[b] : most;
+
+    /* whatever was seen at all shows at least as the lowest mark */
+    for (int b = 0; b < BINS; b++)
+        fputs(level[(bin[b] * 8 + most - 1) / most], out);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void describe_hidden(const hb_dataset *d, FILE *out)
+{
+    double *value = calloc((size_t)d->nfunctions, sizeof *value);
+
+    if (!value)
+        return;
+    for (int i = 0; i < d->header.nhidden; i++) {
+        int n = 0;
+        for (int f = 0; f < d->nfunctions; f++)
+            if (!isnan(d->function[f].hidden[i]))
+                value[n++] = d->function[f].hidden[i];
+        qsort(value, (size_t)n, sizeof *value, compare_doubles);
+        if (n > 0)
+            fprintf(out, "  %-16s %11.5g .. %-11.5g median %.5g%s\n", d->header.hidden_name[i], value[0], value[n - 1],
+                    value[n / 2], n < d->nfunctions ? " (not given for all functions)" : "");
+    }
+    free(value);
+}
+
+static void describe_column(const hb_dataset *d, column c, FILE *out)
+{
+    const hb_dataset_header *h = &d->header;
+    column_stats s = column_statistics(d, c);
+
+    fprintf(out, "  %-12.12s %-8.8s %11.4g %11.4g %11.4g %11.4g  |",
+            c.control ? h->control_name[c.index] : h->state_name[c.index],
+            c.control ? h->control_unit[c.index] : h->state_unit[c.index], s.min, s.max, s.mean, s.std);
+    histogram_line(d, c, &s, out);
+    fputs("|\n", out);
+}
+
+void hb_dataset_describe(const hb_dataset *d, FILE *out)
+{
+    const hb_dataset_header *h = &d->header;
+    double seconds = 0, dt_min = DBL_MAX, dt_max = 0;
+    int shortest = d->episode[0].nsteps, longest = shortest;
+
+    for (int k = 0; k < d->nepisodes; k++) {
+        const hb_episode *e = &d->episode[k];
+        shortest = e->nsteps < shortest ? e->nsteps : shortest;
+        longest = e->nsteps > longest ? e->nsteps : longest;
+        for (int i = 0; i < e->nsteps; i++) {
+            double dt = hb_episode_dt(d, e, i);
+            seconds += dt;
+            dt_min = fmin(dt_min, dt);
+            dt_max = fmax(dt_max, dt);
+        }
+    }
+    fprintf(out, "plant        %s, seed %llu\n", h->plant[0] ? h->plant : "(not named)", (unsigned long long)h->seed);
+    fprintf(out, "functions    %d\n", d->nfunctions);
+    fprintf(out, "episodes     %d, of %d to %d steps\n", d->nepisodes, shortest, longest);
+    fprintf(out, "transitions  %zu, %.5g s in all\n", d->ntransitions, seconds);
+    fprintf(out, "dt           %.6g s nominal, %.6g to %.6g s in the data\n", h->dt, dt_min, dt_max);
+    fprintf(out, "hash         %016llx\n", (unsigned long long)d->hash);
+    if (h->nhidden > 0) {
+        fprintf(out, "hidden parameters\n");
+        describe_hidden(d, out);
+    }
+
+    fprintf(out, "states       unit             min         max        mean         std  histogram\n");
+    for (int i = 0; i < h->nx; i++)
+        describe_column(d, (column){.index = i}, out);
+    if (h->nu > 0)
+        fprintf(out, "controls     unit             min         max        mean         std  histogram\n");
+    for (int i = 0; i < h->nu; i++)
+        describe_column(d, (column){.control = true, .index = i}, out);
+}

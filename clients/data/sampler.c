@@ -1,0 +1,201 @@
+#include "data/sampler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* where a model's control is found: a column of the data's controls, or a hidden parameter */
+typedef struct source {
+    bool hidden;
+    int column;
+} source;
+
+struct hb_sampler {
+    const hb_dataset *data;
+    const hb_model *model;
+    int nsteps;
+    int *state;      /* nx, columns of the data */
+    source *control; /* nu */
+    size_t *first;   /* nepisodes + 1: stretches in the episodes before, over the whole data set */
+};
+
+static int find_name(char (*name)[HB_NAME_SIZE], int n, const char *wanted)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(name[i], wanted) == 0)
+            return i;
+    return -1;
+}
+
+/* "a, b, c" for messages */
+static const char *list_names(char (*name)[HB_NAME_SIZE], int n, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (int i = 0; i < n && used + 1 < size; i++) {
+        int written = snprintf(text + used, size - used, "%s%s", i ? ", " : "", name[i]);
+        used += written > 0 ? (size_t)written : 0;
+    }
+    return text;
+}
+
+static int find_columns(hb_sampler *s, hb_error *err)
+{
+    const hb_dataset_header *h = &s->data->header;
+    const hb_model *m = s->model;
+    static const char prefix[] = "hidden_";
+    char names[300];
+
+    for (int i = 0; i < m->nx; i++) {
+        s->state[i] = find_name(h->state_name, h->nx, m->state_name[i]);
+        if (s->state[i] < 0)
+            return hb_fail(err, EINVAL, "the model's state '%s' is not in the data, whose states are %s",
+                           m->state_name[i], list_names(h->state_name, h->nx, names, sizeof names));
+    }
+    for (int i = 0; i < m->nu; i++) {
+        const char *name = m->control_name[i];
+        source *c = &s->control[i];
+        *c = (source){.column = find_name(h->control_name, h->nu, name)};
+        if (c->column < 0 && strncmp(name, prefix, sizeof prefix - 1) == 0)
+            *c = (source){.hidden = true, .column = find_name(h->hidden_name, h->nhidden, name + sizeof prefix - 1)};
+        if (c->column < 0)
+            return hb_fail(err, EINVAL, "the model's control '%s' is not in the data, whose controls are %s", name,
+                           list_names(h->control_name, h->nu, names, sizeof names));
+    }
+    return 0;
+}
+
+/* counts the stretches; every function must have one, and every hidden parameter that is used must be known */
+static int count_stretches(hb_sampler *s, hb_error *err)
+{
+    const hb_dataset *d = s->data;
+
+    for (int e = 0; e < d->nepisodes; e++) {
+        int stretches = d->episode[e].nsteps - s->nsteps + 1;
+        s->first[e + 1] = s->first[e] + (size_t)(stretches > 0 ? stretches : 0);
+    }
+    for (int f = 0; f < d->nfunctions; f++) {
+        if (hb_sampler_count(s, f) == 0)
+            return hb_fail(err, EINVAL, "function %d has no episode of %d steps: use fewer steps, or longer episodes",
+                           d->function[f].id, s->nsteps);
+        for (int i = 0; i < s->model->nu; i++)
+            if (s->control[i].hidden && !isfinite(d->function[f].hidden[s->control[i].column]))
+                return hb_fail(err, EINVAL, "function %d: its hidden parameter '%s' is not in the data",
+                               d->function[f].id, d->header.hidden_name[s->control[i].column]);
+    }
+    return 0;
+}
+
+int hb_sampler_new(hb_sampler **ret, const hb_dataset *d, const hb_model *m, int nsteps, hb_error *err)
+{
+    hb_sampler *s = calloc(1, sizeof *s);
+    int status = s ? 0 : hb_fail(err, ENOMEM, "out of memory");
+
+    if (!status) {
+        *s = (hb_sampler){.data = d, .model = m, .nsteps = nsteps};
+        s->state = calloc((size_t)m->nx + 1, sizeof *s->state);
+        s->control = calloc((size_t)m->nu + 1, sizeof *s->control);
+        s->first = calloc((size_t)d->nepisodes + 1, sizeof *s->first);
+        if (!s->state || !s->control || !s->first)
+            status = hb_fail(err, ENOMEM, "out of memory");
+    }
+    if (!status)
+        status = find_columns(s, err);
+    if (!status)
+        status = count_stretches(s, err);
+    if (status) {
+        hb_sampler_free(s);
+        return status;
+    }
+    *ret = s;
+    return 0;
+}
+
+void hb_sampler_free(hb_sampler *s)
+{
+    if (!s)
+        return;
+    free(s->state);
+    free(s->control);
+    free(s->first);
+    free(s);
+}
+
+size_t hb_sampler_count(const hb_sampler *s, int function)
+{
+    const hb_function *f = &s->data->function[function];
+    return s->first[f->episode + f->nepisodes] - s->first[f->episode];
+}
+
+/* the episode that holds a stretch, numbered over the whole data set: first[e] <= start < first[e + 1] */
+static int find_episode(const hb_sampler *s, const hb_function *f, size_t start)
+{
+    int low = f->episode, high = f->episode + f->nepisodes;
+
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (s->first[middle] <= start)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *points, int sample)
+{
+    const hb_dataset *d = s->data;
+    const hb_model *m = s->model;
+    const hb_function *f = &d->function[function];
+    const int block = sample / HB_STRIDE, lane = sample % HB_STRIDE;
+
+    start += s->first[f->episode];
+    int at = find_episode(s, f, start);
+    const hb_episode *e = &d->episode[at];
+    int row = (int)(start - s->first[at]);
+
+    for (int step = 0; step <= points->nsteps; step++) {
+        const double *x = e->x + (size_t)(row + step) * (size_t)d->header.nx;
+        hb_real *z = hb_points_states(points, block, step) + lane;
+        for (int i = 0; i < m->nx; i++)
+            z[(size_t)i * HB_STRIDE] = (hb_real)((x[s->state[i]] - m->state_mean[i]) / m->state_std[i]);
+    }
+    for (int step = 0; step < points->nsteps; step++) {
+        const double *u = e->u ? e->u + (size_t)(row + step) * (size_t)d->header.nu : NULL;
+        hb_real *v = hb_points_controls(points, block, step) + lane;
+        for (int i = 0; i < m->nu; i++) {
+            double value = s->control[i].hidden ? f->hidden[s->control[i].column] : u[s->control[i].column];
+            v[(size_t)i * HB_STRIDE] = (hb_real)((value - m->control_mean[i]) / m->control_std[i]);
+        }
+        hb_points_dt(points, block, step)[lane] = (hb_real)hb_episode_dt(d, e, row + step);
+    }
+}
+
+void hb_sampler_pad(const hb_sampler *s, hb_points *points)
+{
+    int block = hb_points_nblocks(points) - 1, used = points->n - block * HB_STRIDE;
+    size_t left = (size_t)(HB_STRIDE - used);
+
+    if (block < 0)
+        return;
+    for (int step = 0; step <= points->nsteps; step++) {
+        for (size_t i = 0; i < (size_t)points->nx; i++)
+            memset(hb_points_states(points, block, step) + i * HB_STRIDE + used, 0, left * sizeof *points->z);
+        if (step == points->nsteps)
+            break;
+        for (size_t i = 0; i < (size_t)points->nu; i++)
+            memset(hb_points_controls(points, block, step) + i * HB_STRIDE + used, 0, left * sizeof *points->u);
+        for (int p = used; p < HB_STRIDE; p++)
+            hb_points_dt(points, block, step)[p] = (hb_real)s->model->dt;
+    }
+}
+
+void hb_sampler_draw(const hb_sampler *s, int function, size_t first, size_t count, hb_random_key key, uint64_t index,
+                     hb_points *points)
+{
+    for (int p = 0; p < points->n; p++)
+        hb_sampler_put(s, function, first + hb_random_bits(key, index + (uint64_t)p) % count, points, p);
+    hb_sampler_pad(s, points);
+}

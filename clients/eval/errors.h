@@ -1,0 +1,51 @@
+/* Prediction errors of a model on a data set, summed up in three views: over steps (with and without coefficients),
+ * over each hidden parameter, over the number of examples. Figures are medians over functions, with quartiles. */
+#ifndef HB_ERRORS_H
+#define HB_ERRORS_H
+
+#include <jansson.h>
+
+#include "train/evaluator.h"
+
+enum { HB_ERROR_BINS = 5 };
+
+/* quartiles over functions, a number a step */
+typedef struct hb_curve {
+    double *lower, *median, *upper;
+} hb_curve;
+
+/* one of HB_ERROR_BINS ranges of a hidden parameter, with equal numbers of functions */
+typedef struct hb_error_bin {
+    double low, high;
+    int functions;
+    double one, late; /* medians after 1 and after `late` steps */
+} hb_error_bin;
+
+typedef struct hb_error_count {
+    int examples;
+    double one, late;
+} hb_error_count;
+
+typedef struct hb_errors {
+    int steps, late, nhidden, nfunctions;
+    hb_curve adapted, without; /* without: coefficients zero */
+    hb_error_bin *bin;         /* nhidden x HB_ERROR_BINS */
+    double *function;          /* nfunctions: after `late` steps */
+    int ncounts;
+    hb_error_count *count;
+    double *memory;
+} hb_errors;
+
+/* counts: numbers of examples to try beside (and below) those of the settings, for models with coefficients. late: the
+ * step of bins and counts, 1..s->steps. Free with hb_errors_free, also after a failure. */
+int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, const hb_evaluator_settings *s, int late,
+                      const int *counts, int ncounts, hb_pool *pool, hb_error *err);
+void hb_errors_free(hb_errors *e);
+
+/* JSON has no infinity and no NaN: null stands for both. */
+json_t *hb_json_number(double x);
+json_t *hb_json_numbers(const double *x, int n);
+/* "adapted", "without_coefficients", "hidden" and "by_examples". */
+json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d);
+
+#endif

@@ -1,0 +1,304 @@
+/* hilbert-eval paper: the paper's comparison on one plant, from data to tables.
+ *
+ *     collect -> train all rows -> train rows with other numbers of basis functions -> errors -> flights -> report
+ *
+ * Everything on the way is a file in a folder, so that a run that was interrupted goes on where it was. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "eval/eval.h"
+#include "eval/paper_run.h"
+#include "common/plot.h"
+#include "train/train_once.h"
+
+static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
+
+static void ask_to_stop(int signal_number)
+{
+    (void)signal_number;
+    stop = 1;
+}
+
+typedef struct options {
+    hb_paper paper;
+    const char *folder;
+    bool json, plot;
+} options;
+
+static void print_help(void)
+{
+    printf(
+        "usage: hilbert-eval paper quadrotor|half-cheetah|ant [options]\n\n"
+        "The paper's comparison: collects data with hilbert-sim, trains NODE, FE + Res, FE + NODE, FE + NODE + Res,\n"
+        "Oracle and our models with the same number of gradient steps, and compares their errors on unseen\n"
+        "functions over steps, examples and basis functions; for the quadrotor also over mass, and as the planner's\n"
+        "model in flight. Tables go to standard output and, as text, JSON and picture, into the folder.\n\n"
+        "  --scale NAME     how much of it [small]\n");
+    hb_paper_help(stdout);
+    printf("  --data DIR       where everything is kept, in DIR/PLANT-SCALE; what is there is used again, and a run\n"
+           "                   that was interrupted goes on [paper]\n"
+           "  --seed N         of data, models and flights [0]\n"
+           "  --threads N      0: as many as there are processors [0]\n"
+           "  --sim PATH       hilbert-sim [beside this program, else in the search path]\n"
+           "  --json           everything as JSON instead of tables\n"
+           "  --no-plot        no picture (which needs gnuplot)\n\n"
+           "All rows get their coefficients by least squares, and the same care: for each of them and each plant the\n"
+           "best of three learning rates.\n");
+}
+
+/* --- where things are --- */
+
+/* beside this program when installed, in the folder of its own when built */
+static void find_sim(char path[HB_PATH_SIZE])
+{
+    static const char *const near[] = {"hilbert-sim", "../sim/hilbert-sim"};
+    char self[PATH_MAX] = "";
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = length > 0 ? strrchr(self, '/') : NULL;
+
+    snprintf(path, HB_PATH_SIZE, "hilbert-sim");
+    for (size_t i = 0; slash && i < sizeof near / sizeof *near; i++) {
+        char beside[PATH_MAX + 32];
+        snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - self), self, near[i]);
+        if (access(beside, X_OK) == 0 && strlen(beside) < HB_PATH_SIZE) {
+            snprintf(path, HB_PATH_SIZE, "%.1023s", beside);
+            return;
+        }
+    }
+}
+
+static int make_folder(const options *o, hb_paper *p, hb_error *err)
+{
+    int length = snprintf(p->folder, sizeof p->folder, "%s/%s-%s", o->folder, p->plant->name, p->scale->name);
+
+    if (length >= (int)sizeof p->folder)
+        return hb_fail(err, ENAMETOOLONG, "%s: too long a name", o->folder);
+    if (mkdir(o->folder, 0777) && errno != EEXIST)
+        return hb_fail(err, errno, "%s: %s", o->folder, strerror(errno));
+    if (mkdir(p->folder, 0777) && errno != EEXIST)
+        return hb_fail(err, errno, "%s: %s", p->folder, strerror(errno));
+    return 0;
+}
+
+/* --- training --- */
+
+static void plan(const hb_paper *p, hb_paper_results *r)
+{
+    const hb_paper_row *varied[] = {hb_paper_row_of_ours(), hb_paper_row_of_paper()};
+
+    for (int k = 0; k < p->nrows; k++) {
+        hb_paper_result *x = &r->row[r->nrows++];
+        x->row = p->row[k];
+        hb_paper_settings(p, x->row, 0, &x->settings);
+    }
+    for (int v = 0; v < 1 + p->scale->bases_of_paper; v++)
+        for (int i = 0; i < HB_PAPER_MAX_BASES && p->scale->bases[i]; i++) {
+            hb_paper_result *x = &r->bases[r->nbases++];
+            x->row = varied[v];
+            hb_paper_settings(p, x->row, p->scale->bases[i], &x->settings);
+        }
+}
+
+static hb_paper_result *job(hb_paper_results *r, int index)
+{
+    return index < r->nrows ? &r->row[index] : &r->bases[index - r->nrows];
+}
+
+static int train(hb_paper_results *r, const hb_dataset *d, hb_error *err)
+{
+    int njobs = r->nrows + r->nbases, status;
+    /* for the time left of all trainings: work ahead, work done in this run, and how long it took */
+    double left = 0, done = 0, seconds = 0;
+
+    for (int i = 0; i < njobs; i++)
+        if (!hb_train_once_done(&job(r, i)->settings))
+            left += hb_paper_work(&job(r, i)->settings, d->header.nx, d->header.nu);
+    for (int i = 0; i < njobs; i++) {
+        hb_paper_result *x = job(r, i);
+        double work = hb_paper_work(&x->settings, d->header.nx, d->header.nu);
+        bool fresh = !hb_train_once_done(&x->settings);
+        char label[80], bases[20] = "";
+        hb_train_once once;
+        if (i >= r->nrows)
+            snprintf(bases, sizeof bases, ", %d bases", x->settings.nb);
+        snprintf(label, sizeof label, "[%d/%d] %s%s", i + 1, njobs, x->row->name, bases);
+        if (fresh && done > 0)
+            fprintf(stderr, "%s: about %.0f minutes of training left in all\n", label,
+                    ceil(left / done * seconds / 60));
+        else if (fresh)
+            fprintf(stderr, "%s\n", label);
+        if ((status = hb_train_once_run(&x->settings, &(hb_run_options){.stop = &stop, .label = label}, &once, err)))
+            return status;
+        if (!once.model)
+            return hb_fail(err, EINTR, "stopped; the same command goes on from here");
+        x->model = once.model;
+        x->seconds = once.seconds;
+        x->cpu_seconds = once.cpu_seconds;
+        if (fresh) {
+            left -= work;
+            done += work;
+            seconds += once.seconds;
+        }
+    }
+    return 0;
+}
+
+/* --- measuring --- */
+
+static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *test, hb_error *err)
+{
+    static const int counts[] = {10, 20, 50, 100, 200, 500, 1000};
+    const hb_evaluator_settings s = {.examples = p->plant->examples,
+                                     .rollouts = p->scale->rollouts,
+                                     .steps = p->scale->rollout_steps,
+                                     .seed = p->seed};
+    hb_evaluator_settings most = s;
+    hb_pool *pool = NULL;
+    most.examples = 2000;
+    int status = hb_pool_new(&pool, p->threads ? p->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, err);
+
+    for (int i = 0; !status && i < r->nrows + r->nbases; i++) {
+        hb_paper_result *x = job(r, i);
+        hb_errors by_examples = {0};
+        status = hb_errors_measure(&x->errors, x->model, test, &s, HB_PAPER_LATE, NULL, 0, pool, err);
+        if (status || i >= r->nrows)
+            continue;
+        /* numbers of examples beyond the paper's too */
+        status = hb_errors_measure(&by_examples, x->model, test, &most, HB_PAPER_LATE, counts,
+                                   sizeof counts / sizeof *counts, pool, err);
+        free(x->errors.count);
+        x->errors.count = by_examples.count;
+        x->errors.ncounts = by_examples.ncounts;
+        by_examples.count = NULL;
+        hb_errors_free(&by_examples);
+    }
+    hb_pool_free(pool);
+    return status;
+}
+
+static int fly(const hb_paper *p, hb_paper_results *r, hb_error *err)
+{
+    int status = 0;
+
+    for (int k = 0; !status && p->plant->flies && k < r->nrows; k++)
+        if (r->row[k].row->flown) {
+            fprintf(stderr, "flights of %s\n", r->row[k].row->name);
+            status = stop ? hb_fail(err, EINTR, "stopped; the same command goes on from here")
+                          : hb_paper_fly(p, &r->row[k], err);
+        }
+    return status;
+}
+
+/* --- reporting --- */
+
+static int report(const options *o, const hb_paper_results *r, const hb_dataset *data, const hb_dataset *test,
+                  hb_error *err)
+{
+    const hb_paper *p = &o->paper;
+    const size_t style = JSON_INDENT(2) | JSON_REAL_PRECISION(6);
+    char text[HB_PATH_SIZE], json[HB_PATH_SIZE], picture[HB_PATH_SIZE];
+    json_t *all = hb_paper_json(p, r, data, test);
+
+    hb_paper_path(p, "tables", ".txt", text);
+    hb_paper_path(p, "tables", ".json", json);
+    hb_paper_path(p, "curves", "", picture);
+    FILE *out = fopen(text, "we");
+    if (out)
+        hb_paper_print(p, r, test, out);
+    bool bad = !out || fclose(out) || json_dump_file(all, json, style);
+    if (!bad && o->json) {
+        json_dumpf(all, stdout, style);
+        printf("\n");
+    } else if (!bad) {
+        hb_paper_print(p, r, test, stdout);
+    }
+    json_decref(all);
+    if (bad)
+        return hb_fail(err, EIO, "%s and %s: cannot be written: %s", text, json, strerror(errno));
+    return o->plot ? hb_paper_draw(p, r, test, picture, err) : 0;
+}
+
+static int run(options *o, hb_paper_results *r, hb_error *err)
+{
+    hb_paper *p = &o->paper;
+    hb_dataset *data = NULL, *test = NULL;
+    int status;
+
+    if ((o->plot && (status = hb_plot_available(err))) || (status = make_folder(o, p, err)))
+        return status;
+    plan(p, r);
+    if (!(status = hb_paper_collect(p, "train", p->scale->train_functions, 1, &data, err)) &&
+        !(status = hb_paper_collect(p, "test", p->scale->test_functions, 2, &test, err)) &&
+        !(status = train(r, data, err)) && !(status = measure(p, r, test, err)) && !(status = fly(p, r, err)))
+        status = report(o, r, data, test, err);
+    hb_dataset_free(data);
+    hb_dataset_free(test);
+    return status;
+}
+
+static int parse(int argc, char **argv, options *o)
+{
+    hb_paper *p = &o->paper;
+    const char *scale = "small", *sim = NULL;
+    const hb_option known[] = {
+        {"scale", HB_OPTION_TEXT, &scale, 0, 0, 0},
+        {"data", HB_OPTION_TEXT, &o->folder, 0, 0, 0},
+        {"seed", HB_OPTION_COUNT, &p->seed, 0, 100000000, 0},
+        {"threads", HB_OPTION_WHOLE, &p->threads, 0, 256, 0},
+        {"sim", HB_OPTION_TEXT, &sim, 0, 0, 0},
+        {"json", HB_OPTION_FLAG, &o->json, 0, 0, 0},
+        {"no-plot", HB_OPTION_CLEAR, &o->plot, 0, 0, 0},
+    };
+
+    *o = (options){.folder = "paper", .plot = true};
+    int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
+    if (code >= 0)
+        return code;
+    find_sim(p->sim);
+    if (sim)
+        snprintf(p->sim, sizeof p->sim, "%s", sim);
+    if (!(p->scale = hb_paper_scale_find(scale))) {
+        fprintf(stderr, "hilbert-eval: --scale: '%s' is not small, full or tiny\n", scale);
+        return HB_EXIT_USAGE;
+    }
+    if (optind + 1 != argc || !(p->plant = hb_paper_plant_find(argv[optind]))) {
+        fprintf(stderr, "hilbert-eval: paper wants one plant: quadrotor, half-cheetah or ant (try --help)\n");
+        return HB_EXIT_USAGE;
+    }
+    hb_paper_choose_rows(p);
+    return -1;
+}
+
+int hb_eval_paper(int argc, char **argv)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop};
+    options o;
+    hb_error err = {0};
+    int code = parse(argc, argv, &o);
+    if (code >= 0)
+        return code;
+
+    code = HB_EXIT_OK;
+    hb_paper_results *r = calloc(1, sizeof *r);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (!r) {
+        hb_fail(&err, ENOMEM, "out of memory");
+        return hb_eval_complain(HB_EXIT_FAILURE, &err);
+    }
+    if (run(&o, r, &err))
+        code = hb_eval_complain(HB_EXIT_FAILURE, &err);
+    for (int i = 0; i < r->nrows + r->nbases; i++) {
+        hb_errors_free(&job(r, i)->errors);
+        hb_model_free(job(r, i)->model);
+    }
+    free(r);
+    return code;
+}

@@ -1,0 +1,78 @@
+/* The paper's comparison as data: plants, scales, rows, and the settings that each row is trained with. */
+#ifndef HB_PAPER_H
+#define HB_PAPER_H
+
+#include "train/settings.h"
+
+enum { HB_PAPER_MAX_ROWS = 7, HB_PAPER_MAX_BASES = 8, HB_PAPER_LATE = 10, HB_PAPER_FOLDER = 600 };
+
+typedef struct hb_paper_plant {
+    const char *name;
+    const char *inputs;  /* what feeds our models: all but the position */
+    const char *average; /* the physics that one of our rows knows; NULL: there is no such row */
+    const char *across;  /* hidden parameter that errors are shown against; NULL: none */
+    hb_shape shape;      /* of the coefficients, for all rows */
+    int nb;              /* of our rows, as in the shipped models */
+    hb_widths hidden;    /* their hidden layers */
+    int integration;     /* hb_integration of our rows; -1: as usual */
+    int examples;        /* that models are fitted to, as in the paper */
+    bool flies;          /* the planner is compared too */
+} hb_paper_plant;
+
+typedef struct hb_paper_scale {
+    const char *name, *help;
+    int train_functions, test_functions, episodes, episode_steps;
+    int nb;                        /* of the paper's rows */
+    hb_widths fe, node;            /* their hidden layers */
+    int our_nb;                    /* of our rows; 0: the plant's */
+    hb_widths ours;                /* their hidden layers; none: the plant's */
+    uint64_t steps;                /* gradient steps, the same for all rows */
+    int functions;                 /* a gradient step */
+    int examples, queries;         /* points a function */
+    int rollouts, rollout_steps;   /* of the tables */
+    int bases[HB_PAPER_MAX_BASES]; /* numbers of basis functions to compare; 0 ends them */
+    uint64_t bases_steps;          /* gradient steps of that comparison */
+    bool bases_of_paper;           /* compare those of FE + NODE + Res too, not ours alone */
+    /* the planner's comparison: flight_examples are shown to the estimator before each flight */
+    int masses, starts, flight_steps, flight_examples, iterations;
+} hb_paper_scale;
+
+typedef struct hb_paper_row {
+    const char *name, *file, *colour;
+    hb_kind kind;
+    bool ours, physics; /* physics: knows the plant's nominal model */
+    bool flown;         /* in the planner's comparison */
+} hb_paper_row;
+
+/* One comparison: what, how large, and where it is kept. */
+typedef struct hb_paper {
+    const hb_paper_plant *plant;
+    const hb_paper_scale *scale;
+    int nrows;
+    const hb_paper_row *row[HB_PAPER_MAX_ROWS];
+    char folder[HB_PAPER_FOLDER]; /* of this plant and scale */
+    char sim[HB_PATH_SIZE];       /* hilbert-sim */
+    uint64_t seed;
+    int threads; /* 0: as many as there are processors */
+} hb_paper;
+
+/* By name; NULL when there is none. */
+const hb_paper_plant *hb_paper_plant_find(const char *name);
+const hb_paper_scale *hb_paper_scale_find(const char *name);
+void hb_paper_help(FILE *out);
+/* Text in lines of at most so many characters; all but the first are indented. */
+void hb_paper_wrap(FILE *out, const char *text, int indent, int width);
+
+/* Fills in the rows of the plant. */
+void hb_paper_choose_rows(hb_paper *p);
+/* FE + NODE + Res, and the best of ours that learns from data alone: those whose number of basis functions varies. */
+const hb_paper_row *hb_paper_row_of_paper(void), *hb_paper_row_of_ours(void);
+
+/* A file of the folder. */
+void hb_paper_path(const hb_paper *p, const char *name, const char *suffix, char path[HB_PATH_SIZE]);
+/* nb: 0, or another number of basis functions than the scale's, for the comparison of those. */
+void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_settings *ret);
+/* Multiplications that the training takes, roughly: to tell how much time is left. */
+double hb_paper_work(const hb_settings *s, int nx, int nu);
+
+#endif

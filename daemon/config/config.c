@@ -1,0 +1,737 @@
+/* YAML -> hb_config, driven by the table. The whole file is read even after an error, so that one run tells them all.
+ */
+#include "config/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yaml.h>
+
+#include "config/config_terms.h"
+
+enum { MAX_FILE = 1 << 20, MAX_LINE = 512 };
+
+/* ---- errors ---- */
+
+void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
+                     ...)
+{
+    if (errors->n++ >= HB_CONFIG_ERRORS)
+        return;
+    char *text = errors->text[errors->n - 1];
+    size_t size = sizeof errors->text[0];
+    int n = mark.line ? snprintf(text, size, "%s:%d:%d: ", c->file, mark.line, mark.column)
+                      : snprintf(text, size, "%s: ", c->file);
+    if (key && *key && n >= 0 && (size_t)n < size)
+        n += snprintf(text + n, size - (size_t)n, mark.line ? "%s: " : "%s (default): ", key);
+    if (n >= 0 && (size_t)n < size) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(text + n, size - (size_t)n, format, args);
+        va_end(args);
+    }
+}
+
+/* Edits (insertions, deletions, replacements, swaps of neighbours) from a to b. */
+static int distance(const char *a, const char *b)
+{
+    int na = (int)strlen(a), nb = (int)strlen(b);
+    int row[3][64] = {0}; /* the last three rows of the table of prefixes */
+
+    if (na > 62 || nb > 62)
+        return INT_MAX;
+    for (int j = 0; j <= nb; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= na; i++) {
+        int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= nb; j++) {
+            int best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            best = up[j] + 1 < best ? up[j] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[na % 3][nb];
+}
+
+const char *hb_config_near(const char *wrong, const char *const *names, int n)
+{
+    int best = 1 + (int)strlen(wrong) / 3; /* further away is another word */
+    const char *found = NULL;
+
+    for (int i = 0; i < n; i++) {
+        int d = distance(wrong, names[i]);
+        if (d <= best && (!found || d < best)) {
+            best = d;
+            found = names[i];
+        }
+    }
+    return found;
+}
+
+/* ---- the reader ---- */
+
+typedef struct reader {
+    hb_config *c;
+    hb_config_errors *errors;
+    yaml_document_t *document;
+    bool seen[HB_CONFIG_ROWS];
+} reader;
+
+static hb_mark mark_of(const yaml_node_t *node)
+{
+    return (hb_mark){(int)node->start_mark.line + 1, (int)node->start_mark.column + 1};
+}
+
+#define COMPLAIN(r, node, key, ...) hb_config_error((r)->errors, (r)->c, mark_of(node), key, __VA_ARGS__)
+
+static const char *text_of(const yaml_node_t *node)
+{
+    return (const char *)node->data.scalar.value;
+}
+
+static const char *kind_of(const yaml_node_t *node)
+{
+    return node->type == YAML_MAPPING_NODE ? "a mapping" : node->type == YAML_SEQUENCE_NODE ? "a list" : "one value";
+}
+
+static bool is_empty(const yaml_node_t *node)
+{
+    return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (!*text_of(node) || !strcmp(text_of(node), "~") || !strcmp(text_of(node), "null"));
+}
+
+/* A scalar's text, or NULL with a complaint. */
+static const char *scalar(reader *r, const yaml_node_t *node, const char *key, const char *expected)
+{
+    if (node->type != YAML_SCALAR_NODE) {
+        COMPLAIN(r, node, key, "%s where %s is expected", kind_of(node), expected);
+        return NULL;
+    }
+    if (strlen(text_of(node)) != node->data.scalar.length) {
+        COMPLAIN(r, node, key, "contains a zero byte");
+        return NULL;
+    }
+    return text_of(node);
+}
+
+/* A number within the bounds of `row`. */
+static bool number(reader *r, const yaml_node_t *node, const hb_row *row, bool whole, double *ret)
+{
+    const char *expected = whole ? "a whole number" : "a number";
+    const char *text = scalar(r, node, row->key, expected);
+    char *end;
+
+    if (!text)
+        return false;
+    double v = strtod(text, &end);
+    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || !*text || *end || isspace((unsigned char)*text) ||
+        strpbrk(text, "xXpP") || !isfinite(v) || (whole && v != floor(v))) {
+        COMPLAIN(r, node, row->key, "'%.60s' is not %s", text, expected);
+        return false;
+    }
+    if (v < row->min || v > row->max) {
+        COMPLAIN(r, node, row->key, "%s is %s %.10g", text, v < row->min ? "below" : "above",
+                 v < row->min ? row->min : row->max);
+        return false;
+    }
+    *ret = v;
+    return true;
+}
+
+static void read_int(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+{
+    double v;
+
+    if (number(r, node, row, true, &v))
+        *(int *)to = (int)v;
+}
+
+static void read_real(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+{
+    double v;
+
+    if (number(r, node, row, false, &v))
+        *(double *)to = v;
+}
+
+static void read_octal(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+{
+    const char *text = scalar(r, node, row->key, "octal permissions");
+    char *end;
+
+    if (!text)
+        return;
+    long v = strtol(text, &end, 8);
+    if (!isdigit((unsigned char)*text) || *end || v < (long)row->min || v > (long)row->max)
+        COMPLAIN(r, node, row->key, "'%.60s' is not octal permissions like 0660", text);
+    else
+        *(int *)to = (int)v;
+}
+
+static void read_seed(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+{
+    const char *text = scalar(r, node, row->key, "a whole number");
+    char *end;
+
+    if (!text)
+        return;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || errno)
+        COMPLAIN(r, node, row->key, "'%.60s' is not a whole number from 0 to 18446744073709551615", text);
+    else
+        *(uint64_t *)to = v;
+}
+
+static void read_bool(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+{
+    const char *text = scalar(r, node, row->key, "true or false");
+
+    if (!text)
+        return;
+    if (strcmp(text, "true") && strcmp(text, "false"))
+        COMPLAIN(r, node, row->key, "'%.60s' is neither true nor false", text);
+    else
+        *(bool *)to = *text == 't';
+}
+
+static void read_choice(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+{
+    const char *text = scalar(r, node, row->key, "a word");
+    char all[200] = "";
+
+    if (!text)
+        return;
+    for (int i = 0; i < row->nchoices; i++) {
+        if (strcmp(text, row->choices[i]) == 0) {
+            *(int *)to = i;
+            return;
+        }
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", row->choices[i]);
+    }
+    const char *near = hb_config_near(text, row->choices, row->nchoices);
+    if (near)
+        COMPLAIN(r, node, row->key, "'%.60s' is none of %s: did you mean %s?", text, all, near);
+    else
+        COMPLAIN(r, node, row->key, "'%.60s' is none of %s", text, all);
+}
+
+static void copy_text(reader *r, const yaml_node_t *node, const char *key, char *to, size_t size)
+{
+    const char *text = scalar(r, node, key, "text");
+
+    if (!text)
+        return;
+    if (strlen(text) >= size)
+        COMPLAIN(r, node, key, "%zu characters where at most %zu fit", strlen(text), size - 1);
+    else
+        strcpy(to, is_empty(node) ? "" : text);
+}
+
+/* The nodes of a list; a single scalar counts as a list of one, nothing as an empty list. Returns their number, at most
+ * `max`, or -1 with a complaint. */
+static int list(reader *r, yaml_node_t *node, const char *key, int max, yaml_node_t **items)
+{
+    if (is_empty(node))
+        return 0;
+    if (node->type == YAML_SCALAR_NODE) {
+        items[0] = node;
+        return 1;
+    }
+    if (node->type != YAML_SEQUENCE_NODE) {
+        COMPLAIN(r, node, key, "%s where a list is expected", kind_of(node));
+        return -1;
+    }
+    ptrdiff_t n = node->data.sequence.items.top - node->data.sequence.items.start;
+    if (n > max) {
+        COMPLAIN(r, node, key, "a list of %td where at most %d are possible", n, max);
+        return -1;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        items[i] = yaml_document_get_node(r->document, node->data.sequence.items.start[i]);
+    return (int)n;
+}
+
+static void read_endpoints(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+{
+    hb_endpoints *e = to;
+    yaml_node_t *item[HB_MAX_ENDPOINTS];
+    int n = list(r, node, row->key, HB_MAX_ENDPOINTS, item);
+
+    if (n < 0)
+        return;
+    if (n < (int)row->min)
+        COMPLAIN(r, node, row->key, "at least one endpoint is needed");
+    e->n = n;
+    for (int i = 0; i < n; i++) {
+        *e->at[i] = 0;
+        copy_text(r, item[i], row->key, e->at[i], sizeof e->at[i]);
+        if (*e->at[i] && strncmp(e->at[i], "ipc://", 6) && strncmp(e->at[i], "tcp://", 6))
+            COMPLAIN(r, item[i], row->key,
+                     "'%s' is not an endpoint like ipc:///run/hilbertd/actions or tcp://127.0.0.1:7000", e->at[i]);
+        /* sun_path has room for 107 characters */
+        if (!strncmp(e->at[i], "ipc://", 6) && strlen(e->at[i]) - 6 > 107)
+            COMPLAIN(r, item[i], row->key, "a socket's path has at most 107 characters, this one has %zu",
+                     strlen(e->at[i]) - 6);
+    }
+}
+
+static void read_paths(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+{
+    hb_paths *p = to;
+    yaml_node_t *item[HB_MAX_KEYS];
+    int n = list(r, node, row->key, HB_MAX_KEYS, item);
+
+    if (n < 0)
+        return;
+    p->n = n;
+    for (int i = 0; i < n; i++)
+        copy_text(r, item[i], row->key, p->at[i], sizeof p->at[i]);
+}
+
+static void read_cpus(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+{
+    hb_cpus *p = to;
+    yaml_node_t *item[HB_MAX_CPUS];
+    int n = list(r, node, row->key, HB_MAX_CPUS, item);
+
+    if (n < 0)
+        return;
+    p->n = n;
+    for (int i = 0; i < n; i++)
+        read_int(r, item[i], row, &p->at[i]);
+}
+
+/* [1, 2, 3], or {name: 1, ...} */
+static void read_values(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+{
+    const hb_row each = {.key = row->key, .min = -1e12, .max = 1e12};
+    yaml_node_t *item[HB_MAX_TARGET];
+    hb_values *v = to;
+
+    if (node->type != YAML_MAPPING_NODE) {
+        int n = list(r, node, row->key, (int)row->max, item);
+        if (n < 0)
+            return;
+        *v = (hb_values){.n = n};
+        for (int i = 0; i < n; i++)
+            read_real(r, item[i], &each, &v->value[i]);
+        return;
+    }
+    *v = (hb_values){0};
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
+        yaml_node_t *name = yaml_document_get_node(r->document, p->key);
+        yaml_node_t *value = yaml_document_get_node(r->document, p->value);
+        if (v->n == (int)row->max) {
+            COMPLAIN(r, name, row->key, "more than %d names", (int)row->max);
+            return;
+        }
+        copy_text(r, name, row->key, v->name[v->n], HB_NAME_SIZE);
+        read_real(r, value, &each, &v->value[v->n]);
+        for (int i = 0; i < v->n; i++)
+            if (strcmp(v->name[i], v->name[v->n]) == 0)
+                COMPLAIN(r, name, row->key, "'%s' is given twice", v->name[i]);
+        v->n++;
+    }
+}
+
+/* planner.directions: rows of one length, which must be the model's number of controls. */
+static void read_matrix(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+{
+    const hb_row each = {.key = row->key, .min = -1e12, .max = 1e12};
+    yaml_node_t *line[HB_MAX_CONTROLS], *item[HB_MAX_CONTROLS];
+    hb_planner_settings *p = &r->c->controller.planner;
+    double *m = to;
+    int width = 0;
+    int n = list(r, node, row->key, HB_MAX_CONTROLS, line);
+
+    if (n < 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        int w = list(r, line[i], row->key, HB_MAX_CONTROLS, item);
+        if (w < 0)
+            return;
+        if (i && w != width) {
+            COMPLAIN(r, line[i], row->key, "a direction of %d controls after one of %d", w, width);
+            return;
+        }
+        width = w;
+        for (int j = 0; j < w; j++)
+            read_real(r, item[j], &each, &m[i * w + j]);
+    }
+    p->ndirections = n;
+    r->c->direction_width = width;
+}
+
+/* ---- cost terms ---- */
+
+static void read_term_names(reader *r, yaml_node_t *node, const char *key, hb_config_term *t)
+{
+    yaml_node_t *item[HB_COST_INDICES];
+    int n = list(r, node, key, HB_COST_INDICES, item);
+
+    if (n < 0)
+        return;
+    t->n = n;
+    for (int i = 0; i < n; i++)
+        copy_text(r, item[i], key, t->name[i], HB_NAME_SIZE);
+}
+
+/* {kind: distance, weight: 3, states: [x, y, z], terminal: 10} */
+static void read_term(reader *r, yaml_node_t *node, const char *key, hb_config_term *t)
+{
+    const hb_row kind_row = {.key = key, .choices = hb_cost_kind_name, .nchoices = HB_COST_NKINDS};
+    const hb_row weight_row = {.key = key, .min = 0, .max = 1e12};
+    const hb_row bound_row = {.key = key, .min = -1e12, .max = 1e12};
+    bool seen[HB_TERM_NKEYS] = {false};
+
+    *t = (hb_config_term){.cost = {.terminal = 1, .min = -1e12, .max = 1e12}, .mark = mark_of(node)};
+    if (node->type != YAML_MAPPING_NODE) {
+        COMPLAIN(r, node, key, "%s where a term like {kind: squared, states: [x], weight: 1} is expected",
+                 kind_of(node));
+        return;
+    }
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
+        yaml_node_t *name = yaml_document_get_node(r->document, p->key);
+        yaml_node_t *value = yaml_document_get_node(r->document, p->value);
+        const char *word = scalar(r, name, key, "a key");
+        if (!word)
+            continue;
+        int i = 0;
+        while (i < HB_TERM_NKEYS && strcmp(word, hb_term_key_name[i]))
+            i++;
+        if (i == HB_TERM_NKEYS) {
+            const char *near = hb_config_near(word, hb_term_key_name, HB_TERM_NKEYS);
+            COMPLAIN(r, name, key, "a term has no '%.60s'%s%s%s", word, near ? ": did you mean " : "", near ? near : "",
+                     near ? "?" : "");
+            continue;
+        }
+        if (seen[i])
+            COMPLAIN(r, name, key, "'%s' is given twice", word);
+        seen[i] = true;
+        switch ((hb_term_key)i) {
+        case HB_TERM_KIND:
+            read_choice(r, value, &kind_row, &t->cost.kind);
+            break;
+        case HB_TERM_WEIGHT:
+            read_real(r, value, &weight_row, &t->cost.weight);
+            break;
+        case HB_TERM_TERMINAL:
+            read_real(r, value, &weight_row, &t->cost.terminal);
+            break;
+        case HB_TERM_STATES:
+        case HB_TERM_CONTROLS:
+            read_term_names(r, value, key, t);
+            break;
+        case HB_TERM_MIN:
+            read_real(r, value, &bound_row, &t->cost.min);
+            break;
+        case HB_TERM_MAX:
+            read_real(r, value, &bound_row, &t->cost.max);
+            break;
+        case HB_TERM_NKEYS:
+            break;
+        }
+    }
+    hb_term_key over = hb_term_over(t->cost.kind), other = over == HB_TERM_STATES ? HB_TERM_CONTROLS : HB_TERM_STATES;
+    if (!seen[HB_TERM_KIND])
+        COMPLAIN(r, node, key, "the term has no kind");
+    else if (seen[other] || !seen[over])
+        COMPLAIN(r, node, key, "a term of kind %s needs %s%s", hb_cost_kind_name[t->cost.kind], hb_term_key_name[over],
+                 seen[other] ? over == HB_TERM_STATES ? ", not controls" : ", not states" : "");
+    if (!seen[HB_TERM_WEIGHT])
+        COMPLAIN(r, node, key, "the term has no weight");
+    if ((seen[HB_TERM_MIN] || seen[HB_TERM_MAX]) != (t->cost.kind == HB_COST_BOUND))
+        COMPLAIN(r, node, key, "min and max belong to terms of kind bound, and only to these");
+    else if (t->cost.min > t->cost.max)
+        COMPLAIN(r, node, key, "min is above max");
+}
+
+static void read_terms(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+{
+    yaml_node_t *item[HB_COST_TERMS];
+    hb_config_terms *terms = to;
+    int n = list(r, node, row->key, HB_COST_TERMS, item);
+
+    if (n < 0)
+        return;
+    if (n == 0)
+        COMPLAIN(r, node, row->key, "no terms: there would be nothing to plan for");
+    terms->n = n;
+    for (int i = 0; i < n; i++)
+        read_term(r, item[i], row->key, &terms->at[i]);
+}
+
+/* ---- keys ---- */
+
+static void read_value(reader *r, yaml_node_t *node, int i)
+{
+    const hb_row *row = hb_config_row(i);
+    void *to = (char *)r->c + row->offset;
+
+    r->c->mark[i] = mark_of(node);
+    switch (row->type) {
+    case HB_TYPE_TEXT:
+    case HB_TYPE_PATH:
+        copy_text(r, node, row->key, to, row->size);
+        break;
+    case HB_TYPE_INT:
+        read_int(r, node, row, to);
+        break;
+    case HB_TYPE_OCTAL:
+        read_octal(r, node, row, to);
+        break;
+    case HB_TYPE_SEED:
+        read_seed(r, node, row, to);
+        break;
+    case HB_TYPE_REAL:
+        read_real(r, node, row, to);
+        break;
+    case HB_TYPE_BOOL:
+        read_bool(r, node, row, to);
+        break;
+    case HB_TYPE_CHOICE:
+        read_choice(r, node, row, to);
+        break;
+    case HB_TYPE_ENDPOINTS:
+        read_endpoints(r, node, row, to);
+        break;
+    case HB_TYPE_PATHS:
+        read_paths(r, node, row, to);
+        break;
+    case HB_TYPE_CPUS:
+        read_cpus(r, node, row, to);
+        break;
+    case HB_TYPE_STATES:
+    case HB_TYPE_CONTROLS:
+        read_values(r, node, row, to);
+        break;
+    case HB_TYPE_TERMS:
+        read_terms(r, node, row, to);
+        break;
+    case HB_TYPE_MATRIX:
+        read_matrix(r, node, row, to);
+        break;
+    }
+}
+
+static bool is_section(const char *name)
+{
+    size_t n = strlen(name);
+    const hb_row *row;
+
+    for (int i = 0; (row = hb_config_row(i)); i++)
+        if (strncmp(row->key, name, n) == 0 && row->key[n] == '.')
+            return true;
+    return false;
+}
+
+static void unknown_key(reader *r, const yaml_node_t *node, const char *key)
+{
+    const char *names[HB_CONFIG_ROWS], *last = strrchr(key, '.'), *near = NULL;
+    const hb_row *row;
+    int n = 0;
+
+    for (; (row = hb_config_row(n)); n++)
+        names[n] = row->key;
+    near = hb_config_near(key, names, n);
+    /* the right name in the wrong section */
+    for (int i = 0; i < n && !near; i++) {
+        const char *tail = strrchr(names[i], '.');
+        if (strcmp(tail ? tail + 1 : names[i], last ? last + 1 : key) == 0)
+            near = names[i];
+    }
+    COMPLAIN(r, node, key, "there is no such key%s%s%s", near ? ": did you mean " : "", near ? near : "",
+             near ? "?" : "");
+}
+
+/* A mapping of keys; section is NULL at the top. */
+static void read_mapping(reader *r, yaml_node_t *node, const char *section)
+{
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
+        yaml_node_t *name = yaml_document_get_node(r->document, p->key);
+        yaml_node_t *value = yaml_document_get_node(r->document, p->value);
+        const char *word = scalar(r, name, section, "a key");
+        char key[128];
+
+        if (!word)
+            continue;
+        snprintf(key, sizeof key, "%s%s%.60s", section ? section : "", section ? "." : "", word);
+        int i = hb_config_find(key);
+        if (i >= 0 && r->seen[i]) {
+            COMPLAIN(r, name, key, "is given twice, first in line %d", r->c->mark[i].line);
+        } else if (i >= 0) {
+            r->seen[i] = true;
+            read_value(r, value, i);
+        } else if (!section && is_section(word)) {
+            if (value->type == YAML_MAPPING_NODE)
+                read_mapping(r, value, word);
+            else if (!is_empty(value))
+                COMPLAIN(r, value, word, "%s where a mapping of keys is expected", kind_of(value));
+        } else {
+            unknown_key(r, name, key);
+        }
+    }
+}
+
+/* ---- checks of a complete configuration ---- */
+
+static hb_mark mark_at(const hb_config *c, const char *key)
+{
+    return c->mark[hb_config_find(key)];
+}
+
+/* Makes a path relative to the folder of the configuration. A model that is not there is looked for in the folder
+ * `models` beside the configuration, then among the installed ones. */
+static void place(const hb_config *c, char *path, const char *installed)
+{
+    char joined[2 * HB_PATH_SIZE];
+    const char *slash = strrchr(c->file, '/');
+    int folder = slash ? (int)(slash - c->file) + 1 : 0;
+
+    if (!*path || *path == '/')
+        return;
+    snprintf(joined, sizeof joined, "%.*s%s", folder, c->file, path);
+    if (installed && access(joined, F_OK))
+        snprintf(joined, sizeof joined, "%.*smodels/%s", folder, c->file, path);
+    if (installed && access(joined, F_OK))
+        snprintf(joined, sizeof joined, "%s/%s", installed, path);
+    if (strlen(joined) < HB_PATH_SIZE)
+        strcpy(path, joined);
+}
+
+static void must_exist(const hb_config *c, hb_config_errors *errors, const char *key, const char *path)
+{
+    if (access(path, R_OK))
+        hb_config_error(errors, c, mark_at(c, key), key, "%s: %s", path, strerror(errno));
+}
+
+static void check_sockets(const hb_config *c, hb_config_errors *errors)
+{
+    const struct {
+        const char *key;
+        const hb_endpoints *e;
+    } all[] = {{"sockets.telemetry", &c->sockets.telemetry},
+               {"sockets.telemetry_connect", &c->sockets.telemetry_connect},
+               {"sockets.actions", &c->sockets.actions},
+               {"sockets.control", &c->sockets.control},
+               {"sockets.status", &c->sockets.status}};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int j = 0; j < all[i].e->n; j++)
+            if (!strncmp(all[i].e->at[j], "tcp://", 6) && !*c->security.server_key && !c->security.insecure)
+                hb_config_error(errors, c, mark_at(c, all[i].key), all[i].key,
+                                "%s is open to the network: set security.server_key and security.client_keys "
+                                "(hilbertctl keygen), or security.insecure: true",
+                                all[i].e->at[j]);
+    if (*c->security.server_key && !c->security.client_keys.n)
+        hb_config_error(errors, c, mark_at(c, "security.server_key"), "security.client_keys",
+                        "no client could connect: name the public key of each (hilbertctl keygen)");
+}
+
+static void check(hb_config *c, hb_config_errors *errors)
+{
+    const hb_controller_settings *s = &c->controller;
+
+    if (!*c->model)
+        hb_config_error(errors, c, mark_at(c, "model"), "model", "a basis file is needed");
+    else
+        must_exist(c, errors, "model", c->model);
+    if (*c->security.server_key)
+        must_exist(c, errors, "security.server_key", c->security.server_key);
+    for (int i = 0; i < c->security.client_keys.n; i++)
+        must_exist(c, errors, "security.client_keys", c->security.client_keys.at[i]);
+    check_sockets(c, errors);
+    if (s->fallback_after < s->stale_after)
+        hb_config_error(errors, c, mark_at(c, "latency.fallback_after"), "latency.fallback_after",
+                        "%g is below latency.stale_after (%g)", s->fallback_after, s->stale_after);
+    if (s->estimator.warmup > s->estimator.window)
+        hb_config_error(errors, c, mark_at(c, "estimator.warmup"), "estimator.warmup",
+                        "%d is above estimator.window (%d): the coefficients would never be used", s->estimator.warmup,
+                        s->estimator.window);
+}
+
+/* ---- files ---- */
+
+static void read_document(reader *r, yaml_parser_t *parser)
+{
+    yaml_document_t document;
+
+    if (!yaml_parser_load(parser, &document)) {
+        hb_mark mark = {(int)parser->problem_mark.line + 1, (int)parser->problem_mark.column + 1};
+        hb_config_error(r->errors, r->c, mark, NULL, "not YAML: %s", parser->problem ? parser->problem : "unreadable");
+        return;
+    }
+    r->document = &document;
+    yaml_node_t *root = yaml_document_get_root_node(&document);
+    if (root && root->type == YAML_MAPPING_NODE)
+        read_mapping(r, root, NULL);
+    else if (root && !is_empty(root))
+        COMPLAIN(r, root, NULL, "%s where a mapping of keys is expected", kind_of(root));
+    yaml_document_delete(&document);
+}
+
+int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t size, hb_config_errors *errors)
+{
+    hb_config *c = malloc(sizeof *c);
+    yaml_parser_t parser;
+
+    *errors = (hb_config_errors){0};
+    if (!c || !yaml_parser_initialize(&parser)) {
+        free(c);
+        snprintf(errors->text[0], sizeof errors->text[0], "%s: out of memory", name);
+        return errors->n = 1;
+    }
+    hb_config_default(c);
+    snprintf(c->file, sizeof c->file, "%s", name);
+    reader r = {.c = c, .errors = errors};
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    read_document(&r, &parser);
+    yaml_parser_delete(&parser);
+
+    const char *models = getenv("HILBERT_MODELS");
+    place(c, c->model, models ? models : HB_MODEL_FOLDER);
+    place(c, c->security.server_key, NULL);
+    place(c, c->state_file, NULL);
+    for (int i = 0; i < c->security.client_keys.n; i++)
+        place(c, c->security.client_keys.at[i], NULL);
+    if (errors->n == 0)
+        check(c, errors);
+    if (errors->n == 0)
+        *ret = *c;
+    free(c);
+    return errors->n;
+}
+
+int hb_config_load(hb_config *ret, const char *path, hb_config_errors *errors)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = fopen(path, "re");
+
+    *errors = (hb_config_errors){0};
+    if (file && (text = malloc(MAX_FILE + 1)))
+        n = fread(text, 1, MAX_FILE + 1, file);
+    if (!text || ferror(file) || n > MAX_FILE) {
+        snprintf(errors->text[0], sizeof errors->text[0], "%s: %s", path,
+                 n > MAX_FILE ? "larger than 1 MiB: this is no configuration" : strerror(errno));
+        errors->n = 1;
+    } else {
+        hb_config_parse(ret, path, text, n, errors);
+    }
+    if (file)
+        fclose(file);
+    free(text);
+    return errors->n;
+}

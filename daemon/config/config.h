@@ -1,0 +1,164 @@
+/* The configuration: one table of keys feeds the YAML reader, --check, --print-config, config/hilbertd.yaml, the man
+ * page and what a reload may change.
+ *
+ *     hb_config_load       file -> hb_config            every error as file:line:column: key: what is wrong
+ *     hb_config_resolve    names of states and controls -> indices, by the model; disagreements are errors
+ *     hb_config_merge      what a reload takes over, and what needs a restart
+ *     hb_config_print      hb_config -> YAML that reads back as the same
+ *
+ * A row's default is the value in hb_config_default: for the numbers of lib/ that is lib's own default, written once.
+ */
+#ifndef HB_CONFIG_H
+#define HB_CONFIG_H
+
+#include <stdio.h>
+
+#include "controller/controller.h"
+
+enum {
+    HB_MAX_ENDPOINTS = 8,
+    HB_MAX_KEYS = 64, /* of clients */
+    HB_MAX_CPUS = 16,
+    HB_PATH_SIZE = 512,
+    HB_ENDPOINT_SIZE = 160,
+    HB_CONFIG_ERRORS = 20,
+    HB_CONFIG_ROWS = 80, /* room for the table */
+};
+
+/* Where a value stands in the file; line 0: it is the default. */
+typedef struct hb_mark {
+    int line, column;
+} hb_mark;
+
+typedef struct hb_endpoints {
+    int n;
+    char at[HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE];
+} hb_endpoints;
+
+typedef struct hb_paths {
+    int n;
+    char at[HB_MAX_KEYS][HB_PATH_SIZE];
+} hb_paths;
+
+typedef struct hb_cpus {
+    int n;
+    int at[HB_MAX_CPUS];
+} hb_cpus;
+
+/* A vector of states or controls, given in full ([0, 0, 1]) or by names ({z: 1}). */
+typedef struct hb_values {
+    int n;
+    double value[HB_MAX_TARGET];
+    char name[HB_MAX_TARGET][HB_NAME_SIZE]; /* empty: given by position */
+} hb_values;
+
+typedef struct hb_config_term {
+    hb_cost_term cost;                        /* indices are filled in by hb_config_resolve */
+    int n;                                    /* of names */
+    char name[HB_COST_INDICES][HB_NAME_SIZE]; /* of states or controls, or their numbers from 0 */
+    hb_mark mark;
+} hb_config_term;
+
+typedef struct hb_config_terms {
+    int n;
+    hb_config_term at[HB_COST_TERMS];
+} hb_config_terms;
+
+typedef enum { HB_SCHEDULING_OTHER, HB_SCHEDULING_FIFO } hb_scheduling;
+
+typedef struct hb_config {
+    char file[HB_PATH_SIZE];
+    hb_mark mark[HB_CONFIG_ROWS]; /* of each row of the table */
+
+    char name[HB_NAME_SIZE];
+    char model[HB_PATH_SIZE];
+    int log_level;
+    struct {
+        hb_endpoints telemetry, telemetry_connect, actions, control, status;
+        int max_message;
+        int mode; /* permissions of ipc sockets */
+    } sockets;
+    double status_period;
+    int method;  /* of the estimator: 0 the model's, else hb_method + 1 */
+    int threads; /* of the planner */
+    hb_config_terms terms;
+    hb_values target, safe_action;
+    struct {
+        char server_key[HB_PATH_SIZE];
+        hb_paths client_keys;
+        bool insecure;
+    } security;
+    struct {
+        hb_scheduling scheduling;
+        int server_priority, planner_priority;
+        hb_cpus server_cpus, planner_cpus;
+        bool lock_memory, required;
+    } realtime;
+    char state_file[HB_PATH_SIZE];
+    int direction_width;               /* controls in a row of planner.directions */
+    hb_controller_settings controller; /* complete after hb_config_resolve */
+} hb_config;
+
+typedef struct hb_config_errors {
+    int n; /* may exceed HB_CONFIG_ERRORS: then the rest was left out */
+    char text[HB_CONFIG_ERRORS][512];
+} hb_config_errors;
+
+/* ---- the table ---- */
+
+typedef enum {
+    HB_TYPE_TEXT,      /* char[HB_NAME_SIZE] */
+    HB_TYPE_PATH,      /* char[HB_PATH_SIZE], relative to the file's folder */
+    HB_TYPE_INT,       /* int */
+    HB_TYPE_OCTAL,     /* int */
+    HB_TYPE_SEED,      /* uint64_t */
+    HB_TYPE_REAL,      /* double */
+    HB_TYPE_BOOL,      /* bool */
+    HB_TYPE_CHOICE,    /* int-sized enum, names in `choices` */
+    HB_TYPE_ENDPOINTS, /* hb_endpoints */
+    HB_TYPE_PATHS,     /* hb_paths */
+    HB_TYPE_CPUS,      /* hb_cpus */
+    HB_TYPE_STATES,    /* hb_values */
+    HB_TYPE_CONTROLS,  /* hb_values */
+    HB_TYPE_TERMS,     /* hb_config_terms */
+    HB_TYPE_MATRIX,    /* planner.directions */
+} hb_type;
+
+typedef struct hb_row {
+    const char *key; /* section.name, or name */
+    hb_type type;
+    size_t offset, size; /* of the destination in hb_config */
+    double min, max;
+    const char *const *choices; /* HB_TYPE_CHOICE */
+    int nchoices;
+    bool live; /* a reload changes it */
+    const char *help;
+} hb_row;
+
+const hb_row *hb_config_row(int i);  /* NULL past the last */
+int hb_config_find(const char *key); /* index of a row, or -1 */
+
+void hb_config_default(hb_config *ret);
+
+/* ---- the life of a configuration ---- */
+
+/* Returns 0 or the number of errors; *ret is untouched then. */
+int hb_config_load(hb_config *ret, const char *path, hb_config_errors *errors);
+/* From text, as if it stood in a file called `name`. */
+int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t size, hb_config_errors *errors);
+/* Fills in what names and numbers of states and controls mean for this model. Returns the number of errors. */
+int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors);
+/* Takes the live keys of `next` over into `now` (both resolved); `restart`, room for HB_CONFIG_ROWS, receives the keys
+ * that differ but hold only after a restart. Returns their number. */
+int hb_config_merge(hb_config *now, const hb_config *next, const char **restart);
+
+void hb_config_print(const hb_config *c, bool comments, FILE *out);
+void hb_config_print_manual(FILE *out); /* the key section of hilbertd.yaml(5), scdoc */
+
+/* Adds `file:line:column: key: ...` to the list. */
+void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
+                     ...) __attribute__((format(printf, 5, 6)));
+/* Of `names` the one that a person who wrote `wrong` may have meant, or NULL. */
+const char *hb_config_near(const char *wrong, const char *const *names, int n);
+
+#endif

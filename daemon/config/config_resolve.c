@@ -1,0 +1,123 @@
+/* What names of states and controls mean for a model, and whether model and configuration agree. */
+#include "config/config.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config_terms.h"
+
+typedef struct channels {
+    const char *what; /* "state" or "control" */
+    int n;
+    char (*name)[HB_NAME_SIZE];
+} channels;
+
+static hb_mark mark_at(const hb_config *c, const char *key)
+{
+    return c->mark[hb_config_find(key)];
+}
+
+/* The number of a name (or of a number), or -1 with a complaint. */
+static int find(const hb_config *c, hb_config_errors *errors, hb_mark mark, const char *key, const channels *of,
+                const char *name)
+{
+    const char *names[HB_MAX_TARGET];
+    char *end;
+
+    for (int i = 0; i < of->n; i++)
+        if (strcmp(of->name[i], name) == 0)
+            return i;
+    long number = strtol(name, &end, 10);
+    if (isdigit((unsigned char)*name) && !*end) {
+        if (number < of->n)
+            return (int)number;
+        hb_config_error(errors, c, mark, key, "there is no %s %ld: the model has %d, from 0", of->what, number, of->n);
+        return -1;
+    }
+    for (int i = 0; i < of->n && i < HB_MAX_TARGET; i++)
+        names[i] = of->name[i];
+    const char *near = hb_config_near(name, names, of->n < HB_MAX_TARGET ? of->n : HB_MAX_TARGET);
+    char all[200] = "";
+    for (int i = 0; i < of->n && strlen(all) < sizeof all - HB_NAME_SIZE - 4; i++) {
+        strcat(all, i ? ", " : "");
+        strcat(all, of->name[i]);
+    }
+    hb_config_error(errors, c, mark, key, "the model has no %s '%s'%s%s%s (it has %s)", of->what, name,
+                    near ? ": did you mean " : "", near ? near : "", near ? "?" : "", all);
+    return -1;
+}
+
+/* Fills `to` (of->n numbers, holding the values of what is not named). */
+static int fill(const hb_config *c, hb_config_errors *errors, const char *key, const hb_values *v, const channels *of,
+                double *to)
+{
+    hb_mark mark = mark_at(c, key);
+
+    if (v->n && *v->name[0]) {
+        for (int i = 0; i < v->n; i++) {
+            int k = find(c, errors, mark, key, of, v->name[i]);
+            if (k >= 0)
+                to[k] = v->value[i];
+        }
+        return of->n;
+    }
+    if (v->n && v->n != of->n)
+        hb_config_error(errors, c, mark, key, "%d numbers where the model has %d %ss", v->n, of->n, of->what);
+    else
+        memcpy(to, v->value, (size_t)v->n * sizeof *to);
+    return v->n;
+}
+
+static void resolve_cost(hb_config *c, hb_config_errors *errors, const channels *states, const channels *controls)
+{
+    hb_cost *cost = &c->controller.cost;
+    int before = errors->n;
+    hb_error err;
+
+    cost->nterms = c->terms.n;
+    for (int i = 0; i < c->terms.n; i++) {
+        const hb_config_term *t = &c->terms.at[i];
+        const channels *of = hb_term_over(t->cost.kind) == HB_TERM_STATES ? states : controls;
+        hb_mark mark = t->mark.line ? t->mark : mark_at(c, "cost");
+        cost->term[i] = t->cost;
+        cost->term[i].nindices = t->n;
+        for (int j = 0; j < t->n; j++)
+            cost->term[i].index[j] = find(c, errors, mark, "cost", of, t->name[j]);
+    }
+    if (errors->n == before && hb_cost_check(cost, states->n, controls->n, &err))
+        hb_config_error(errors, c, mark_at(c, "cost"), "cost", "%s", err.text);
+}
+
+int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
+{
+    const channels states = {"state", m->nx, m->state_name}, controls = {"control", m->nu, m->control_name};
+    hb_controller_settings *s = &c->controller;
+    hb_error err;
+
+    *errors = (hb_config_errors){0};
+    if (m->nx > HB_MAX_TARGET || m->nu > HB_MAX_CONTROLS) {
+        hb_config_error(errors, c, mark_at(c, "model"), "model",
+                        "%d states and %d controls where at most %d and %d are possible", m->nx, m->nu, HB_MAX_TARGET,
+                        HB_MAX_CONTROLS);
+        return errors->n;
+    }
+    resolve_cost(c, errors, &states, &controls);
+
+    memset(s->target, 0, sizeof s->target);
+    s->ntarget = fill(c, errors, "target", &c->target, &states, s->target);
+    memcpy(s->safe_action, m->control_trim, (size_t)m->nu * sizeof *s->safe_action);
+    s->nsafe_action = fill(c, errors, "safe_action", &c->safe_action, &controls, s->safe_action);
+    for (int i = 0; i < m->nu && s->nsafe_action; i++)
+        if (s->safe_action[i] < m->control_min[i] || s->safe_action[i] > m->control_max[i])
+            hb_config_error(errors, c, mark_at(c, "safe_action"), "safe_action", "%s = %g is outside %g..%g",
+                            m->control_name[i], s->safe_action[i], m->control_min[i], m->control_max[i]);
+
+    if (s->planner.ndirections && c->direction_width != m->nu)
+        hb_config_error(errors, c, mark_at(c, "planner.directions"), "planner.directions",
+                        "rows of %d numbers where the model has %d controls", c->direction_width, m->nu);
+    s->estimator.method = c->method ? (hb_method)(c->method - 1) : m->method;
+    if (hb_model_allows(m, s->estimator.method, &err))
+        hb_config_error(errors, c, mark_at(c, "estimator.method"), "estimator.method", "%s", err.text);
+    return errors->n;
+}

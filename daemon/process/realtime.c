@@ -1,0 +1,98 @@
+#include "process/realtime.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static int set_scheduling(const hb_config *c, hb_role role, hb_error *err)
+{
+    struct sched_param p = {.sched_priority =
+                                role == HB_ROLE_SERVER ? c->realtime.server_priority : c->realtime.planner_priority};
+
+    if (c->realtime.scheduling != HB_SCHEDULING_FIFO)
+        return 0;
+    int why = pthread_setschedparam(pthread_self(), SCHED_FIFO, &p);
+    if (why)
+        return hb_fail(err, why, "realtime.scheduling: fifo with priority %d: %s (give CAP_SYS_NICE or LimitRTPRIO=%d)",
+                       p.sched_priority, strerror(why), p.sched_priority);
+    return 0;
+}
+
+static int set_cpus(const hb_config *c, hb_role role, hb_error *err)
+{
+    const hb_cpus *cpus = role == HB_ROLE_SERVER ? &c->realtime.server_cpus : &c->realtime.planner_cpus;
+    cpu_set_t set;
+
+    if (!cpus->n)
+        return 0;
+    CPU_ZERO(&set);
+    for (int i = 0; i < cpus->n; i++)
+        CPU_SET((size_t)cpus->at[i], &set);
+    int why = pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    if (why)
+        return hb_fail(err, why, "realtime.%s_cpus: %s (are there such processors?)",
+                       role == HB_ROLE_SERVER ? "server" : "planner", strerror(why));
+    return 0;
+}
+
+void hb_realtime_thread(const hb_config *c, hb_role role, const char *name)
+{
+    pthread_setname_np(pthread_self(), name);
+    set_scheduling(c, role, NULL);
+    set_cpus(c, role, NULL);
+}
+
+static int lock_memory(const hb_config *c, hb_error *err)
+{
+    /* on fault: what is used is touched before READY, and the unused parts of stacks and libraries stay out */
+    if (c->realtime.lock_memory && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
+        return hb_fail(err, errno, "realtime.lock_memory: %s (give CAP_IPC_LOCK or LimitMEMLOCK=infinity)",
+                       strerror(errno));
+    return 0;
+}
+
+/* 0 when a wish may go unfulfilled. */
+static int give_up(const hb_config *c, hb_log *log, const hb_error *err)
+{
+    if (c->realtime.required)
+        return -err->code;
+    hb_log_line(log, HB_LOG_WARNING, "%s: going on without", err->text);
+    return 0;
+}
+
+int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err)
+{
+    cpu_set_t cpus;
+    struct sched_param param;
+    int policy, r = 0;
+
+    /* on this thread, which is then left as it was */
+    pthread_getschedparam(pthread_self(), &policy, &param);
+    pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    for (int role = HB_ROLE_SERVER; role <= HB_ROLE_PLANNER && !r; role++) {
+        if (set_scheduling(c, (hb_role)role, err)) {
+            r = give_up(c, log, err);
+            c->realtime.scheduling = HB_SCHEDULING_OTHER;
+        }
+        if (!r && set_cpus(c, (hb_role)role, err)) {
+            r = give_up(c, log, err);
+            *(role == HB_ROLE_SERVER ? &c->realtime.server_cpus : &c->realtime.planner_cpus) = (hb_cpus){0};
+        }
+    }
+    pthread_setschedparam(pthread_self(), policy, &param);
+    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    if (!r && lock_memory(c, err))
+        r = give_up(c, log, err);
+    return r;
+}
+
+double hb_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

@@ -1,0 +1,20 @@
+/* Scheduling, memory and processors. What is not permitted is reported, never fatal by itself. */
+#ifndef HB_REALTIME_H
+#define HB_REALTIME_H
+
+#include "config/config.h"
+#include "process/log.h"
+
+typedef enum { HB_ROLE_SERVER, HB_ROLE_PLANNER } hb_role;
+
+/* Tries the configuration's wishes out. What is not permitted is logged with what would permit it and struck from the
+ * configuration, or, when it is required, is an error. Memory is locked from here on. Returns 0 or -errno. */
+int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
+
+/* Names and places the calling thread, as far as hb_realtime_start found it permitted. */
+void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
+
+/* Seconds of the monotonic clock: the daemon's only clock. */
+double hb_now(void);
+
+#endif

@@ -1,0 +1,72 @@
+#include "process/selftest.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process/realtime.h"
+
+static double monotonic(void *context)
+{
+    (void)context;
+    return hb_now();
+}
+
+static int check(const hb_model *m, const hb_command *c, hb_error *err)
+{
+    if (c->status == HB_STATUS_REFUSED)
+        return hb_fail(err, EINVAL, "self-test: the first plan was refused: %s", hb_reason_help[c->reason]);
+    for (int i = 0; i < m->nu; i++)
+        if (!isfinite(c->action[i]) || c->action[i] < m->control_min[i] || c->action[i] > m->control_max[i])
+            return hb_fail(err, EDOM,
+                           "self-test: control %s of the first plan is %g, outside %g..%g: is the model sound?",
+                           m->control_name[i], c->action[i], m->control_min[i], m->control_max[i]);
+    return 0;
+}
+
+static int plan(hb_controller *c, const hb_model *m, bool needs_target, hb_error *err)
+{
+    const hb_clock clock = {.now = monotonic};
+    const hb_request request = {.x = m->state_mean,
+                                .nx = m->nx,
+                                .target = needs_target ? m->state_mean : NULL,
+                                .ntargets = needs_target ? 1 : 0,
+                                .received = hb_now()};
+
+    return check(m, hb_controller_command(c, &request, &clock), err);
+}
+
+/* Of a model without controls, the next state. */
+static int predict(hb_controller *c, const hb_model *m, hb_error *err)
+{
+    double states[2 * HB_MAX_TARGET];
+    int r = hb_controller_predict(c, m->state_mean, NULL, 1, m->dt, states, err);
+
+    for (int i = 0; i < m->nx && !r; i++)
+        if (!isfinite(states[m->nx + i]))
+            return hb_fail(err, EDOM, "self-test: state %s of the first prediction is %g: is the model sound?",
+                           m->state_name[i], states[m->nx + i]);
+    return r;
+}
+
+int hb_selftest(const hb_model *m, const hb_controller_settings *s, hb_pool *pool, double *ret_seconds, hb_error *err)
+{
+    hb_controller_settings *mine = malloc(sizeof *mine);
+    hb_controller *c = NULL;
+    int r = -ENOMEM;
+
+    if (!mine)
+        return hb_fail(err, ENOMEM, "out of memory");
+    /* it learns nothing, so a window of one will do */
+    *mine = *s;
+    mine->estimator.window = mine->estimator.warmup = 1;
+    r = hb_controller_new(&c, m, mine, pool, NULL, NULL, err);
+    double begun = hb_now();
+    if (!r)
+        r = m->nu > 0 ? plan(c, m, s->ntarget == 0, err) : predict(c, m, err);
+    *ret_seconds = hb_now() - begun;
+    hb_controller_free(c);
+    free(mine);
+    return r;
+}

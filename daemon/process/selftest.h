@@ -1,0 +1,11 @@
+/* A plan before the first one that counts: proof that model, settings and machine go together. */
+#ifndef HB_SELFTEST_H
+#define HB_SELFTEST_H
+
+#include "controller/controller.h"
+
+/* Plans once from the model's mean state with a controller of its own, so that the real one starts untouched. The
+ * action must be finite and within bounds, whatever the time allowed. *ret_seconds: how long it took. */
+int hb_selftest(const hb_model *m, const hb_controller_settings *s, hb_pool *pool, double *ret_seconds, hb_error *err);
+
+#endif

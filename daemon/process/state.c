@@ -1,0 +1,110 @@
+#include "process/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char keeping_name[] = "window";
+
+static int map(hb_state *s, int fd, size_t size, hb_error *err)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+
+    if (p == MAP_FAILED)
+        return hb_fail(err, errno, "%s: cannot map %zu bytes: %s", s->where, size, strerror(errno));
+    s->memory = p;
+    s->size = size;
+    return 0;
+}
+
+/* Whether fd holds exactly `size` bytes; an empty one is given them. */
+static bool fits(int fd, size_t size, bool *ret_kept)
+{
+    struct stat info;
+
+    if (fstat(fd, &info))
+        return false;
+    *ret_kept = info.st_size > 0;
+    return (size_t)info.st_size == size || (info.st_size == 0 && ftruncate(fd, (off_t)size) == 0);
+}
+
+/* In the service manager's keeping. */
+static int open_kept(hb_state *s, size_t size, int fd, hb_error *note, hb_error *err)
+{
+    snprintf(s->where, sizeof s->where, "service manager");
+    if (fd >= 0 && !(fits(fd, size, &s->kept) && s->kept)) {
+        hb_fail(note, ESTALE, "the window in the service manager's keeping has another size: it is given up");
+        hb_notify_drop(keeping_name);
+        close(fd);
+        fd = -1;
+        s->kept = false;
+    }
+    if (fd < 0) {
+        fd = memfd_create("hilbertd-window", MFD_CLOEXEC);
+        if (fd < 0 || ftruncate(fd, (off_t)size))
+            return hb_fail(err, errno, "cannot make a memfd of %zu bytes: %s", size, strerror(errno));
+        hb_notify_keep(keeping_name, fd);
+    }
+    int r = map(s, fd, size, err);
+    close(fd);
+    return r;
+}
+
+static int open_file(hb_state *s, size_t size, const char *file, hb_error *note, hb_error *err)
+{
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    snprintf(s->where, sizeof s->where, "%.60s", file);
+    if (fd < 0)
+        return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
+    /* the lock goes with the last descriptor of it, which is kept open as long as the process lives */
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        close(fd);
+        return hb_fail(err, EBUSY, "state_file: %s is in use by another process", file);
+    }
+    if (!fits(fd, size, &s->kept)) {
+        hb_fail(note, ESTALE, "%s has another size than the window: it is written anew", file);
+        s->kept = false;
+        if (ftruncate(fd, 0) || ftruncate(fd, (off_t)size)) {
+            close(fd);
+            return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
+        }
+    }
+    int r = map(s, fd, size, err);
+    if (r)
+        close(fd);
+    s->fd = fd;
+    return r;
+}
+
+int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, const char *file, hb_error *ret_note,
+                  hb_error *err)
+{
+    hb_state s = {.fd = -1};
+    int fd = hb_inherited_find(inherited, keeping_name), r;
+
+    *ret_note = (hb_error){0};
+    if (*file)
+        r = open_file(&s, size, file, ret_note, err);
+    else if (fd >= 0 || hb_notify_present())
+        r = open_kept(&s, size, fd, ret_note, err);
+    else
+        r = map(&s, -1, size, err);
+    if (r == 0)
+        *ret = s;
+    return r;
+}
+
+void hb_state_close(hb_state *s)
+{
+    if (s->memory)
+        munmap(s->memory, s->size);
+    if (s->memory && s->fd >= 0)
+        close(s->fd);
+    *s = (hb_state){.fd = -1};
+}

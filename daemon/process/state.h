@@ -1,0 +1,28 @@
+/* Memory that outlives the process: the window lives in it.
+ *
+ *     under systemd    a memfd in the service manager's keeping (FDSTORE), handed back at the next start
+ *     state_file       a file mapped shared: the kernel keeps what a killed process wrote
+ *     neither          plain memory
+ *
+ * What is in it is the estimator's to judge (its header names model and settings, and it has a checksum). */
+#ifndef HB_STATE_H
+#define HB_STATE_H
+
+#include "process/notify.h"
+#include "base/base.h"
+
+typedef struct hb_state {
+    void *memory;
+    size_t size;
+    int fd;         /* of the state file, which it locks; else -1 */
+    bool kept;      /* it came from before a restart */
+    char where[64]; /* for the log: "service manager", "state file ..." */
+} hb_state;
+
+/* `file` may be empty. The size of a block from before must be the same, else it is given up and made anew; *ret_note
+ * then says so (its text is empty otherwise). */
+int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, const char *file, hb_error *ret_note,
+                  hb_error *err);
+void hb_state_close(hb_state *s); /* the memory stays where it is kept */
+
+#endif

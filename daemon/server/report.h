@@ -1,0 +1,46 @@
+/* What the daemon tells about itself, in plain types: filled by the server, written by the wire. */
+#ifndef HB_REPORT_H
+#define HB_REPORT_H
+
+#include "controller/controller.h"
+#include "server/histogram.h"
+
+/* What the server counts beside the controller's own counters (hb_counters). */
+typedef struct hb_server_counters {
+    uint64_t telemetry, telemetry_lost, telemetry_overrun;
+    uint64_t requests, replies_late, replies_undelivered;
+    uint64_t control_requests, control_errors;
+    uint64_t reloads, reload_errors;
+    uint64_t handshakes_refused;
+    uint64_t status[HB_NSTATUSES];   /* of replies that the controller did not make */
+    uint64_t refused[HB_NREASONS];   /* likewise, by reason */
+    uint64_t set_aside[HB_NREASONS]; /* samples that did not reach the controller, by reason */
+} hb_server_counters;
+
+typedef struct hb_report {
+    const char *version, *name;
+    uint64_t model_hash;
+    double uptime, telemetry_rate, request_rate;
+    bool answered; /* there was a reply: last_* and action are its */
+    hb_status last_status;
+    hb_reason last_reason;
+    double telemetry_age;
+    hb_health health;
+    int nx, nu, ncoefficients;
+    const hb_real *coefficient; /* ncoefficients */
+    const double *variance;     /* ncoefficients */
+    const double *state;        /* nx, NULL before the first sample */
+    const double *control;      /* nu, likewise */
+    const double *target;       /* nx, or NULL */
+    const double *action;       /* nu, or NULL */
+    double cost;
+    int iterations;
+    hb_latency queue, planning, total;
+    double budget;
+    int clients;
+    hb_counters controller;
+    hb_server_counters server;
+    bool resumed, adapting;
+} hb_report;
+
+#endif

@@ -1,0 +1,386 @@
+#include "server/server.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#include "process/notify.h"
+#include "server/server_internal.h"
+
+static const double stop_within = 1; /* seconds in which what is in hand is answered at the end */
+
+/* ---- messages ---- */
+
+int hb_server_receive(hb_server *s, void *socket, hb_envelope *e)
+{
+    size_t used = 0, option = sizeof(int);
+    bool fits = true;
+
+    e->nframes = 0;
+    for (;;) {
+        int more = 0, n = zmq_recv(socket, s->frame, (size_t)s->max_message, ZMQ_DONTWAIT);
+        if (n < 0)
+            return HB_NOTHING;
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
+        if (!more)
+            return !fits ? HB_UNANSWERABLE : n > s->max_message ? HB_OVERSIZED : n;
+        if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE) {
+            fits = false;
+            continue;
+        }
+        memcpy(e->data + used, s->frame, (size_t)n);
+        e->size[e->nframes++] = (size_t)n;
+        used += (size_t)n;
+    }
+}
+
+void hb_server_send(hb_server *s, void *socket, const hb_envelope *e, const void *data, size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < e->nframes; i++) {
+        if (zmq_send(socket, e->data + used, e->size[i], ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
+            s->counters.replies_undelivered++;
+            return;
+        }
+        used += e->size[i];
+    }
+    if (zmq_send(socket, data, size, ZMQ_DONTWAIT) < 0)
+        s->counters.replies_undelivered++;
+}
+
+/* ---- telemetry ---- */
+
+static void count_losses(hb_server *s, uint64_t sequence)
+{
+    if (sequence && s->sequence && sequence > s->sequence + 1)
+        s->counters.telemetry_lost += sequence - s->sequence - 1;
+    s->sequence = sequence;
+}
+
+/* Empties the socket into the ring; what does not fit pushes the oldest out. */
+static void receive_telemetry(hb_server *s)
+{
+    size_t nx = (size_t)s->model->nx, nu = (size_t)s->model->nu;
+    hb_envelope envelope;
+
+    for (int i = 0; i < HB_REQUESTS_A_TURN; i++) {
+        hb_observation o;
+        uint64_t sequence;
+        int n = hb_server_receive(s, s->sockets->telemetry, &envelope);
+        if (n == HB_NOTHING)
+            return;
+        s->counters.telemetry++;
+        hb_reason why = n == HB_OVERSIZED ? HB_REASON_TOO_LARGE
+                        : n < 0 || envelope.nframes
+                            ? HB_REASON_MALFORMED
+                            : hb_wire_read_telemetry(s->wire, s->frame, (size_t)n, &o, &sequence);
+        if (why != HB_REASON_NONE) {
+            s->counters.set_aside[why]++;
+            continue;
+        }
+        count_losses(s, sequence);
+        if (s->ring_count == HB_RING) {
+            s->ring_first = (s->ring_first + 1) % HB_RING;
+            s->ring_count--;
+            s->counters.telemetry_overrun++;
+        }
+        hb_sample *sample = &s->ring[(s->ring_first + s->ring_count++) % HB_RING];
+        sample->arrived = s->sample_arrived = hb_now();
+        sample->observation = o;
+        sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
+        sample->observation.u = sample->u;
+        memcpy(s->newest_state, o.x, nx * sizeof *o.x);
+        if (nu) {
+            memcpy(sample->u, o.u, nu * sizeof *sample->u);
+            memcpy(s->newest_control, o.u, nu * sizeof *o.u);
+        }
+        s->sampled = true;
+    }
+}
+
+/* Learns from the oldest sample of the ring, or, when they pile up, from several at once. */
+static void learn(hb_server *s)
+{
+    int n = s->ring_count < HB_ESTIMATOR_TOGETHER ? s->ring_count > 0 : HB_ESTIMATOR_TOGETHER;
+
+    for (; n > 0; n--) {
+        hb_sample *sample = &s->ring[s->ring_first];
+        (n > 1 ? hb_controller_observe_more : hb_controller_observe)(s->controller, &sample->observation,
+                                                                     sample->arrived);
+        s->ring_first = (s->ring_first + 1) % HB_RING;
+        s->ring_count--;
+    }
+}
+
+/* ---- the main thread's orders ---- */
+
+static void wake(int fd)
+{
+    ssize_t n = write(fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)n;
+}
+
+static void calm(int fd)
+{
+    uint64_t count;
+    ssize_t n = read(fd, &count, sizeof count);
+    (void)n;
+}
+
+static void take_order(hb_server *s)
+{
+    if (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_POSTED || !hb_worker_idle(s->worker))
+        return;
+    const hb_order *order = s->order;
+    s->order_error = (hb_error){0};
+    if (order->error)
+        hb_fail(&s->order_error, EINVAL, "%s", order->error);
+    else if (hb_server_retune(s, &order->settings, &s->order_error) == 0)
+        s->status_period = order->status_period;
+    s->counters.reloads++;
+    s->counters.reload_errors += s->order_error.code != 0;
+    hb_server_reloaded(s, order, s->order_error.code ? s->order_error.text : NULL);
+    atomic_store_explicit(&s->order_state, HB_ORDER_DONE, memory_order_release);
+    wake(s->done_fd);
+}
+
+int hb_server_order(hb_server *s, const hb_order *order, hb_error *err)
+{
+    s->order = order;
+    atomic_store_explicit(&s->order_state, HB_ORDER_POSTED, memory_order_release);
+    wake(s->wake_fd);
+    while (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_DONE) {
+        struct pollfd done = {.fd = s->done_fd, .events = POLLIN};
+        if (poll(&done, 1, -1) > 0)
+            calm(s->done_fd);
+    }
+    atomic_store_explicit(&s->order_state, HB_ORDER_NONE, memory_order_relaxed);
+    *err = s->order_error;
+    return -s->order_error.code;
+}
+
+void hb_server_stop(hb_server *s)
+{
+    atomic_store_explicit(&s->stop, true, memory_order_release);
+    wake(s->wake_fd);
+}
+
+int hb_server_reload_fd(const hb_server *s)
+{
+    return s->reload_fd;
+}
+
+/* ---- the loop ---- */
+
+/* Sleeps until there is something to do. */
+static void wait(hb_server *s)
+{
+    zmq_pollitem_t item[] = {
+        {.socket = s->sockets->actions, .events = ZMQ_POLLIN},
+        {.fd = hb_worker_fd(s->worker), .events = ZMQ_POLLIN},
+        {.socket = s->sockets->telemetry, .events = ZMQ_POLLIN},
+        {.socket = s->sockets->control, .events = ZMQ_POLLIN},
+        {.fd = s->wake_fd, .events = ZMQ_POLLIN},
+        {.socket = s->sockets->zap, .events = ZMQ_POLLIN},
+    };
+    double now = hb_now(), until = fmin(s->next_second, hb_server_guard_time(s));
+
+    if (s->ring_count)
+        return;
+    if (s->status_period > 0)
+        until = fmin(until, s->next_status);
+    double ms = ceil(fmin(fmax(until - now, 0) * 1e3, HB_TURN_MS));
+    zmq_poll(item, s->sockets->zap ? 6 : 5, (long)ms);
+    if (item[4].revents)
+        calm(s->wake_fd);
+}
+
+/* Tells the service manager that we live, when the planner's thread has proven that it does. */
+static void feed_watchdog(hb_server *s, double now)
+{
+    unsigned long beats = hb_worker_beats(s->worker);
+
+    if (s->watchdog <= 0 || now - s->fed < s->watchdog / 4 || beats == s->beats || !hb_notify_at_once("WATCHDOG=1"))
+        return;
+    s->fed = now;
+    s->beats = beats;
+}
+
+static void judge_handshakes(hb_server *s)
+{
+    int verdict;
+
+    while (s->sockets->zap && (verdict = hb_sockets_judge(s->sockets)) != 0)
+        s->counters.handshakes_refused += verdict < 0;
+}
+
+/* At the end: refuses what waits, answers what is in hand, and says when that is done. */
+static bool finished(hb_server *s)
+{
+    if (!s->stopping && atomic_load_explicit(&s->stop, memory_order_acquire)) {
+        s->stopping = true;
+        s->stop_by = hb_now() + stop_within;
+    }
+    if (!s->stopping)
+        return false;
+    hb_server_refuse_all(s, HB_REASON_STOPPING);
+    return hb_worker_idle(s->worker) || hb_now() > s->stop_by;
+}
+
+void hb_server_run(hb_server *s)
+{
+    s->started = s->rate_since = s->fed = hb_now();
+    while (!finished(s)) {
+        wait(s);
+        hb_server_collect(s);
+        take_order(s);
+        hb_server_set_target(s);
+        hb_server_receive_requests(s);
+        hb_server_serve(s);
+        receive_telemetry(s);
+        learn(s);
+        hb_server_receive_control(s);
+        judge_handshakes(s);
+        hb_server_guard(s);
+
+        double now = hb_now();
+        hb_server_publish(s, now);
+        hb_server_each_second(s, now);
+        feed_watchdog(s, now);
+    }
+}
+
+/* ---- life ---- */
+
+static double monotonic(void *context)
+{
+    (void)context;
+    return hb_now();
+}
+
+/* On the planner's thread. */
+static void planner_started(void *context)
+{
+    hb_server *s = context;
+
+    hb_realtime_thread(s->config, HB_ROLE_PLANNER, "planner");
+}
+
+static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
+{
+    size_t nx = (size_t)set->model->nx, nu = (size_t)set->model->nu, message = (size_t)set->config->sockets.max_message;
+    size_t numbers = message / sizeof(double) + 1;
+    hb_server *s = hb_arena_take(arena, 1, sizeof *s);
+    hb_config *config = hb_arena_take(arena, 1, sizeof *config);
+    uint8_t *frame = hb_arena_take(arena, message, 1);
+    double *state = hb_arena_take(arena, nx, sizeof *state);
+    double *control = hb_arena_take(arena, nu, sizeof *control);
+    double *action = hb_arena_take(arena, nu, sizeof *action);
+    hb_prediction p = {.state = hb_arena_take(arena, numbers, sizeof(double)),
+                       .control = hb_arena_take(arena, numbers, sizeof(double)),
+                       .predicted = hb_arena_take(arena, numbers, sizeof(double))};
+
+    if (s) {
+        s->config = config;
+        s->frame = frame;
+        s->newest_state = state;
+        s->newest_control = control;
+        s->last_action = action;
+        s->prediction = p;
+    }
+    for (int i = 0; i < HB_RING; i++) {
+        double *x = hb_arena_take(arena, nx, sizeof *x), *u = hb_arena_take(arena, nu, sizeof *u);
+        if (s) {
+            s->ring[i].x = x;
+            s->ring[i].u = u;
+        }
+    }
+    return s;
+}
+
+static void fill_in(hb_server *s, const hb_server_settings *set)
+{
+    const hb_config *c = set->config;
+    const hb_model *m = set->model;
+
+    s->model = m;
+    s->controller = set->controller;
+    s->sockets = set->sockets;
+    s->log = set->log;
+    s->resumed = set->resumed;
+    *s->config = *c;
+    s->settings = c->controller;
+    s->status_period = c->status_period;
+    s->max_message = c->sockets.max_message;
+    s->watchdog = hb_notify_watchdog();
+    memcpy(s->name, c->name, sizeof s->name);
+    memcpy(s->model_path, c->model, sizeof s->model_path);
+    s->card = (hb_model_card){.model = m,
+                              .path = s->model_path,
+                              .horizon = c->controller.planner.horizon,
+                              .plan_dt = c->controller.planner.dt > 0 ? c->controller.planner.dt : m->dt};
+    memcpy(s->safe_action, c->controller.nsafe_action ? c->controller.safe_action : m->control_trim,
+           (size_t)m->nu * sizeof *s->safe_action);
+    s->status_limit.period = s->estimate_limit.period = 1;
+    s->refusal_limit.period = 5;
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
+{
+    const hb_model *m = set->model;
+    const hb_config *c = set->config;
+    int nh = c->controller.planner.horizon;
+    hb_arena arena = {0};
+
+    lay_out(set, &arena);
+    int r = hb_arena_allocate(&arena, err);
+    if (r)
+        return r;
+    hb_server *s = lay_out(set, &arena);
+    fill_in(s, set);
+    const hb_wire_sizes sizes = {.nx = m->nx,
+                                 .nu = m->nu,
+                                 .horizon = nh,
+                                 .ncoefficients = hb_model_ncoefficients(m),
+                                 .max_message = c->sockets.max_message};
+    const hb_worker_settings worker = {
+        .controller = s->controller, .model = m, .clock = {.now = monotonic}, .started = planner_started, .context = s};
+    if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0)
+        r = hb_fail(err, errno, "eventfd: %s", strerror(errno));
+    if (!r)
+        r = hb_wire_new(&s->wire, &sizes, err);
+    if (!r)
+        r = hb_queue_new(&s->queue, m->nx, m->nu, (nh + 1) * m->nx, err);
+    if (!r)
+        r = hb_worker_new(&s->worker, &worker, err);
+    if (r) {
+        hb_server_free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+void hb_server_free(hb_server *s)
+{
+    if (!s)
+        return;
+    hb_worker_free(s->worker);
+    hb_queue_free(s->queue);
+    hb_wire_free(s->wire);
+    const int fds[] = {s->wake_fd, s->done_fd, s->reload_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(s);
+}

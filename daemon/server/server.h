@@ -1,0 +1,52 @@
+/* The server: owns the sockets and the telemetry side of the controller, on one thread.
+ *
+ *     telemetry --> ring --> observe                 one sample a turn, so that no request waits for more than one
+ *     actions   --> queue --> worker --> reply       the planner's thread plans
+ *     control   --> answered at once, or handed on: predictions to the worker, reloads to the main thread
+ *     status    <-- a few times a second
+ *
+ * The main thread keeps what may take its time: it reads configurations, and hands the result over as an order. */
+#ifndef HB_SERVER_H
+#define HB_SERVER_H
+
+#include "config/config.h"
+#include "process/log.h"
+#include "server/sockets.h"
+
+typedef struct hb_server hb_server;
+
+typedef struct hb_server_settings {
+    const hb_config *config; /* read during hb_server_new only */
+    const hb_model *model;
+    hb_controller *controller;
+    hb_sockets *sockets;
+    hb_log *log;
+    bool resumed; /* the window came from before a restart */
+} hb_server_settings;
+
+int hb_server_new(hb_server **ret, const hb_server_settings *s, hb_error *err);
+void hb_server_free(hb_server *s);
+
+/* Serves until hb_server_stop, then answers what it has in hand and returns. On the server's thread. */
+void hb_server_run(hb_server *s);
+
+/* The rest is for the main thread. */
+
+void hb_server_stop(hb_server *s);
+/* Readable when a client asks for a reload. */
+int hb_server_reload_fd(const hb_server *s);
+
+/* What came of reading the configuration again. */
+typedef struct hb_order {
+    const char *error; /* NULL: the rest is to be applied */
+    hb_controller_settings settings;
+    double status_period;
+    const char *restart[HB_CONFIG_ROWS]; /* keys that hold only after a restart */
+    int nrestart;
+} hb_order;
+
+/* Has the server apply an order between two requests, tell a client that asked for it, and count it. Waits for that.
+ * 0, or -errno with the reason for which nothing was changed. */
+int hb_server_order(hb_server *s, const hb_order *order, hb_error *err);
+
+#endif

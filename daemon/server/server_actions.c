@@ -1,0 +1,230 @@
+/* Requests in, actions out.
+ *
+ *     receive --> observe --> queue --> worker --> collect --> reply
+ *        |                      |          |
+ *        | malformed: refused   |          | never back: the guard answers with the safe action
+ *        | superseded: refused  | waited too long: fallback at once
+ *
+ * Every request gets exactly one reply. */
+#include <math.h>
+#include <string.h>
+
+#include "server/server_internal.h"
+
+static const double sharing_window = 1; /* seconds that a client counts as one of those who share the planner */
+static const double stall_factor = 2;   /* budgets after which a planner that is silent has stalled */
+
+/* Part of a budget that is kept for what follows the plan: stopping, the way back through the server's thread, and
+ * sending. It follows the largest overrun of late, which fades from request to request. */
+static const double least_reserve = 0.05, largest_reserve = 0.25, reserve_fading = 0.995;
+
+/* ---- replies ---- */
+
+static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
+{
+    const void *data;
+    size_t n = hb_wire_write_reply(s->wire, r, &data);
+
+    hb_server_send(s, s->sockets->actions, e, data, n);
+    hb_server_note_reply(s, r);
+}
+
+/* Without asking the controller. */
+static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double received, hb_reason why)
+{
+    hb_action_reply r = {.id = id, .status = HB_STATUS_REFUSED, .reason = why, .total = hb_now() - received};
+    unsigned held;
+
+    s->counters.status[HB_STATUS_REFUSED]++;
+    s->counters.refused[why]++;
+    reply(s, e, &r);
+    if (why != HB_REASON_SUPERSEDED && why != HB_REASON_STOPPING && hb_log_due(&s->refusal_limit, hb_now(), &held))
+        hb_log_line(s->log, HB_LOG_WARNING, "actions: a request was refused: %s (%u more like it before)",
+                    hb_reason_help[why], held);
+}
+
+/* The planner does not come back: the safe action, without asking the controller. */
+static void answer_stalled(hb_server *s, const hb_waiting *w)
+{
+    double now = hb_now();
+    hb_action_reply r = {.id = w->id,
+                         .status = HB_STATUS_FALLBACK,
+                         .reason = HB_REASON_STALLED,
+                         .action = s->safe_action,
+                         .queue = now - w->request.received,
+                         .total = now - w->request.received};
+
+    s->counters.status[HB_STATUS_FALLBACK]++;
+    s->counters.refused[HB_REASON_STALLED]++;
+    s->counters.replies_late++;
+    reply(s, &w->envelope, &r);
+}
+
+/* With what the controller said. */
+static void answer(hb_server *s, const hb_waiting *w, const hb_command *command, double started)
+{
+    double now = hb_now(), total = now - w->request.received;
+    hb_action_reply r = {.id = w->id,
+                         .status = command->status,
+                         .reason = command->reason,
+                         .action = command->action,
+                         .command = command,
+                         .want_plan = w->want_plan,
+                         .queue = started - w->request.received,
+                         .planning = command->planning,
+                         .total = total};
+
+    reply(s, &w->envelope, &r);
+    hb_histogram_add(&s->queued, r.queue);
+    hb_histogram_add(&s->planned, r.planning);
+    hb_histogram_add(&s->total, total);
+    s->counters.replies_late += total > w->budget;
+}
+
+/* ---- receiving ---- */
+
+/* The smaller of what the request and the configuration allow. */
+static double budget_of(const hb_server *s, const hb_request *r)
+{
+    return r->budget > 0 ? fmin(r->budget, s->settings.budget) : s->settings.budget;
+}
+
+void hb_server_receive_requests(hb_server *s)
+{
+    hb_envelope envelope;
+
+    for (int i = 0; i < HB_REQUESTS_A_TURN; i++) {
+        hb_action_request r = {0};
+        int n = hb_server_receive(s, s->sockets->actions, &envelope);
+        if (n == HB_NOTHING)
+            return;
+        double now = hb_now();
+        s->counters.requests++;
+        if (n == HB_UNANSWERABLE) {
+            s->counters.refused[HB_REASON_MALFORMED]++;
+            continue;
+        }
+        hb_reason why =
+            n == HB_OVERSIZED ? HB_REASON_TOO_LARGE : hb_wire_read_request(s->wire, s->frame, (size_t)n, &r);
+        if (why == HB_REASON_NONE && s->stopping)
+            why = HB_REASON_STOPPING;
+        hb_client *client = why == HB_REASON_NONE ? hb_queue_client(s->queue, &envelope, now) : NULL;
+        if (why == HB_REASON_NONE && !client)
+            why = HB_REASON_BUSY;
+        if (why != HB_REASON_NONE) {
+            refuse(s, &envelope, r.id, now, why);
+            continue;
+        }
+        r.request.received = now;
+        hb_controller_observe_request(s->controller, &r.request, now);
+        if (client->waits)
+            refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
+                   HB_REASON_SUPERSEDED);
+        hb_queue_copy(s->queue, &client->waiting, &envelope, &r, budget_of(s, &r.request));
+        client->waits = true;
+    }
+}
+
+void hb_server_refuse_all(hb_server *s, hb_reason why)
+{
+    hb_client *c;
+
+    for (int i = 0; (c = hb_queue_at(s->queue, i)); i++) {
+        if (!c->waits)
+            continue;
+        hb_queue_drop(c);
+        refuse(s, &c->waiting.envelope, c->waiting.id, c->waiting.request.received, why);
+    }
+}
+
+/* ---- planning ---- */
+
+/* When the plan must be made: within its budget less the reserve, and within its share while other clients ask too. */
+static double deadline(const hb_server *s, const hb_waiting *w, double now)
+{
+    double reserve = fmin(fmax(s->reserve, least_reserve * w->budget), largest_reserve * w->budget);
+    double end = w->request.received + w->budget - reserve;
+    int active = hb_queue_active(s->queue, now, sharing_window);
+
+    return active > 1 ? fmin(end, now + w->budget / active) : end;
+}
+
+/* Hands the planner the next request, or a slice of a prediction when none waits. */
+void hb_server_serve(hb_server *s)
+{
+    hb_client *client;
+
+    while (hb_worker_idle(s->worker) && (client = hb_queue_next(s->queue))) {
+        hb_waiting *w = hb_queue_in_hand(s->queue);
+        hb_queue_take(s->queue, client);
+        double now = hb_now(), end = deadline(s, w, now);
+        w->request.budget = end - w->request.received;
+        w->request.tick = s->ticks++;
+        if (now >= end) {
+            answer(s, w, hb_controller_fallback(s->controller, &w->request, HB_REASON_LATE, now), now);
+            continue;
+        }
+        s->in_hand = true;
+        s->answered = false;
+        s->deadline = end;
+        hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_COMMAND, .request = &w->request});
+    }
+    if (hb_worker_idle(s->worker) && s->predictor.waits && !s->stopping)
+        hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_PREDICT, .prediction = &s->prediction});
+}
+
+void hb_server_collect(hb_server *s)
+{
+    const hb_plan_order *job = hb_worker_collect(s->worker);
+
+    if (!job)
+        return;
+    if (job->kind == HB_JOB_PREDICT) {
+        hb_server_predicted(s);
+        return;
+    }
+    s->in_hand = false;
+    if (s->answered)
+        return;
+    const hb_waiting *w = hb_queue_in_hand(s->queue);
+    answer(s, w, job->command, job->started);
+    double now = hb_now(), overrun = fmax(now - s->deadline, now - job->finished);
+    s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
+}
+
+/* ---- the guard ---- */
+
+static double stall_time(const hb_waiting *w)
+{
+    return w->request.received + stall_factor * w->budget;
+}
+
+double hb_server_guard_time(const hb_server *s)
+{
+    double first = s->in_hand && !s->answered ? stall_time(hb_queue_in_hand(s->queue)) : INFINITY;
+    hb_client *c;
+
+    for (int i = 0; s->in_hand && (c = hb_queue_at(s->queue, i)); i++)
+        if (c->waits)
+            first = fmin(first, stall_time(&c->waiting));
+    return first;
+}
+
+void hb_server_guard(hb_server *s)
+{
+    hb_waiting *w = hb_queue_in_hand(s->queue);
+    double now = hb_now();
+    hb_client *c;
+
+    if (!s->in_hand || now < hb_server_guard_time(s))
+        return;
+    if (!s->answered && now >= stall_time(w)) {
+        s->answered = true;
+        answer_stalled(s, w);
+    }
+    for (int i = 0; (c = hb_queue_at(s->queue, i)); i++)
+        if (c->waits && now >= stall_time(&c->waiting)) {
+            hb_queue_drop(c);
+            answer_stalled(s, &c->waiting);
+        }
+}

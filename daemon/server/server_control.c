@@ -1,0 +1,209 @@
+/* The control socket: what operators and tools ask for. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/server_internal.h"
+
+static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
+{
+    const void *data;
+    size_t n = hb_wire_write_control(s->wire, r, &data);
+
+    s->counters.control_errors += r->error != NULL;
+    hb_server_send(s, s->sockets->control, e, data, n);
+}
+
+/* ---- changes ---- */
+
+int hb_server_retune(hb_server *s, const hb_controller_settings *next, hb_error *err)
+{
+    int r = hb_controller_retune(s->controller, next, err);
+
+    if (r)
+        return r;
+    s->settings = *next;
+    memcpy(s->safe_action, next->nsafe_action ? next->safe_action : s->model->control_trim,
+           (size_t)s->model->nu * sizeof *s->safe_action);
+    return 0;
+}
+
+static int set_coefficients(hb_server *s, const hb_control_request *r, hb_error *err)
+{
+    if (r->model_hash != s->model->hash)
+        return hb_fail(err, EINVAL, "these coefficients belong to model %016" PRIx64 ", this is %016" PRIx64,
+                       r->model_hash, s->model->hash);
+    hb_controller_seed(s->controller, r->coefficient);
+    return 0;
+}
+
+/* ---- what takes a while ---- */
+
+static int call(hb_caller *caller, const hb_envelope *e, uint64_t id, const char *what, hb_error *err)
+{
+    if (caller->waits)
+        return hb_fail(err, EBUSY, "another %s is under way: ask again", what);
+    *caller = (hb_caller){.waits = true, .id = id, .envelope = *e};
+    return 0;
+}
+
+static int start_prediction(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
+{
+    size_t nx = (size_t)s->model->nx, nu = (size_t)s->model->nu;
+    size_t count = (size_t)r->predict.count, steps = (size_t)r->predict.steps;
+    hb_prediction *p = &s->prediction;
+    int result = call(&s->predictor, e, r->id, "prediction", err);
+
+    if (result)
+        return result;
+    p->count = r->predict.count;
+    p->steps = r->predict.steps;
+    p->dt = r->predict.dt > 0 ? r->predict.dt : s->model->dt;
+    p->trajectory = p->step = 0;
+    p->failed = false;
+    memcpy(p->state, r->predict.state, count * nx * sizeof *p->state);
+    if (nu)
+        memcpy(p->control, r->predict.control, count * steps * nu * sizeof *p->control);
+    return 0;
+}
+
+void hb_server_predicted(hb_server *s)
+{
+    const hb_prediction *p = &s->prediction;
+
+    if (!s->predictor.waits || (p->trajectory < p->count && !p->failed))
+        return;
+    s->predictor.waits = false;
+    reply(s, &s->predictor.envelope,
+          &(hb_control_reply){.id = s->predictor.id,
+                              .error = p->failed ? p->error.text : NULL,
+                              .predicted = p->failed ? NULL : p->predicted,
+                              .count = p->count,
+                              .steps = p->steps,
+                              .version = hb_controller_health(s->controller)->version});
+}
+
+/* The planning side is the worker's while it plans: the change waits for that. */
+static int start_target(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
+{
+    int result = call(&s->targeter, e, r->id, "change of target", err);
+
+    if (result)
+        return result;
+    s->retuned = s->settings;
+    s->retuned.ntarget = s->model->nx;
+    memcpy(s->retuned.target, r->target, (size_t)s->model->nx * sizeof *r->target);
+    return 0;
+}
+
+void hb_server_set_target(hb_server *s)
+{
+    hb_error err;
+
+    if (!s->targeter.waits || !hb_worker_idle(s->worker))
+        return;
+    s->targeter.waits = false;
+    int result = hb_server_retune(s, &s->retuned, &err);
+    reply(s, &s->targeter.envelope, &(hb_control_reply){.id = s->targeter.id, .error = result ? err.text : NULL});
+}
+
+static int start_reload(hb_server *s, const hb_envelope *e, uint64_t id, hb_error *err)
+{
+    int result = call(&s->reloader, e, id, "reload", err);
+    ssize_t n = result ? 0 : write(s->reload_fd, &(uint64_t){1}, sizeof(uint64_t));
+
+    (void)n;
+    return result;
+}
+
+void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error)
+{
+    if (!s->reloader.waits)
+        return;
+    s->reloader.waits = false;
+    reply(s, &s->reloader.envelope,
+          &(hb_control_reply){.id = s->reloader.id,
+                              .error = error,
+                              .needs_restart = error ? NULL : order->restart,
+                              .nneeds_restart = error ? 0 : order->nrestart});
+}
+
+/* ---- receiving ---- */
+
+/* Does what is asked; false when the reply comes later. */
+static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_control_reply *answer,
+                hb_report *report, hb_error *err)
+{
+    int result = 0;
+
+    switch (r->kind) {
+    case HB_CONTROL_GET_STATUS:
+        hb_server_report(s, report);
+        answer->report = report;
+        break;
+    case HB_CONTROL_GET_MODEL:
+        answer->card = &s->card;
+        break;
+    case HB_CONTROL_RESET_WINDOW:
+        hb_controller_forget(s->controller);
+        hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request");
+        break;
+    case HB_CONTROL_SET_TARGET:
+        result = start_target(s, e, r, err);
+        if (!result)
+            return false;
+        break;
+    case HB_CONTROL_GET_COEFFICIENTS:
+        answer->coefficient = hb_controller_coefficients(s->controller, &answer->variance);
+        answer->model_hash = s->model->hash;
+        answer->version = hb_controller_health(s->controller)->version;
+        break;
+    case HB_CONTROL_SET_COEFFICIENTS:
+        result = set_coefficients(s, r, err);
+        break;
+    case HB_CONTROL_RELOAD:
+        result = start_reload(s, e, r->id, err);
+        if (!result)
+            return false;
+        break;
+    case HB_CONTROL_PREDICT:
+        result = start_prediction(s, e, r, err);
+        if (!result)
+            return false;
+        break;
+    case HB_CONTROL_NONE:
+        break;
+    }
+    if (result)
+        answer->error = err->text;
+    return true;
+}
+
+/* One message a turn: nobody's flight depends on it. */
+void hb_server_receive_control(hb_server *s)
+{
+    hb_envelope envelope;
+    hb_control_request r = {0};
+    hb_report report;
+    hb_error err;
+    int n = hb_server_receive(s, s->sockets->control, &envelope);
+
+    if (n == HB_NOTHING)
+        return;
+    s->counters.control_requests++;
+    if (n == HB_UNANSWERABLE) {
+        s->counters.control_errors++;
+        return;
+    }
+    int bad = n == HB_OVERSIZED
+                  ? hb_fail(&err, EMSGSIZE, "the message is larger than sockets.max_message, %d bytes", s->max_message)
+                  : hb_wire_read_control(s->wire, s->frame, (size_t)n, &r, &err);
+    hb_control_reply answer = {.id = r.id,
+                               .error = bad           ? err.text
+                                        : s->stopping ? "the daemon is shutting down"
+                                                      : NULL};
+    if (answer.error || act(s, &envelope, &r, &answer, &report, &err))
+        reply(s, &envelope, &answer);
+}

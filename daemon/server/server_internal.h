@@ -1,0 +1,136 @@
+/* What the files of the server share. Nobody else includes this. */
+#ifndef HB_SERVER_INTERNAL_H
+#define HB_SERVER_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "server/histogram.h"
+#include "server/queue.h"
+#include "process/realtime.h"
+#include "server/server.h"
+#include "server/worker.h"
+
+enum {
+    HB_RING = 1024,          /* samples that may wait to be learned from */
+    HB_REQUESTS_A_TURN = 64, /* messages read from a socket before others have their turn */
+    HB_TURN_MS = 50,         /* longest sleep */
+};
+
+typedef struct hb_sample {
+    hb_observation observation; /* vectors lie in the two below */
+    double arrived;
+    double *x, *u;
+} hb_sample;
+
+/* A client of the control socket whose answer takes a while. */
+typedef struct hb_caller {
+    bool waits;
+    uint64_t id;
+    hb_envelope envelope;
+} hb_caller;
+
+enum { HB_ORDER_NONE, HB_ORDER_POSTED, HB_ORDER_DONE };
+
+struct hb_server {
+    /* borrowed */
+    const hb_model *model;
+    hb_controller *controller;
+    hb_sockets *sockets;
+    hb_log *log;
+
+    /* owned */
+    hb_wire *wire;
+    hb_queue *queue;
+    hb_worker *worker;
+    uint8_t *frame;    /* max_message: the newest frame received */
+    hb_config *config; /* as it was at the start: for the threads' places */
+
+    hb_controller_settings settings; /* in force */
+    hb_controller_settings retuned;  /* scratch of a change */
+    hb_model_card card;
+    char name[HB_NAME_SIZE], model_path[HB_PATH_SIZE];
+    double status_period, watchdog;
+    int max_message;
+    double safe_action[HB_MAX_CONTROLS];
+
+    /* telemetry */
+    hb_sample ring[HB_RING];
+    int ring_first, ring_count;
+    uint64_t sequence; /* of the newest sample; 0: not counted */
+    double sample_arrived;
+    bool sampled;
+    double *newest_state, *newest_control;
+
+    /* the request in hand: from post to collect */
+    bool in_hand, answered;
+    uint64_t ticks;  /* requests handed to the planner */
+    double deadline; /* that the planner was given */
+    double reserve;  /* seconds: the largest overrun of it of late, see server_actions.c */
+
+    /* control */
+    hb_caller reloader, predictor, targeter;
+    hb_prediction prediction;
+
+    /* what is reported */
+    double started;
+    hb_server_counters counters;
+    hb_histogram queued, planned, total;
+    bool replied;
+    hb_status last_status;
+    hb_reason last_reason;
+    double *last_action;
+    double last_cost;
+    int last_iterations;
+    hb_estimate_status last_estimate;
+    uint64_t last_changes;
+    double rate_since, telemetry_rate, request_rate;
+    uint64_t rate_telemetry, rate_requests;
+    double next_status, next_second;
+    int json_readers, proto_readers;
+    hb_log_limit status_limit, estimate_limit, refusal_limit;
+    bool resumed;
+
+    /* liveness */
+    double fed; /* when the watchdog was */
+    unsigned long beats;
+
+    /* from and to the main thread */
+    _Atomic bool stop;
+    bool stopping;
+    double stop_by;
+    _Atomic int order_state;
+    const hb_order *order;
+    hb_error order_error;
+    int wake_fd, done_fd, reload_fd; /* eventfds: to the server, back, and a client's wish */
+};
+
+/* Receives a message: the envelope, then the last frame in s->frame. Returns its size; or HB_NOTHING, when there is
+ * none; HB_UNANSWERABLE, for an envelope that is too large; HB_OVERSIZED, when the envelope alone is of use. */
+enum { HB_NOTHING = -1, HB_UNANSWERABLE = -2, HB_OVERSIZED = -3 };
+int hb_server_receive(hb_server *s, void *socket, hb_envelope *e);
+/* Sends a reply; one that cannot be delivered is counted. */
+void hb_server_send(hb_server *s, void *socket, const hb_envelope *e, const void *data, size_t size);
+
+/* server_actions.c */
+void hb_server_receive_requests(hb_server *s);
+void hb_server_collect(hb_server *s);
+void hb_server_serve(hb_server *s);
+void hb_server_guard(hb_server *s);
+double hb_server_guard_time(const hb_server *s); /* when the guard next has something to do; infinite: never */
+void hb_server_refuse_all(hb_server *s, hb_reason why);
+
+/* server_control.c */
+void hb_server_receive_control(hb_server *s);
+void hb_server_set_target(hb_server *s); /* when one waits and the worker is idle */
+void hb_server_predicted(hb_server *s);  /* a slice of a prediction came back */
+void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error);
+/* Applies settings while the worker is idle. */
+int hb_server_retune(hb_server *s, const hb_controller_settings *next, hb_error *err);
+
+/* server_status.c */
+void hb_server_report(hb_server *s, hb_report *ret);
+void hb_server_publish(hb_server *s, double now);
+void hb_server_each_second(hb_server *s, double now);
+void hb_server_note_reply(hb_server *s, const hb_action_reply *r);
+
+#endif

@@ -1,0 +1,170 @@
+/* What the server tells about itself: published states, lines for the service manager, logs at changes of state. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <zmq.h>
+
+#include "process/notify.h"
+#include "server/server_internal.h"
+
+static const char json_topic[] = "hilbert.status", proto_topic[] = "hilbert.v1.Status";
+
+void hb_server_report(hb_server *s, hb_report *ret)
+{
+    double now = hb_now();
+
+    *ret = (hb_report){
+        .version = HB_VERSION,
+        .name = s->name,
+        .model_hash = s->model->hash,
+        .uptime = now - s->started,
+        .telemetry_rate = s->telemetry_rate,
+        .request_rate = s->request_rate,
+        .answered = s->replied,
+        .last_status = s->last_status,
+        .last_reason = s->last_reason,
+        .telemetry_age = s->sampled ? now - s->sample_arrived : INFINITY,
+        .health = *hb_controller_health(s->controller),
+        .nx = s->model->nx,
+        .nu = s->model->nu,
+        .ncoefficients = hb_model_ncoefficients(s->model),
+        .state = s->sampled ? s->newest_state : NULL,
+        .control = s->sampled ? s->newest_control : NULL,
+        .target = s->settings.ntarget ? s->settings.target : NULL,
+        .action = s->replied ? s->last_action : NULL,
+        .cost = s->last_cost,
+        .iterations = s->last_iterations,
+        .queue = hb_histogram_summary(&s->queued),
+        .planning = hb_histogram_summary(&s->planned),
+        .total = hb_histogram_summary(&s->total),
+        .budget = s->settings.budget,
+        .clients = hb_queue_active(s->queue, now, 1),
+        .server = s->counters,
+        .resumed = s->resumed,
+        .adapting = s->settings.adapt,
+    };
+    ret->coefficient = hb_controller_coefficients(s->controller, &ret->variance);
+    hb_controller_counters(s->controller, &ret->controller);
+}
+
+/* ---- publishing ---- */
+
+/* Who reads which of the two: an XPUB socket is told of subscriptions, which are prefixes of topics. */
+static void count_readers(hb_server *s)
+{
+    char event[256];
+    int n;
+
+    while ((n = zmq_recv(s->sockets->status, event, sizeof event, ZMQ_DONTWAIT)) >= 0) {
+        size_t length = n > 0 && n <= (int)sizeof event ? (size_t)n - 1 : sizeof event;
+        if (n == 0 || (event[0] != 0 && event[0] != 1))
+            continue;
+        int step = event[0] == 1 ? 1 : -1;
+        if (length < sizeof json_topic && strncmp(json_topic, event + 1, length) == 0)
+            s->json_readers += step;
+        if (length < sizeof proto_topic && strncmp(proto_topic, event + 1, length) == 0)
+            s->proto_readers += step;
+    }
+}
+
+static void publish(hb_server *s, const char *topic, const void *data, size_t size, const char *seconds)
+{
+    zmq_send(s->sockets->status, topic, strlen(topic), ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    zmq_send(s->sockets->status, data, size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    zmq_send(s->sockets->status, seconds, strlen(seconds), ZMQ_DONTWAIT);
+}
+
+void hb_server_publish(hb_server *s, double now)
+{
+    struct timespec t;
+    char seconds[40];
+    hb_report report;
+    const void *data;
+
+    if (s->status_period <= 0 || now < s->next_status)
+        return;
+    /* a period that was slept through is not made up for */
+    s->next_status = fmax(s->next_status + s->status_period, now);
+    count_readers(s);
+    if (s->json_readers <= 0 && s->proto_readers <= 0)
+        return;
+    hb_server_report(s, &report);
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(seconds, sizeof seconds, "%" PRId64 ".%06ld", (int64_t)t.tv_sec, t.tv_nsec / 1000);
+    if (s->json_readers > 0) {
+        size_t n = hb_wire_write_status_json(s->wire, &report, &data);
+        publish(s, json_topic, data, n, seconds);
+    }
+    if (s->proto_readers > 0) {
+        size_t n = hb_wire_write_status(s->wire, &report, &data);
+        publish(s, proto_topic, data, n, seconds);
+    }
+}
+
+/* ---- changes of state ---- */
+
+void hb_server_note_reply(hb_server *s, const hb_action_reply *r)
+{
+    unsigned held;
+
+    /* a request that a newer one replaced says nothing about the vehicle */
+    if (r->reason == HB_REASON_SUPERSEDED)
+        return;
+    if ((!s->replied || r->status != s->last_status) && hb_log_due(&s->status_limit, hb_now(), &held)) {
+        const char *why = r->reason == HB_REASON_NONE ? hb_status_help[r->status] : hb_reason_help[r->reason];
+        hb_log_line(s->log, r->status >= HB_STATUS_OUT_OF_SPAN ? HB_LOG_WARNING : HB_LOG_INFO, "actions: %s (%s)%s",
+                    hb_status_name[r->status], why, held ? ", after several changes" : "");
+    }
+    s->replied = true;
+    s->last_status = r->status;
+    s->last_reason = r->reason;
+    if (r->action)
+        memcpy(s->last_action, r->action, (size_t)s->model->nu * sizeof *r->action);
+    if (r->command) {
+        s->last_cost = r->command->cost;
+        s->last_iterations = r->command->iterations;
+    }
+}
+
+static void note_health(hb_server *s, double now)
+{
+    const hb_health *h = hb_controller_health(s->controller);
+    unsigned held;
+
+    if (h->changes != s->last_changes) {
+        hb_log_line(s->log, HB_LOG_NOTICE, "estimate: the vehicle's dynamics changed (%" PRIu64 " times by now)",
+                    h->changes);
+        s->last_changes = h->changes;
+    }
+    if (h->status != s->last_estimate && hb_log_due(&s->estimate_limit, now, &held)) {
+        hb_log_line(s->log, h->status == HB_ESTIMATE_OUT_OF_SPAN ? HB_LOG_WARNING : HB_LOG_INFO,
+                    "estimate: %s -> %s (%d samples, one-step error %.3g)", hb_estimate_status_name[s->last_estimate],
+                    hb_estimate_status_name[h->status], h->samples, h->one_step_error);
+        s->last_estimate = h->status;
+    }
+}
+
+void hb_server_each_second(hb_server *s, double now)
+{
+    if (now < s->next_second)
+        return;
+    s->next_second = now + 1;
+    note_health(s, now);
+
+    double dt = now - s->rate_since;
+    if (dt > 0.1) {
+        s->telemetry_rate = (double)(s->counters.telemetry - s->rate_telemetry) / dt;
+        s->request_rate = (double)(s->counters.requests - s->rate_requests) / dt;
+        s->rate_since = now;
+        s->rate_telemetry = s->counters.telemetry;
+        s->rate_requests = s->counters.requests;
+    }
+    const hb_health *h = hb_controller_health(s->controller);
+    hb_notify_at_once("STATUS=telemetry %.0f Hz, window %d/%d %s, %.0f requests/s, %s, p99 %.2f of %.2f ms",
+                      s->telemetry_rate, h->samples, s->settings.estimator.window, hb_estimate_status_name[h->status],
+                      s->request_rate, s->replied ? hb_status_name[s->last_status] : "no request yet",
+                      1e-3 * (double)hb_histogram_quantile(&s->total, 0.99), 1e3 * s->settings.budget);
+}

@@ -1,0 +1,296 @@
+#include "server/sockets.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#include "keys.h"
+
+/* A message up to so many times sockets.max_message is received, counted and refused; of one beyond that, libzmq ends
+ * the connection without telling anyone. */
+static const int oversize = 4;
+static const int linger_ms = 500; /* for replies on their way at the end */
+
+static void set_int(void *socket, int option, int value)
+{
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+static bool is_tcp(const char *endpoint)
+{
+    return strncmp(endpoint, "tcp://", 6) == 0;
+}
+
+/* ---- guarding ---- */
+
+static int read_keys(hb_sockets *s, const hb_config *c, char secret[HB_KEY_SIZE], hb_error *err)
+{
+    char key[HB_KEY_SIZE], text[HB_PATH_SIZE + 128];
+
+    if (!*c->security.server_key)
+        return 0;
+    int r = hb_key_read(c->security.server_key, true, secret, text, sizeof text);
+    for (int i = 0; i < c->security.client_keys.n && !r; i++) {
+        r = hb_key_read(c->security.client_keys.at[i], false, key, text, sizeof text);
+        if (!r && zmq_z85_decode(s->key[s->nkeys], key))
+            s->nkeys++;
+    }
+    return r ? hb_fail(err, -r, "security: %s", text) : 0;
+}
+
+/* The ZAP handler must be there before the first CURVE socket is bound. */
+static int open_zap(hb_sockets *s, hb_error *err)
+{
+    s->zap = zmq_socket(s->context, ZMQ_REP);
+    if (!s->zap || zmq_bind(s->zap, "inproc://zeromq.zap.01"))
+        return hb_fail(err, errno, "security: cannot guard the sockets: %s", zmq_strerror(errno));
+    set_int(s->zap, ZMQ_LINGER, 0);
+    return 0;
+}
+
+int hb_sockets_judge(hb_sockets *s)
+{
+    /* version, request id, domain, address, routing id, mechanism, public key */
+    uint8_t frame[7][256];
+    int size[7] = {0}, more = 1;
+    size_t option = sizeof more;
+    bool admitted = false;
+
+    for (int i = 0; more; i++) {
+        uint8_t rest[256];
+        int n = zmq_recv(s->zap, i < 7 ? frame[i] : rest, sizeof frame[0], ZMQ_DONTWAIT);
+        if (n < 0)
+            return 0;
+        if (i < 7)
+            size[i] = n < (int)sizeof frame[0] ? n : (int)sizeof frame[0];
+        zmq_getsockopt(s->zap, ZMQ_RCVMORE, &more, &option);
+    }
+    if (size[5] == 5 && memcmp(frame[5], "CURVE", 5) == 0 && size[6] == 32)
+        for (int i = 0; i < s->nkeys; i++)
+            admitted |= memcmp(frame[6], s->key[i], 32) == 0;
+    zmq_send(s->zap, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(s->zap, frame[1], (size_t)size[1], ZMQ_SNDMORE);
+    zmq_send(s->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
+    zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
+    zmq_send(s->zap, "", 0, 0);
+    return admitted ? 1 : -1;
+}
+
+/* Whether what is bound from here on is encrypted. */
+static void set_curve(void *socket, const char *secret, bool on)
+{
+    set_int(socket, ZMQ_CURVE_SERVER, on);
+    if (on) {
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, HB_KEY_SIZE);
+        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "hilbertd", 8);
+    } else {
+        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "", 0);
+    }
+}
+
+/* ---- opening ---- */
+
+/* Whether someone listens at an ipc endpoint: libzmq would take its place without a word. */
+static bool is_taken(const char *endpoint)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = endpoint + strlen("ipc://");
+
+    if (strncmp(endpoint, "ipc://", 6) || strlen(path) >= sizeof address.sun_path)
+        return false;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool taken = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0)
+        close(fd);
+    return taken;
+}
+
+static int bind_one(void *socket, const char *name, const char *endpoint, int mode, hb_error *err)
+{
+    if (is_taken(endpoint))
+        return hb_fail(err, EADDRINUSE, "sockets.%s: %s: another process listens there", name, endpoint);
+    mode_t before = umask((mode_t)(~mode & 0777));
+    int r = zmq_bind(socket, endpoint);
+    int why = errno;
+    umask(before);
+    if (r)
+        return hb_fail(err, why, "sockets.%s: %s: %s%s", name, endpoint, zmq_strerror(why),
+                       why == ENOENT || why == EACCES ? " (is there such a folder, and may we write there?)" : "");
+    return 0;
+}
+
+/* The address that an inherited socket listens at, as an endpoint. */
+static int endpoint_of(int fd, char *endpoint, size_t size)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_un un;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } a = {0};
+    socklen_t n = sizeof a;
+    char host[INET6_ADDRSTRLEN];
+
+    if (getsockname(fd, &a.any, &n))
+        return -errno;
+    if (a.any.sa_family == AF_UNIX && a.un.sun_path[0])
+        snprintf(endpoint, size, "ipc://%s", a.un.sun_path);
+    else if (a.any.sa_family == AF_INET && inet_ntop(AF_INET, &a.in.sin_addr, host, sizeof host))
+        snprintf(endpoint, size, "tcp://%s:%d", host, ntohs(a.in.sin_port));
+    else if (a.any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof host))
+        snprintf(endpoint, size, "tcp://[%s]:%d", host, ntohs(a.in6.sin6_port));
+    else
+        return -EAFNOSUPPORT;
+    return 0;
+}
+
+typedef struct opening {
+    hb_sockets *s;
+    const hb_config *c;
+    const hb_inherited *inherited;
+    const char *secret; /* empty: no CURVE */
+    hb_log *log;
+} opening;
+
+/* One endpoint, bound or (telemetry from publishers) connected to, guarded as its kind wants it. */
+static int open_endpoint(const opening *o, void *socket, const char *name, const char *endpoint, bool connect,
+                         hb_error *err)
+{
+    if (is_tcp(endpoint) && !*o->secret && !o->c->security.insecure)
+        return hb_fail(err, EPERM,
+                       "sockets.%s: %s is open to the network: set security.server_key, or security.insecure", name,
+                       endpoint);
+    if (is_tcp(endpoint) && !*o->secret)
+        hb_log_line(o->log, HB_LOG_WARNING, "sockets.%s: %s is open to anyone who reaches it: security.insecure is set",
+                    name, endpoint);
+    set_curve(socket, o->secret, is_tcp(endpoint) && *o->secret);
+    if (!connect) {
+        int r = bind_one(socket, name, endpoint, o->c->sockets.mode, err);
+        if (!r && !is_tcp(endpoint))
+            strcpy(o->s->path[o->s->npaths++], endpoint + strlen("ipc://"));
+        return r;
+    }
+    if (zmq_connect(socket, endpoint))
+        return hb_fail(err, errno, "sockets.%s: %s: %s", name, endpoint, zmq_strerror(errno));
+    return 0;
+}
+
+static int open_inherited(const opening *o, void *socket, const char *name, int fd, hb_error *err)
+{
+    char endpoint[HB_ENDPOINT_SIZE];
+    int r = endpoint_of(fd, endpoint, sizeof endpoint);
+
+    if (r)
+        return hb_fail(err, -r, "sockets.%s: the socket handed over is neither unix nor tcp", name);
+    if (is_tcp(endpoint) && !*o->secret && !o->c->security.insecure)
+        return hb_fail(err, EPERM,
+                       "sockets.%s: %s is open to the network: set security.server_key, or security.insecure", name,
+                       endpoint);
+    set_curve(socket, o->secret, is_tcp(endpoint) && *o->secret);
+    set_int(socket, ZMQ_USE_FD, fd);
+    r = zmq_bind(socket, endpoint);
+    set_int(socket, ZMQ_USE_FD, -1);
+    if (r)
+        return hb_fail(err, errno, "sockets.%s: %s (handed over): %s", name, endpoint, zmq_strerror(errno));
+    hb_log_line(o->log, HB_LOG_INFO, "sockets.%s: %s, handed over by the service manager", name, endpoint);
+    return 0;
+}
+
+static int open_socket(const opening *o, int type, const char *name, const hb_endpoints *binds,
+                       const hb_endpoints *connects, void **ret, hb_error *err)
+{
+    int64_t max = (int64_t)oversize * o->c->sockets.max_message;
+    void *socket = *ret = zmq_socket(o->s->context, type);
+    int fd = hb_inherited_find(o->inherited, name), r = 0;
+
+    if (!socket)
+        return hb_fail(err, errno, "sockets.%s: %s", name, zmq_strerror(errno));
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max, sizeof max);
+    set_int(socket, ZMQ_LINGER, linger_ms);
+    set_int(socket, ZMQ_IPV6, 1);
+    set_int(socket, ZMQ_TCP_KEEPALIVE, 1);
+    set_int(socket, ZMQ_HEARTBEAT_IVL, 1000);
+    set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
+    set_int(socket, ZMQ_HANDSHAKE_IVL, 3000);
+    if (type == ZMQ_ROUTER) {
+        set_int(socket, ZMQ_ROUTER_MANDATORY, 1); /* an absent client is an error that can be counted */
+        set_int(socket, ZMQ_ROUTER_HANDOVER, 1);  /* one that comes back under its own name is let in */
+    }
+    if (type == ZMQ_XPUB)
+        set_int(socket, ZMQ_SNDHWM, 20); /* a slow reader misses states, and costs no more memory than these */
+    if (type == ZMQ_SUB) {
+        set_int(socket, ZMQ_RCVHWM, 10000);
+        zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0);
+    }
+    if (fd >= 0)
+        r = open_inherited(o, socket, name, fd, err);
+    for (int i = 0; i < binds->n && fd < 0 && !r; i++)
+        r = open_endpoint(o, socket, name, binds->at[i], false, err);
+    for (int i = 0; connects && i < connects->n && !r; i++)
+        r = open_endpoint(o, socket, "telemetry_connect", connects->at[i], true, err);
+    return r;
+}
+
+/* ZeroMQ's own threads carry the messages: they have the server's priority and processors. */
+static void place_threads(void *context, const hb_config *c)
+{
+    if (c->realtime.scheduling == HB_SCHEDULING_FIFO) {
+        zmq_ctx_set(context, ZMQ_THREAD_SCHED_POLICY, SCHED_FIFO);
+        zmq_ctx_set(context, ZMQ_THREAD_PRIORITY, c->realtime.server_priority);
+    }
+    for (int i = 0; i < c->realtime.server_cpus.n; i++)
+        zmq_ctx_set(context, ZMQ_THREAD_AFFINITY_CPU_ADD, c->realtime.server_cpus.at[i]);
+}
+
+int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inherited, hb_log *log, hb_error *err)
+{
+    hb_sockets s = {.context = zmq_ctx_new()};
+    char secret[HB_KEY_SIZE] = "";
+    const opening o = {.s = &s, .c = c, .inherited = inherited, .secret = secret, .log = log};
+
+    if (!s.context)
+        return hb_fail(err, errno, "ZeroMQ: %s", zmq_strerror(errno));
+    place_threads(s.context, c);
+    int r = read_keys(&s, c, secret, err);
+    if (!r && *secret)
+        r = open_zap(&s, err);
+    if (!r)
+        r = open_socket(&o, ZMQ_SUB, "telemetry", &c->sockets.telemetry, &c->sockets.telemetry_connect, &s.telemetry,
+                        err);
+    if (!r)
+        r = open_socket(&o, ZMQ_ROUTER, "actions", &c->sockets.actions, NULL, &s.actions, err);
+    if (!r)
+        r = open_socket(&o, ZMQ_ROUTER, "control", &c->sockets.control, NULL, &s.control, err);
+    if (!r)
+        r = open_socket(&o, ZMQ_XPUB, "status", &c->sockets.status, NULL, &s.status, err);
+    explicit_bzero(secret, sizeof secret);
+    if (r) {
+        hb_sockets_close(&s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+void hb_sockets_close(hb_sockets *s)
+{
+    void *all[] = {s->telemetry, s->actions, s->control, s->status, s->zap};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i])
+            zmq_close(all[i]);
+    for (int i = 0; i < s->npaths; i++)
+        unlink(s->path[i]);
+    if (s->context)
+        zmq_ctx_term(s->context);
+    *s = (hb_sockets){0};
+}

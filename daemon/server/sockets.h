@@ -1,0 +1,32 @@
+/* The daemon's sockets: opened from the configuration or taken over from the service manager, and guarded.
+ *
+ * ipc endpoints are guarded by file permissions (sockets.mode). tcp endpoints are guarded by CURVE: the daemon is the
+ * CURVE server on every one of them, whoever connects, and admits the client keys of the configuration through ZAP. */
+#ifndef HB_SOCKETS_H
+#define HB_SOCKETS_H
+
+#include "config/config.h"
+#include "process/log.h"
+#include "process/notify.h"
+
+typedef struct hb_sockets {
+    void *context;
+    void *telemetry, *actions, *control, *status; /* SUB, ROUTER, ROUTER, XPUB */
+    void *zap;                                    /* REP, or NULL without CURVE */
+    int npaths;
+    char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */
+    int nkeys;
+    uint8_t key[HB_MAX_KEYS][32]; /* of clients that are admitted */
+} hb_sockets;
+
+/* With an inherited listening socket of a socket's name ("telemetry", "actions", "control", "status"), that one takes
+ * the place of the configured endpoints. */
+int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inherited, hb_log *log, hb_error *err);
+/* Sends out what is still to be sent, for half a second at most. */
+void hb_sockets_close(hb_sockets *s);
+
+/* Answers one question of the ZAP socket. Returns 1 when a client was admitted, -1 when it was refused, 0 when there
+ * was no question. */
+int hb_sockets_judge(hb_sockets *s);
+
+#endif

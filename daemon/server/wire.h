@@ -1,0 +1,113 @@
+/* Messages <-> plain structs. Generated types never leave wire.c.
+ *
+ * Reading unpacks into one fixed block and checks lengths, finiteness and time; what it returns points into that block
+ * and is valid until the next read. Writing packs into one fixed buffer, valid until the next write. Nothing is
+ * allocated after hb_wire_new. One a thread. */
+#ifndef HB_WIRE_H
+#define HB_WIRE_H
+
+#include "server/report.h"
+
+typedef struct hb_wire hb_wire;
+
+typedef struct hb_wire_sizes {
+    int nx, nu, horizon, ncoefficients;
+    int max_message; /* bytes */
+} hb_wire_sizes;
+
+int hb_wire_new(hb_wire **ret, const hb_wire_sizes *s, hb_error *err);
+void hb_wire_free(hb_wire *w);
+
+/* ---- telemetry ---- */
+
+/* HB_REASON_NONE, or why the sample is no good (MALFORMED, DIMENSION, NOT_FINITE, BAD_TIME). */
+hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_observation *ret,
+                                 uint64_t *ret_sequence);
+
+/* ---- actions ---- */
+
+typedef struct hb_action_request {
+    uint64_t id;
+    bool want_plan;
+    hb_request request; /* received and tick are the server's to fill in */
+} hb_action_request;
+
+/* As above, or HORIZON. The id is filled in whenever it could be read, else 0. */
+hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_action_request *ret);
+
+typedef struct hb_action_reply {
+    uint64_t id;
+    hb_status status;
+    hb_reason reason;
+    const double *action;      /* nu, or NULL */
+    const hb_command *command; /* NULL when the controller was not asked */
+    bool want_plan;
+    double queue, planning, total; /* seconds */
+} hb_action_reply;
+
+size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **ret);
+
+/* ---- control ---- */
+
+typedef enum {
+    HB_CONTROL_NONE,
+    HB_CONTROL_GET_STATUS,
+    HB_CONTROL_GET_MODEL,
+    HB_CONTROL_RESET_WINDOW,
+    HB_CONTROL_SET_TARGET,
+    HB_CONTROL_RELOAD,
+    HB_CONTROL_GET_COEFFICIENTS,
+    HB_CONTROL_SET_COEFFICIENTS,
+    HB_CONTROL_PREDICT,
+} hb_control_kind;
+
+typedef struct hb_predict {
+    int count, steps;
+    double dt;             /* 0: the model's */
+    const double *state;   /* count x nx */
+    const double *control; /* count x steps x nu */
+} hb_predict;
+
+typedef struct hb_control_request {
+    uint64_t id;
+    hb_control_kind kind;
+    const double *target;       /* nx */
+    const hb_real *coefficient; /* ncoefficients */
+    uint64_t model_hash;        /* that the coefficients belong to */
+    hb_predict predict;
+} hb_control_request;
+
+/* 0 or -errno with the reason; the id is filled in whenever it could be read. */
+int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_request *ret, hb_error *err);
+
+/* What get_model answers. */
+typedef struct hb_model_card {
+    const hb_model *model;
+    const char *path;
+    int horizon;
+    double plan_dt;
+} hb_model_card;
+
+/* At most one of report, card, coefficient and predicted is set. */
+typedef struct hb_control_reply {
+    uint64_t id;
+    const char *error; /* NULL: ok */
+    const hb_report *report;
+    const hb_model_card *card;
+    const hb_real *coefficient;
+    const double *variance;
+    uint64_t model_hash, version;
+    const double *predicted; /* count x (steps + 1) x nx */
+    int count, steps;
+    const char *const *needs_restart;
+    int nneeds_restart;
+} hb_control_reply;
+
+size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void **ret);
+
+/* ---- status ---- */
+
+size_t hb_wire_write_status(hb_wire *w, const hb_report *r, const void **ret);
+size_t hb_wire_write_status_json(hb_wire *w, const hb_report *r, const void **ret);
+
+#endif

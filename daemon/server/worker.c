@@ -1,0 +1,162 @@
+#include "server/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { IDLE, POSTED, DONE };
+
+enum { PREDICT_STEPS = 8 };               /* of one piece of a prediction, */
+static const double predict_slice = 1e-3; /* and seconds that all its pieces may take before actions have their turn */
+
+struct hb_worker {
+    hb_worker_settings settings;
+    hb_plan_order job;
+    _Atomic int state;
+    _Atomic unsigned long beats;
+    _Atomic bool stop;
+    int wake_worker, wake_server; /* eventfds */
+    pthread_t thread;
+    bool running;
+};
+
+static void wake(int fd)
+{
+    /* fails only when the counter is full, and then the reader is awake */
+    ssize_t n = write(fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)n;
+}
+
+static void calm(int fd)
+{
+    uint64_t count;
+    ssize_t n = read(fd, &count, sizeof count); /* non-blocking */
+    (void)n;
+}
+
+static void predict(hb_worker *w, hb_prediction *p)
+{
+    size_t nx = (size_t)w->settings.model->nx, nu = (size_t)w->settings.model->nu;
+    double until = w->settings.clock.now(w->settings.clock.context) + predict_slice;
+
+    while (p->trajectory < p->count && !p->failed) {
+        double *states = p->predicted + (size_t)p->trajectory * (size_t)(p->steps + 1) * nx;
+        double x[HB_MAX_TARGET];
+        int n = p->steps - p->step < PREDICT_STEPS ? p->steps - p->step : PREDICT_STEPS;
+        const double *controls = p->control + ((size_t)p->trajectory * (size_t)p->steps + (size_t)p->step) * nu;
+
+        memcpy(x, p->step ? states + (size_t)p->step * nx : p->state + (size_t)p->trajectory * nx, nx * sizeof *x);
+        if (hb_controller_predict(w->settings.controller, x, controls, n, p->dt, states + (size_t)p->step * nx,
+                                  &p->error))
+            p->failed = true;
+        p->step += n;
+        if (p->step == p->steps) {
+            p->step = 0;
+            p->trajectory++;
+        }
+        if (w->settings.clock.now(w->settings.clock.context) >= until)
+            break;
+    }
+}
+
+static void run(hb_worker *w, hb_plan_order *job)
+{
+    const hb_clock *clock = &w->settings.clock;
+
+    job->started = clock->now(clock->context);
+    if (job->kind == HB_JOB_COMMAND)
+        job->command = hb_controller_command(w->settings.controller, job->request, clock);
+    else
+        predict(w, job->prediction);
+    job->finished = clock->now(clock->context);
+}
+
+static void *work(void *context)
+{
+    hb_worker *w = context;
+
+    w->settings.started(w->settings.context);
+    while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
+        struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
+        if (poll(&wait, 1, HB_WORKER_BEAT_MS) > 0)
+            calm(w->wake_worker);
+        if (atomic_load_explicit(&w->state, memory_order_acquire) == POSTED) {
+            run(w, &w->job);
+            atomic_store_explicit(&w->state, DONE, memory_order_release);
+            wake(w->wake_server);
+        }
+        atomic_fetch_add_explicit(&w->beats, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+int hb_worker_new(hb_worker **ret, const hb_worker_settings *s, hb_error *err)
+{
+    hb_worker *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return hb_fail(err, ENOMEM, "out of memory");
+    w->settings = *s;
+    w->wake_worker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->wake_server = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int why = w->wake_worker < 0 || w->wake_server < 0 ? errno : pthread_create(&w->thread, NULL, work, w);
+    if (why) {
+        hb_worker_free(w);
+        return hb_fail(err, why, "cannot start the planner's thread: %s", strerror(why));
+    }
+    w->running = true;
+    *ret = w;
+    return 0;
+}
+
+void hb_worker_free(hb_worker *w)
+{
+    if (!w)
+        return;
+    if (w->running) {
+        atomic_store_explicit(&w->stop, true, memory_order_release);
+        wake(w->wake_worker);
+        pthread_join(w->thread, NULL);
+    }
+    if (w->wake_worker >= 0)
+        close(w->wake_worker);
+    if (w->wake_server >= 0)
+        close(w->wake_server);
+    free(w);
+}
+
+bool hb_worker_idle(const hb_worker *w)
+{
+    return atomic_load_explicit(&w->state, memory_order_acquire) == IDLE;
+}
+
+void hb_worker_post(hb_worker *w, const hb_plan_order *job)
+{
+    w->job = *job;
+    atomic_store_explicit(&w->state, POSTED, memory_order_release);
+    wake(w->wake_worker);
+}
+
+const hb_plan_order *hb_worker_collect(hb_worker *w)
+{
+    calm(w->wake_server);
+    if (atomic_load_explicit(&w->state, memory_order_acquire) != DONE)
+        return NULL;
+    atomic_store_explicit(&w->state, IDLE, memory_order_relaxed);
+    return &w->job;
+}
+
+int hb_worker_fd(const hb_worker *w)
+{
+    return w->wake_server;
+}
+
+unsigned long hb_worker_beats(const hb_worker *w)
+{
+    return atomic_load_explicit(&w->beats, memory_order_relaxed);
+}

@@ -1,0 +1,60 @@
+/* The planner's thread: one job at a time, handed over without a lock.
+ *
+ *     server                     worker
+ *     IDLE   -- post -------->   POSTED -- runs the job -->  DONE
+ *       ^                                                     |
+ *       +------------ collect <-------------------------------+
+ *
+ * While it is IDLE the planning side of the controller belongs to the server, which may then call it itself
+ * (fallback, retune); from post to collect it belongs to the worker. Each side wakes the other by an eventfd. */
+#ifndef HB_WORKER_H
+#define HB_WORKER_H
+
+#include "controller/controller.h"
+
+typedef enum { HB_JOB_COMMAND, HB_JOB_PREDICT } hb_job_kind;
+
+/* A stretch of trajectories to predict, as far as one slice of time allows. */
+typedef struct hb_prediction {
+    int count, steps;
+    double dt;
+    double *state;        /* count x nx: where each starts */
+    double *control;      /* count x steps x nu */
+    double *predicted;    /* count x (steps + 1) x nx */
+    int trajectory, step; /* how far it has come; done when trajectory = count */
+    bool failed;
+    hb_error error;
+} hb_prediction;
+
+typedef struct hb_plan_order {
+    hb_job_kind kind;
+    const hb_request *request; /* HB_JOB_COMMAND */
+    const hb_command *command; /* its answer */
+    double started, finished;  /* hb_now */
+    hb_prediction *prediction; /* HB_JOB_PREDICT */
+} hb_plan_order;
+
+typedef struct hb_worker hb_worker;
+
+typedef struct hb_worker_settings {
+    hb_controller *controller;
+    const hb_model *model;
+    hb_clock clock;
+    void (*started)(void *context); /* on the new thread, for its name, place and priority */
+    void *context;
+} hb_worker_settings;
+
+int hb_worker_new(hb_worker **ret, const hb_worker_settings *s, hb_error *err);
+void hb_worker_free(hb_worker *w); /* lets it finish what it has in hand */
+
+bool hb_worker_idle(const hb_worker *w);
+void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
+/* The job that has come back, valid until the next post; NULL when there is none. */
+const hb_plan_order *hb_worker_collect(hb_worker *w);
+int hb_worker_fd(const hb_worker *w); /* readable when there is something to collect */
+/* Grows with each job and, while idle, several times a second: a proof of life. */
+unsigned long hb_worker_beats(const hb_worker *w);
+
+enum { HB_WORKER_BEAT_MS = 50 };
+
+#endif

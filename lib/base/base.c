@@ -1,0 +1,59 @@
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int hb_fail(hb_error *err, int code, const char *format, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+        err->code = code;
+    }
+    return -code;
+}
+
+int hb_fail_in(hb_error *err, const char *place, int r)
+{
+    if (r && err) {
+        hb_error cause = *err;
+        hb_fail(err, cause.code, "%s: %.400s", place, cause.text);
+    }
+    return r;
+}
+
+static size_t round_up(size_t n)
+{
+    return (n + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;
+}
+
+void *hb_arena_take(hb_arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+
+    /* an impossible size is remembered as SIZE_MAX and refused by hb_arena_allocate */
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4 || arena->used > SIZE_MAX / 4) {
+        arena->used = SIZE_MAX;
+        return NULL;
+    }
+    void *taken = arena->base ? arena->base + arena->used : NULL;
+    arena->used += round_up(bytes);
+    return taken;
+}
+
+int hb_arena_allocate(hb_arena *arena, hb_error *err)
+{
+    size_t size = arena->used ? arena->used : HB_ALIGNMENT;
+    char *base = size == SIZE_MAX ? NULL : aligned_alloc(HB_ALIGNMENT, size);
+
+    if (!base)
+        return hb_fail(err, ENOMEM, "out of memory (%zu bytes wanted)", size);
+    memset(base, 0, size);
+    *arena = (hb_arena){.base = base, .size = size};
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* Dense linear algebra in double precision and random numbers. The only module that sees cblas and lapack. */
+#ifndef HB_NUMERIC_H
+#define HB_NUMERIC_H
+
+#include "base/base.h"
+
+/* Keeps BLAS to one thread for the whole process: threads are ours to place. To be called once, before others. */
+void hb_numeric_single_thread(void);
+
+/* In place Cholesky factor of the symmetric n x n matrix a (row-major, lower triangle read and written).
+ * Returns 0, or -1 when a is not positive definite. */
+int hb_cholesky(int n, double *a);
+/* b = (L L^T)^-1 b for a factor from hb_cholesky, b: n x nrhs with right-hand sides as rows of n (nrhs x n). */
+void hb_cholesky_solve(int n, const double *factor, int nrhs, double *b);
+/* Estimated 1-norm condition number from the factor and the 1-norm of the matrix; scratch: 4 n doubles, n ints. */
+double hb_cholesky_condition(int n, const double *factor, double norm, double *scratch, int *iscratch);
+/* Diagonal of (L L^T)^-1; scratch: n * n doubles. */
+void hb_cholesky_inverse_diagonal(int n, const double *factor, double *diagonal, double *scratch);
+/* Eigenvalues (ascending) and eigenvectors (rows) of a symmetric matrix, in place; scratch from malloc: offline only.
+ */
+int hb_symmetric_eigen(int n, double *a, double *value, hb_error *err);
+/* c += alpha x x^T for m rows of x (m x n, row-major), lower triangle. */
+void hb_rank_update(int n, int m, double alpha, const double *x, double *c);
+
+/* Random numbers by counter: the value depends on (seed, stream, index) alone, not on the order of calls or on
+ * threads. Philox 4x32-10. */
+typedef struct hb_random_key {
+    uint64_t seed;
+    uint64_t stream; /* a tick, an episode, a gradient step ... */
+} hb_random_key;
+
+uint64_t hb_random_bits(hb_random_key key, uint64_t index);
+double hb_random_uniform(hb_random_key key, uint64_t index); /* [0, 1) */
+double hb_random_normal(hb_random_key key, uint64_t index);
+
+/* 64-bit FNV-1a style hash, for naming models and data sets. Start with HB_HASH_START. */
+#define HB_HASH_START 0xcbf29ce484222325u
+uint64_t hb_hash(uint64_t state, const void *data, size_t size);
+
+#endif

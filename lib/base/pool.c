@@ -1,0 +1,177 @@
+/* One atomic number says which run is on and how many of its parts are still to be had; a thread takes a part by
+ * lowering it. Since a part's result does not depend on who computes it, order is free. Workers wait for a change of
+ * the run: for a short while by looking, then by sleeping. A run ends with its last part: a worker that wakes up late,
+ * on a machine that is busy otherwise, finds nothing to do and nobody has waited for it. */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOKS_BEFORE_SLEEP = 2000 };
+
+typedef struct worker {
+    hb_pool *pool;
+    int index;
+    pthread_t thread;
+} worker;
+
+struct hb_pool {
+    int nthreads;
+    int nworkers; /* started */
+    worker *workers;
+    void (*started)(void *context, int index);
+    void *started_context;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work_here, work_done;
+    atomic_uint_least64_t ticket; /* number of the run << 32 | parts of it to be had */
+    atomic_int unfinished;        /* parts of it */
+    atomic_bool stop;
+
+    /* of the run; only who holds a part of it may look */
+    void (*work)(void *context, int part, int thread);
+    void *context;
+};
+
+static inline void relax(void)
+{
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static uint32_t run_number(uint64_t ticket)
+{
+    return (uint32_t)(ticket >> 32);
+}
+
+/* does parts of whatever run is on until there are no more to be had */
+static void take_parts(hb_pool *p, int thread)
+{
+    uint64_t ticket = atomic_load(&p->ticket);
+
+    while ((uint32_t)ticket > 0) {
+        if (!atomic_compare_exchange_weak(&p->ticket, &ticket, ticket - 1))
+            continue;
+        p->work(p->context, (int)(uint32_t)ticket - 1, thread);
+        if (atomic_fetch_sub(&p->unfinished, 1) == 1 && thread > 0) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->work_done);
+            pthread_mutex_unlock(&p->lock);
+        }
+        ticket = atomic_load(&p->ticket);
+    }
+}
+
+static void *run_worker(void *argument)
+{
+    worker *me = argument;
+    hb_pool *p = me->pool;
+    uint32_t seen = 0;
+
+    if (p->started)
+        p->started(p->started_context, me->index);
+    for (;;) {
+        for (int i = 0; i < LOOKS_BEFORE_SLEEP && run_number(atomic_load(&p->ticket)) == seen; i++)
+            relax();
+        if (run_number(atomic_load(&p->ticket)) == seen) {
+            pthread_mutex_lock(&p->lock);
+            while (run_number(atomic_load(&p->ticket)) == seen)
+                pthread_cond_wait(&p->work_here, &p->lock);
+            pthread_mutex_unlock(&p->lock);
+        }
+        seen = run_number(atomic_load(&p->ticket));
+        if (atomic_load(&p->stop))
+            return NULL;
+        take_parts(p, me->index);
+    }
+}
+
+/* begins a run, and wakes who sleeps */
+static void begin_run(hb_pool *p, int nparts)
+{
+    uint64_t run = (uint64_t)run_number(atomic_load(&p->ticket)) + 1;
+
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->unfinished, nparts);
+    atomic_store(&p->ticket, run << 32 | (uint32_t)nparts);
+    pthread_cond_broadcast(&p->work_here);
+    pthread_mutex_unlock(&p->lock);
+}
+
+int hb_pool_new(hb_pool **ret, int nthreads, void (*started)(void *context, int index), void *context, hb_error *err)
+{
+    if (nthreads < 1 || nthreads > 1024)
+        return hb_fail(err, EINVAL, "%d threads: expected 1 to 1024", nthreads);
+
+    hb_pool *p = calloc(1, sizeof *p + (size_t)nthreads * sizeof(worker));
+    if (!p)
+        return hb_fail(err, ENOMEM, "out of memory for %d threads", nthreads);
+    p->nthreads = nthreads;
+    p->workers = (worker *)(p + 1);
+    p->started = started;
+    p->started_context = context;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work_here, NULL);
+    pthread_cond_init(&p->work_done, NULL);
+
+    for (int i = 0; i < nthreads - 1; i++) {
+        worker *w = &p->workers[i];
+        *w = (worker){.pool = p, .index = i + 1};
+        const int code = pthread_create(&w->thread, NULL, run_worker, w);
+        if (code) {
+            hb_pool_free(p);
+            return hb_fail(err, code, "cannot start thread %d of %d: %s", i + 2, nthreads, strerror(code));
+        }
+        p->nworkers++;
+    }
+    *ret = p;
+    return 0;
+}
+
+void hb_pool_free(hb_pool *p)
+{
+    if (!p)
+        return;
+    atomic_store(&p->stop, true);
+    begin_run(p, 0);
+    for (int i = 0; i < p->nworkers; i++)
+        pthread_join(p->workers[i].thread, NULL);
+    pthread_cond_destroy(&p->work_done);
+    pthread_cond_destroy(&p->work_here);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+int hb_pool_nthreads(const hb_pool *p)
+{
+    return p->nthreads;
+}
+
+void hb_pool_run(hb_pool *p, int nparts, void (*work)(void *context, int part, int thread), void *context)
+{
+    /* one part, or nobody to share with: no need to wake anyone */
+    if (nparts <= 1 || p->nworkers == 0) {
+        for (int part = 0; part < nparts; part++)
+            work(context, part, 0);
+        return;
+    }
+    p->work = work;
+    p->context = context;
+    begin_run(p, nparts);
+    take_parts(p, 0);
+    for (int i = 0; i < LOOKS_BEFORE_SLEEP && atomic_load(&p->unfinished); i++)
+        relax();
+    if (atomic_load(&p->unfinished)) {
+        pthread_mutex_lock(&p->lock);
+        while (atomic_load(&p->unfinished))
+            pthread_cond_wait(&p->work_done, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+    }
+}

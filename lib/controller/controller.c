@@ -1,0 +1,561 @@
+/* One vehicle's loop on two threads.
+ *
+ *     thread of telemetry                               thread of planning
+ *     sample, joined with the one before it             request
+ *       -> transition -> estimator                        -> newest snapshot -> predictor
+ *       -> snapshot of coefficients and health            -> state propagated to the moment the action applies
+ *                  \________ three buffers ________/      -> plan -> action and status
+ *
+ * The writer fills a buffer that nobody else holds and swaps it with the one in the middle; the reader swaps its own
+ * with the middle when that is fresh. Neither ever waits. */
+#include "controller/controller.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/controller_settings.h"
+#include "dynamics/stepper.h"
+#include "estimate/command_history.h"
+
+static const double pause_factor = 5; /* fallback_after without a request, so many times: nobody was flying */
+
+enum {
+    RECENT = 10,       /* errors of the average model behind one_step_error */
+    FRESH = 4,         /* flag beside the index of the middle buffer: not read yet */
+    MAX_STEPS = 10000, /* of a prediction */
+};
+
+/* What the thread of planning needs of the other one. */
+typedef struct snapshot {
+    hb_health health;
+    bool observed;        /* a sample has come in */
+    double observed_at;   /* caller's clock */
+    hb_real *coefficient; /* hb_model_ncoefficients */
+} snapshot;
+
+struct hb_controller {
+    const hb_model *m;
+    int nx, nu;
+
+    /* thread of telemetry */
+    hb_estimator *estimator;
+    hb_pairing telemetry, requests;
+    bool observed;
+    double observed_at;
+    hb_health health;
+    hb_stepper *average;   /* for its errors while nothing is adapted */
+    double recent[RECENT]; /* their squares, in turn */
+    int nrecent;
+    int writing; /* the buffer to be filled next */
+
+    /* between the two */
+    snapshot buffer[3];
+    _Atomic int middle;                                               /* index of a buffer, and FRESH */
+    _Atomic uint64_t counter[sizeof(hb_counters) / sizeof(uint64_t)]; /* in the order of hb_counters */
+
+    /* thread of planning */
+    hb_controller_settings s;
+    int reading;          /* the buffer last taken */
+    uint64_t set_version; /* of the coefficients in the predictor; 0: the average */
+    hb_stepper *stepper;
+    hb_planner *planner; /* NULL: the model has no controls */
+    hb_command command;
+    double *action, *safe; /* nu */
+    bool running;          /* a request came before */
+    double heard;          /* when the newest request came in, caller's clock */
+    double awake_at;       /* likewise the first one of an episode, or after a pause */
+    int64_t time_us;       /* of the newest request: the plan in hand starts there */
+    int64_t before_us;     /* of the one before it */
+    uint32_t reset_counter;
+    bool planned;
+    int64_t planned_us; /* request time of the last plan that was made */
+    hb_command_history history;
+    double *x0, *last_control; /* nx, nu */
+};
+
+/* ---- set-up ---- */
+
+static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s, hb_arena *arena)
+{
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
+    hb_controller *taken = hb_arena_take(arena, 1, sizeof *taken), none = {0}, *c = taken ? taken : &none;
+
+    for (int i = 0; i < 3; i++)
+        c->buffer[i].coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof(hb_real));
+    c->telemetry = c->requests =
+        (hb_pairing){.nx = m->nx, .nu = m->nu, .min_dt = s->min_period * m->dt, .max_dt = s->max_period * m->dt};
+    hb_pairing_lay_out(&c->telemetry, arena);
+    hb_pairing_lay_out(&c->requests, arena);
+    c->history.nu = m->nu;
+    hb_command_history_lay_out(&c->history, arena);
+    c->action = hb_arena_take(arena, nu, sizeof(double));
+    c->safe = hb_arena_take(arena, nu, sizeof(double));
+    c->x0 = hb_arena_take(arena, nx, sizeof(double));
+    c->last_control = hb_arena_take(arena, nu, sizeof(double));
+    return taken;
+}
+
+static bool all_finite(const double *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+static bool needs_target(const hb_cost *cost)
+{
+    for (int i = 0; i < cost->nterms; i++)
+        if (cost->term[i].kind == HB_COST_DISTANCE || cost->term[i].kind == HB_COST_SQUARED)
+            return true;
+    return false;
+}
+
+static void take_settings(hb_controller *c, const hb_controller_settings *s)
+{
+    const hb_model *m = c->m;
+
+    c->s = *s;
+    for (int i = 0; i < c->nu; i++)
+        c->safe[i] =
+            s->nsafe_action ? s->safe_action[i] : fmin(fmax(m->control_trim[i], m->control_min[i]), m->control_max[i]);
+}
+
+static void publish(hb_controller *c);
+
+int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
+                      void *memory, hb_error *resumed, hb_error *err)
+{
+    hb_arena arena = {0};
+    int r;
+
+    if (m->nu > HB_MAX_CONTROLS)
+        return hb_fail(err, EINVAL, "the model has %d controls, at most %d are supported", m->nu, (int)HB_MAX_CONTROLS);
+    if ((r = hb_controller_check(m, s, err)))
+        return r;
+    lay_out(m, s, &arena);
+    if ((r = hb_arena_allocate(&arena, err)))
+        return r;
+    hb_controller *c = lay_out(m, s, &arena);
+
+    c->m = m;
+    c->nx = m->nx;
+    c->nu = m->nu;
+    c->writing = 0;
+    c->reading = 1;
+    atomic_init(&c->middle, 2);
+    take_settings(c, s);
+    if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
+        (r = hb_stepper_new(&c->stepper, m, err)) || (r = hb_stepper_new(&c->average, m, err)) ||
+        (m->nu > 0 && (r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)))) {
+        hb_controller_free(c);
+        return r;
+    }
+    publish(c);
+    *ret = c;
+    return 0;
+}
+
+void hb_controller_free(hb_controller *c)
+{
+    if (!c)
+        return;
+    hb_planner_free(c->planner);
+    hb_stepper_free(c->average);
+    hb_stepper_free(c->stepper);
+    hb_estimator_free(c->estimator);
+    free(c);
+}
+
+/* ---- counters ---- */
+
+/* field: of hb_counters */
+#define COUNT(c, field) count_by(c, offsetof(hb_counters, field) / sizeof(uint64_t), 1)
+
+static void count_by(hb_controller *c, size_t index, uint64_t amount)
+{
+    atomic_fetch_add_explicit(&c->counter[index], amount, memory_order_relaxed);
+}
+
+void hb_controller_counters(const hb_controller *c, hb_counters *ret)
+{
+    uint64_t value[sizeof(hb_counters) / sizeof(uint64_t)];
+
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++)
+        value[i] = atomic_load_explicit(&c->counter[i], memory_order_relaxed);
+    memcpy(ret, value, sizeof value);
+}
+
+/* ---- thread of telemetry ---- */
+
+/* RMS of the newest transitions' errors. */
+static double error_of_average(const hb_controller *c)
+{
+    int n = c->nrecent < RECENT ? c->nrecent : RECENT;
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += c->recent[i];
+    return n ? sqrt(sum / n) : 0;
+}
+
+/* Hands the estimate to the other thread. */
+static void publish(hb_controller *c)
+{
+    snapshot *s = &c->buffer[c->writing];
+
+    c->health = *hb_estimator_health(c->estimator);
+    if (!c->s.adapt)
+        c->health.one_step_error = error_of_average(c);
+    s->health = c->health;
+    s->observed = c->observed;
+    s->observed_at = c->observed_at;
+    memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
+           (size_t)hb_model_ncoefficients(c->m) * sizeof *s->coefficient);
+    c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;
+}
+
+/* A sample on its way into the window; with `more` to come, it waits there to be used with the next. */
+static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *o, double now, bool more)
+{
+    hb_transition transition;
+    hb_reason reason = hb_pairing_join(p, o, &transition);
+    uint64_t rejected = hb_estimator_health(c->estimator)->rejected;
+
+    COUNT(c, observations);
+    if (reason == HB_REASON_NONE)
+        hb_estimator_stage(c->estimator, &transition);
+    if (!more)
+        hb_estimator_settle(c->estimator);
+    if (hb_estimator_health(c->estimator)->rejected != rejected)
+        reason = HB_REASON_NOT_FINITE;
+    if (reason == HB_REASON_NONE && !c->s.adapt) {
+        c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, &transition);
+        c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;
+    }
+    if (reason == HB_REASON_NONE)
+        COUNT(c, transitions);
+    else
+        COUNT(c, set_aside[reason]);
+
+    /* a sample that makes no transition is a sign of life all the same, unless it makes no sense */
+    if (reason != HB_REASON_DIMENSION && reason != HB_REASON_NOT_FINITE) {
+        c->observed = true;
+        c->observed_at = now;
+    }
+    if (!more)
+        publish(c);
+    return reason;
+}
+
+hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now)
+{
+    return take_in(c, &c->telemetry, o, now, false);
+}
+
+hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now)
+{
+    return take_in(c, &c->telemetry, o, now, true);
+}
+
+hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now)
+{
+    hb_pairing *p = &c->requests;
+    bool telemetry_lives = c->telemetry.waiting && (double)(r->time_us - c->telemetry.time_us) * 1e-6 <= p->max_dt;
+    /* the control from now on is not known: the next request tells */
+    hb_observation o = {.time_us = r->time_us,
+                        .x = r->x,
+                        .nx = r->nx,
+                        .nu = r->napplied,
+                        .u_before = r->applied,
+                        .reset_counter = r->reset_counter};
+
+    if (!telemetry_lives && r->applied)
+        return take_in(c, p, &o, now, false);
+    p->waiting = false;
+    if (!telemetry_lives && r->nx == c->nx && all_finite(r->x, c->nx))
+        hb_pairing_wait(p, &o);
+    return HB_REASON_FIRST;
+}
+
+void hb_controller_forget(hb_controller *c)
+{
+    hb_estimator_reset(c->estimator);
+    publish(c);
+}
+
+const hb_health *hb_controller_health(const hb_controller *c)
+{
+    return &c->health;
+}
+
+const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance)
+{
+    if (variance)
+        *variance = hb_estimator_variance(c->estimator);
+    return hb_estimator_coefficients(c->estimator);
+}
+
+void hb_controller_seed(hb_controller *c, const hb_real *coefficient)
+{
+    hb_estimator_seed(c->estimator, coefficient);
+    publish(c);
+}
+
+/* ---- thread of planning ---- */
+
+/* The newest snapshot, its coefficients in the predictor. */
+static const snapshot *take_snapshot(hb_controller *c)
+{
+    if (atomic_load_explicit(&c->middle, memory_order_relaxed) & FRESH)
+        c->reading = atomic_exchange_explicit(&c->middle, c->reading, memory_order_acq_rel) & ~FRESH;
+
+    const snapshot *s = &c->buffer[c->reading];
+    uint64_t wanted = c->s.adapt ? s->health.version : 0;
+    if (wanted != c->set_version) {
+        hb_predictor_set(hb_stepper_predictor(c->stepper), wanted ? s->coefficient : NULL);
+        c->set_version = wanted;
+    }
+    return s;
+}
+
+static int64_t microseconds(double seconds)
+{
+    return (int64_t)llround(seconds * 1e6);
+}
+
+/* Propagates the request's state, in c->x0, to the moment at which its action will apply, under the controls already
+ * on their way; c->last_control becomes the control in force until then. */
+static void propagate(hb_controller *c, const hb_request *r)
+{
+    int64_t time = r->time_us, end = time + microseconds(c->s.delay), period = microseconds(c->m->dt);
+    int64_t until, told_until, ignored;
+
+    /* what the vehicle says of the time since the last request goes before what it was told, if that was the command
+     * that is still in force */
+    bool told = hb_command_history_at(&c->history, time, &told_until) ==
+                hb_command_history_at(&c->history, c->before_us + (time - c->before_us) / 2, &ignored);
+
+    memcpy(c->x0, r->x, (size_t)c->nx * sizeof *c->x0);
+    for (;;) {
+        const double *u = hb_command_history_at(&c->history, time, &until);
+        if (r->applied && told && time < told_until)
+            u = r->applied;
+        memcpy(c->last_control, u ? u : c->safe, (size_t)c->nu * sizeof *u);
+        if (time >= end)
+            break;
+
+        int64_t next = until < end ? until : end;
+        next = next - time < period ? next : time + period;
+        hb_stepper_step(c->stepper, c->x0, c->last_control, (double)(next - time) * 1e-6);
+        time = next;
+    }
+}
+
+/* Puts an action (nu) into the reply. */
+static void answer(hb_controller *c, const double *action)
+{
+    bool finite = all_finite(action, c->nu);
+
+    for (int i = 0; i < c->nu; i++)
+        c->action[i] = finite ? fmin(fmax(action[i], c->m->control_min[i]), c->m->control_max[i]) : c->safe[i];
+    c->command.action = c->action;
+}
+
+/* An episode starts: there is no plan to go on with, and no command under way. */
+static void start_afresh(hb_controller *c, const hb_request *r)
+{
+    hb_planner_reset(c->planner);
+    c->awake_at = r->received;
+    c->planned = false;
+    hb_command_history_reset(&c->history);
+}
+
+/* Moves the plan in hand on to the time of the request. */
+static void advance(hb_controller *c, const hb_request *r)
+{
+    double dt = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt;
+
+    if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
+        start_afresh(c, r);
+        c->time_us = r->time_us;
+    } else if (c->planned && r->time_us > c->time_us) {
+        hb_planner_shift(c->planner, fmin((double)(r->time_us - c->time_us) * 1e-6 / dt, c->s.planner.horizon));
+    }
+    if (r->received - c->heard > pause_factor * c->s.fallback_after)
+        c->awake_at = r->received;
+    c->heard = r->received;
+    c->running = true;
+    c->before_us = c->time_us;
+    c->time_us = r->time_us;
+    c->reset_counter = r->reset_counter;
+}
+
+static hb_command *start_reply(hb_controller *c, const snapshot *s, double now)
+{
+    COUNT(c, commands);
+    c->command = (hb_command){
+        .health = s->health,
+        .version = s->health.version,
+        .age = s->observed ? fmax(0, now - s->observed_at) : INFINITY,
+    };
+    if (c->planner) {
+        c->command.plan = hb_planner_current(c->planner);
+        c->command.states = hb_planner_states(c->planner);
+        c->command.horizon = c->s.planner.horizon;
+    }
+    return &c->command;
+}
+
+static const hb_command *finish_reply(hb_controller *c, hb_status status, hb_reason reason)
+{
+    c->command.status = status;
+    c->command.reason = reason;
+    COUNT(c, status[status]);
+    if (reason != HB_REASON_NONE)
+        COUNT(c, refused[reason]);
+    return &c->command;
+}
+
+/* The last plan as long as it is young enough, then the safe action. */
+static const hb_command *fall_back(hb_controller *c, const hb_request *r, hb_reason why)
+{
+    bool young = c->planned && (double)(r->time_us - c->planned_us) * 1e-6 <= c->s.safe_after;
+
+    answer(c, young ? hb_planner_current(c->planner) : c->safe);
+    hb_command_history_add(&c->history, r->time_us + microseconds(c->s.delay), c->action);
+    return finish_reply(c, HB_STATUS_FALLBACK, why);
+}
+
+static const hb_command *refuse(hb_controller *c, hb_reason why)
+{
+    answer(c, c->safe);
+    return finish_reply(c, HB_STATUS_REFUSED, why);
+}
+
+/* Why a request cannot be answered. */
+static hb_reason check_request(const hb_controller *c, const hb_request *r)
+{
+    if (!c->planner)
+        return HB_REASON_NO_CONTROLS;
+    if (r->nx != c->nx || (r->applied && r->napplied != c->nu))
+        return HB_REASON_DIMENSION;
+    if (r->time_us < 0 || r->time_us > INT64_MAX / 2)
+        return HB_REASON_BAD_TIME;
+    if (r->ntargets > 1 && r->ntargets != c->s.planner.horizon + 1)
+        return HB_REASON_HORIZON;
+    if (!all_finite(r->x, c->nx) || (r->applied && !all_finite(r->applied, c->nu)) ||
+        (r->ntargets > 0 && !all_finite(r->target, r->ntargets * c->nx)))
+        return HB_REASON_NOT_FINITE;
+    if (r->ntargets <= 0 && c->s.ntarget == 0 && needs_target(&c->s.cost))
+        return HB_REASON_NO_TARGET;
+    return HB_REASON_NONE;
+}
+
+/* The worst rung of the ladder that applies to a plan that was made. */
+static hb_status rung(const hb_controller *c, const snapshot *s, const hb_plan *plan)
+{
+    if (s->observed ? c->command.age > c->s.stale_after : s->health.samples > 0)
+        return HB_STATUS_STALE;
+    if (c->s.adapt && s->health.status == HB_ESTIMATE_OUT_OF_SPAN)
+        return HB_STATUS_OUT_OF_SPAN;
+    if (c->s.adapt && s->health.status == HB_ESTIMATE_WARMING_UP)
+        return HB_STATUS_WARMING_UP;
+    return plan->converged ? HB_STATUS_CONVERGED : HB_STATUS_TRUNCATED;
+}
+
+const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock)
+{
+    double begun = clock->now(clock->context);
+    const snapshot *s = take_snapshot(c);
+    hb_command *reply = start_reply(c, s, begun);
+    hb_reason reason = check_request(c, r);
+
+    if (reason != HB_REASON_NONE)
+        return refuse(c, reason);
+    advance(c, r);
+
+    double budget = r->budget > 0 ? fmin(r->budget, c->s.budget) : c->s.budget, deadline = r->received + budget;
+    if (begun >= deadline)
+        return fall_back(c, r, HB_REASON_LATE);
+    if (s->observed && fmin(reply->age, begun - c->awake_at) > c->s.fallback_after)
+        return fall_back(c, r, HB_REASON_STALE);
+
+    propagate(c, r);
+    hb_goal goal = {.target = r->ntargets > 0 ? r->target : c->s.target,
+                    .ntargets = r->ntargets > 0 ? r->ntargets : 1,
+                    .last_control = c->last_control,
+                    .trim = c->m->control_trim};
+    const hb_plan *plan =
+        hb_planner_plan(c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
+
+    reply->planning = clock->now(clock->context) - begun;
+    reply->cost = plan->cost;
+    reply->iterations = plan->iterations;
+    reply->plan = plan->action;
+    reply->states = hb_planner_states(c->planner);
+    count_by(c, offsetof(hb_counters, dropped_candidates) / sizeof(uint64_t), plan->dropped);
+    if (!plan->evaluated)
+        return fall_back(c, r, plan->dropped ? HB_REASON_NOT_FINITE : HB_REASON_LATE);
+    c->planned = true;
+    c->planned_us = r->time_us;
+    answer(c, plan->action);
+    hb_command_history_add(&c->history, r->time_us + microseconds(c->s.delay), c->action);
+    return finish_reply(c, rung(c, s, plan), HB_REASON_NONE);
+}
+
+const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now)
+{
+    hb_reason reason = check_request(c, r);
+
+    start_reply(c, take_snapshot(c), now);
+    if (reason != HB_REASON_NONE)
+        return refuse(c, reason);
+    advance(c, r);
+    return fall_back(c, r, why);
+}
+
+int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,
+                          double *states, hb_error *err)
+{
+    if (steps < 0 || steps > MAX_STEPS)
+        return hb_fail(err, EINVAL, "a prediction of %d steps, expected 0..%d", steps, (int)MAX_STEPS);
+    if (!(dt > 0 && isfinite(dt)))
+        return hb_fail(err, EINVAL, "a prediction with steps of %g s, expected more than 0", dt);
+    if (!all_finite(x, c->nx) || !all_finite(controls, steps * c->nu))
+        return hb_fail(err, EINVAL, "a prediction from numbers that are not finite");
+
+    take_snapshot(c);
+    memcpy(states, x, (size_t)c->nx * sizeof *states);
+    for (int k = 0; k < steps; k++) {
+        double *next = states + (size_t)(k + 1) * (size_t)c->nx;
+        memcpy(next, next - c->nx, (size_t)c->nx * sizeof *next);
+        hb_stepper_step(c->stepper, next, controls + (size_t)k * (size_t)c->nu, dt);
+    }
+    return 0;
+}
+
+int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err)
+{
+    const hb_estimator_settings before = c->s.estimator;
+    int r = hb_controller_check(c->m, s, err);
+
+    if (r)
+        return r;
+    if (!hb_controller_same_estimation(&c->s, s))
+        return hb_fail(err, EINVAL, "the estimator's window and min_period, max_period change with a restart only");
+    if ((r = hb_estimator_retune(c->estimator, &s->estimator, err)))
+        return r;
+    if (c->planner && (r = hb_planner_retune(c->planner, &s->planner, &s->cost, err))) {
+        hb_estimator_retune(c->estimator, &before, NULL);
+        return r;
+    }
+    if (s->adapt != c->s.adapt)
+        c->nrecent = 0;
+    take_settings(c, s);
+    publish(c);
+    return 0;
+}

@@ -1,0 +1,124 @@
+/* One vehicle's loop: observe, improve, command.
+ *
+ *     telemetry -> hb_controller_observe -> window -> coefficients --snapshot--> hb_controller_command -> action
+ *
+ * observe runs on one thread (the server's), command on another (the planner's): coefficients pass by an immutable
+ * snapshot, never under a lock. Times are microseconds of the vehicle's clock where they come from the vehicle, and
+ * seconds of the caller's monotonic clock where they say "now".
+ *
+ * A reply's status is the worst rung of the ladder that applies. Age of telemetry is measured on the caller's clock,
+ * from the newest sample taken in; before the first one there is no age, and nothing is stale. The first request after
+ * a pause of both, or of a new episode, cannot have telemetry before it: telemetry then has fallback_after from that
+ * request on to come in, during which plans are made and called stale. */
+#ifndef HB_CONTROLLER_H
+#define HB_CONTROLLER_H
+
+#include "estimate/estimator.h"
+#include "estimate/pairing.h"
+#include "plan/planner.h"
+#include "base/status.h"
+
+enum { HB_MAX_TARGET = 64 };
+
+typedef struct hb_controller_settings {
+    hb_estimator_settings estimator;
+    hb_planner_settings planner;
+    hb_cost cost;
+    int ntarget;                         /* 0 or nx */
+    double target[HB_MAX_TARGET];        /* used when a request has none; physical */
+    double safe_action[HB_MAX_CONTROLS]; /* nsafe_action = nu, or 0: the model's trim */
+    int nsafe_action;
+    double budget;                 /* seconds from receipt to reply, at most */
+    double stale_after;            /* seconds without telemetry until replies say so: 0.1 */
+    double fallback_after;         /* seconds without telemetry until the plan is no longer trusted: 0.2 */
+    double safe_after;             /* seconds that the shifted last plan is flown before the safe action: 0.4 */
+    double min_period, max_period; /* dt of a transition, relative to the model's: 0.1, 3 */
+    double delay;                  /* seconds from a request's state to the moment its action applies */
+    bool adapt;                    /* false: the average model for ever, for comparison */
+} hb_controller_settings;
+
+/* Those of estimator and planner included; the cost is empty. */
+hb_controller_settings hb_controller_defaults(void);
+
+typedef struct hb_request {
+    int64_t time_us; /* vehicle's clock, of the state */
+    const double *x; /* nx */
+    int nx;
+    const double *applied; /* nu: really applied since the last request; NULL: what was answered then */
+    int napplied;
+    const double *target;   /* ntargets x nx; NULL: the configured one */
+    int ntargets;           /* 0, 1 (a point) or horizon + 1 (a reference) */
+    uint32_t reset_counter; /* a change starts afresh: pairing of requests, warm start, commands under way */
+    double budget;          /* seconds; 0: the configured one. The smaller holds */
+    double received;        /* caller's clock when the request came in */
+    uint64_t tick;          /* keys the random draws; the caller counts requests */
+} hb_request;
+
+typedef struct hb_command {
+    const double *action; /* nu, physical: always finite and within bounds */
+    hb_status status;
+    hb_reason reason;
+    double cost;
+    int iterations;
+    double planning;  /* seconds */
+    uint64_t version; /* of the coefficients */
+    double age;       /* seconds since the newest sample behind the coefficients; infinite before the first */
+    hb_health health;
+    const double *plan;   /* horizon x nu */
+    const double *states; /* (horizon + 1) x nx */
+    int horizon;          /* 0: there is no planner */
+} hb_command;
+
+typedef struct hb_counters {
+    uint64_t observations; /* samples taken in */
+    uint64_t transitions;  /* of these, joined into transitions */
+    uint64_t commands;
+    uint64_t status[HB_NSTATUSES];   /* of commands */
+    uint64_t set_aside[HB_NREASONS]; /* samples, by reason */
+    uint64_t refused[HB_NREASONS];   /* requests answered without a plan (fallback, refused), by reason */
+    uint64_t dropped_candidates;
+} hb_counters;
+
+typedef struct hb_controller hb_controller;
+
+/* `memory` is hb_estimator_new's. For a model without controls there is nothing to plan: it learns and predicts, and
+ * refuses to command. */
+int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
+                      void *memory, hb_error *resumed, hb_error *err);
+void hb_controller_free(hb_controller *c);
+
+/* Thread of telemetry. Returns HB_REASON_NONE when the sample completed a transition, else why not. `now` is the
+ * caller's clock. */
+hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now);
+/* The same for a backlog, all of it but for its last sample: what they cost is shared, and the estimate follows with
+ * hb_controller_observe. A sample that the model cannot evaluate is then counted for one of those it came with. */
+hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now);
+/* Thread of telemetry, for every request before it is handed to the thread of planning: a bridge that sends no
+ * telemetry adapts through its requests. The state of the request before, `applied` and this state make a transition.
+ * Telemetry, as long as it is not stale, goes first: then, and without `applied`, the request is set aside uncounted
+ * (HB_REASON_FIRST). */
+hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now);
+void hb_controller_forget(hb_controller *c); /* reset the window */
+/* The estimator's, but for one_step_error, which is that of the model in use: the average without adapt. */
+const hb_health *hb_controller_health(const hb_controller *c);
+const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
+void hb_controller_seed(hb_controller *c, const hb_real *coefficient);
+
+/* Thread of planning. The command stays valid until the next call of command or fallback. */
+const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock);
+/* Thread of planning. An answer without planning, at once: the last plan shifted to the request's time, then the safe
+ * action. */
+const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);
+/* Thread of planning. Trajectory of a given control sequence (steps x nu) with the newest coefficients: states
+ * (steps + 1) x nx, the first one x. */
+int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,
+                          double *states, hb_error *err);
+/* While neither thread is in another call. Changes everything but the window, how it is solved (of the estimator only
+ * detect_changes and thresholds change) and the limits of a transition's period: a different value there is -EINVAL, as
+ * is what hb_planner_retune refuses; then nothing changes. */
+int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err);
+
+/* Sum of both threads' counters, each read once; safe from any thread. */
+void hb_controller_counters(const hb_controller *c, hb_counters *ret);
+
+#endif

@@ -1,0 +1,360 @@
+#include "dynamics/basis.h"
+
+#include <string.h>
+
+#include "dynamics/field.h"
+
+/* the average as a term of its own; false when there is none, or when it is part of the shared head */
+static bool average_term(const hb_model *m, hb_term *term)
+{
+    *term = (hb_term){.belongs_to = HB_OF_AVERAGE};
+    if (m->average == HB_AVERAGE_NETWORK) {
+        term->shape = &m->average_network;
+        term->parameter = m->parameter + m->nparameters - m->average_network.nparameters;
+        return true;
+    }
+    return m->average == HB_AVERAGE_NOMINAL;
+}
+
+static const hb_real *network_at(const hb_model *m, int i)
+{
+    return m->parameter + (size_t)i * m->basis.nparameters;
+}
+
+/* every function along its own trajectory */
+static void separate_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g)
+{
+    for (int i = 0; i <= m->nb; i++) {
+        hb_term term = {.shape = &m->basis, .parameter = i < m->nb ? network_at(m, i) : NULL};
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        hb_real *mine = g + i * m->nx * HB_STRIDE;
+
+        if (i == m->nb && !average_term(m, &term))
+            hb_rows_clear(m->nx, in->n, mine);
+        else
+            hb_field_integrate(&field, w, in, in->n == 1, mine, NULL, false);
+    }
+}
+
+/* the rates of all functions at one point: nb + 1 times nx rows, the average last */
+static void all_rates(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *all,
+                      const hb_network_tape *shared_tape)
+{
+    const bool single = n == 1 && !shared_tape;
+    hb_real *average = all + m->nb * m->nx * HB_STRIDE;
+    hb_term term;
+
+    hb_field_gather(m, n, z, u, w->input);
+    if (m->architecture == HB_SHARED && m->basis.nlayers)
+        hb_field_network(m, w, &m->basis, m->parameter, single, w->input, all, n, shared_tape);
+    for (int i = 0; m->architecture == HB_INDEPENDENT && i < m->nb; i++)
+        hb_field_network(m, w, &m->basis, network_at(m, i), single, w->input, all + i * m->nx * HB_STRIDE, n, NULL);
+
+    if (m->average == HB_AVERAGE_HEAD)
+        return;
+    if (!average_term(m, &term))
+        hb_rows_clear(m->nx, n, average);
+    else if (term.shape)
+        hb_field_network(m, w, term.shape, term.parameter, single, w->input, average, n, NULL);
+    else
+        hb_field_nominal(m, w, n, z, u, average);
+}
+
+/* rate of the model in use: the average, plus c . basis */
+static void mix(const hb_model *m, hb_workspace *w, int n, const hb_real *all, const hb_real *coefficient,
+                hb_real *rate)
+{
+    hb_rows_copy(m->nx, n, all + m->nb * m->nx * HB_STRIDE, rate);
+    for (int i = 0; coefficient && i < m->nb; i++) {
+        const hb_real *mine = all + i * m->nx * HB_STRIDE;
+        if (m->shape == HB_PER_STATE)
+            hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, mine, rate);
+        else
+            hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], mine, rate);
+    }
+}
+
+static int stages(const hb_model *m)
+{
+    return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
+}
+
+/* What one stage leaves on the tape of a shared network:
+ *
+ *     the stage point | the rates of all functions there | the network's slopes | its layers' inputs */
+typedef struct stage_record {
+    hb_real *point; /* nx rows */
+    hb_real *rates; /* (nb + 1) x nx rows */
+    hb_network_tape network;
+} stage_record;
+
+static size_t rows_size(int rows)
+{
+    return (size_t)rows * HB_STRIDE * sizeof(hb_real);
+}
+
+static size_t record_size(const hb_model *m)
+{
+    return rows_size((m->nb + 2) * m->nx) + hb_network_slopes_size(&m->basis, m->activation) +
+           hb_network_layer_inputs_size(&m->basis) * sizeof(hb_real);
+}
+
+static stage_record stage_of(const hb_model *m, char *tape, int stage)
+{
+    char *at = tape + (size_t)stage * record_size(m), *slopes = at + rows_size((m->nb + 2) * m->nx);
+    return (stage_record){
+        .point = (hb_real *)at,
+        .rates = (hb_real *)(at + rows_size(m->nx)),
+        .network.slopes = slopes,
+        .network.layer_inputs = (hb_real *)(slopes + hb_network_slopes_size(&m->basis, m->activation)),
+    };
+}
+
+size_t hb_basis_tape_size(const hb_model *m)
+{
+    return m->architecture == HB_SHARED && m->nb ? (size_t)stages(m) * record_size(m) : 0;
+}
+
+/* all functions along the trajectory of the model in use */
+static void combined_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                hb_real *g, char *tape)
+{
+    const int n = in->n, rows = (m->nb + 1) * m->nx;
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+    hb_rows_clear(rows, n, g);
+    hb_rows_copy(m->nx, n, in->z, w->base);
+    for (int sub = 0; sub < m->substeps; sub++) {
+        hb_rows_clear(m->nx, n, w->sum);
+        for (int s = 0; s < 4; s++) {
+            const hb_real *at = w->base;
+            if (s > 0) {
+                hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                at = w->stage;
+            }
+            hb_real *all = w->all;
+            if (tape) {
+                const stage_record record = stage_of(m, tape, 4 * sub + s);
+                all = record.rates;
+                hb_rows_copy(m->nx, n, at, record.point);
+                all_rates(m, w, n, at, in->u, all, &record.network);
+            } else {
+                all_rates(m, w, n, at, in->u, all, NULL);
+            }
+            mix(m, w, n, all, coefficient, w->rate);
+            hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_rows_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, all, g);
+        }
+        hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+    }
+}
+
+void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
+{
+    if (m->integration == HB_SEPARATE)
+        separate_increments(m, w, in, g);
+    else if (m->integration == HB_DIRECT)
+        all_rates(m, w, in->n, in->z, in->u, g, NULL);
+    else
+        combined_increments(m, w, in, coefficient, g, NULL);
+}
+
+void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g,
+                     char *tape)
+{
+    const stage_record record = stage_of(m, tape, 0);
+
+    if (m->integration == HB_DIRECT)
+        all_rates(m, w, in->n, in->z, in->u, g, &record.network);
+    else
+        combined_increments(m, w, in, coefficient, g, tape);
+}
+
+static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
+                              hb_real *dparameter)
+{
+    for (int i = 0; i < m->nb; i++) {
+        const hb_term term = {
+            .shape = &m->basis,
+            .parameter = network_at(m, i),
+            .belongs_to = HB_OF_BASIS,
+            .gradient = dparameter + (size_t)i * m->basis.nparameters,
+        };
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+
+        hb_rows_clear(m->nx, in->n, w->gradient_z);
+        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+        hb_field_adjoint(&field, w, in, w->tape, dg + i * m->nx * HB_STRIDE, w->gradient_z, NULL, HB_OF_BASIS);
+    }
+}
+
+/* in HB_LANES partial sums, which a compiler can keep in vectors */
+static hb_real dot(int n, const hb_real *x, const hb_real *y)
+{
+    hb_real part[HB_LANES] = {0}, sum = 0;
+    int s = 0;
+
+    for (; s + HB_LANES <= n; s += HB_LANES)
+        for (int l = 0; l < HB_LANES; l++)
+            part[l] += x[s + l] * y[s + l];
+    for (; s < n; s++)
+        sum += x[s] * y[s];
+    for (int l = 0; l < HB_LANES; l++)
+        sum += part[l];
+    return sum;
+}
+
+/* A stage point moves with the rate before it, of which dk is the gradient: adds what that brings to the gradients of
+ * all functions' rates (the average's too), and to those of the coefficients. */
+static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, const hb_real *rates,
+                  const hb_real *coefficient, hb_real *drates, hb_real *dcoefficient)
+{
+    hb_rows_add(w->kernels, m->nx, n, dk, drates + m->nb * m->nx * HB_STRIDE);
+    for (int i = 0; coefficient && i < m->nb; i++) {
+        const hb_real *rate = rates + i * m->nx * HB_STRIDE;
+        hb_real *drate = drates + i * m->nx * HB_STRIDE;
+        if (m->shape == HB_PER_STATE)
+            hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, dk, drate);
+        else
+            hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
+        for (int r = 0; r < m->nx; r++)
+            dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] +=
+                dot(n, dk + r * HB_STRIDE, rate + r * HB_STRIDE);
+    }
+}
+
+/* adds to ds, the gradient of a stage point, what an average outside the shared network brings; destroys daverage */
+static void average_back(const hb_model *m, hb_workspace *w, int n, const hb_real *point, const hb_real *u,
+                         hb_real *daverage, hb_real *ds)
+{
+    const hb_network_tape tape = {.slopes = w->tape};
+    hb_term average;
+
+    if (!average_term(m, &average))
+        return;
+    if (!average.shape) {
+        hb_field_nominal_adjoint(m, w, n, point, u, daverage, ds, NULL);
+        return;
+    }
+    hb_field_gather(m, n, point, u, w->input);
+    hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->output, n, &tape);
+    hb_network_backward(w->kernels, average.shape, m->activation, average.parameter, daverage, w->dinput, n, &tape,
+                        NULL, w->scratch, NULL);
+    hb_field_scatter_add(m, w, n, ds, NULL);
+}
+
+/* The way back over the recorded stages of a shared network. Where the network moves the stage points, as the average's
+ * head or by the coefficients, the gradient runs back through the stages; otherwise each stage's stands by itself. */
+static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                              char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient)
+{
+    const int n = in->n, rows = (m->nb + 1) * m->nx;
+    const bool direct = m->integration == HB_DIRECT, moves = !direct && (m->average == HB_AVERAGE_HEAD || coefficient);
+    hb_real *drates = w->all_gradient;
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
+
+    /* g is the gradient of the state at the end of a sub-step, ds that of a stage point, dk that of the rate there */
+    hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
+    hb_rows_clear(m->nx, n, g);
+    hb_rows_clear(m->nx, n, w->sum);
+    for (int i = stages(m) - 1; i >= 0; i--) {
+        const stage_record record = stage_of(m, tape, i);
+        const int s = i % 4;
+
+        hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, drates);
+        if (moves) {
+            hb_rows_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
+            if (s < 3)
+                hb_rows_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
+            unmix(m, w, n, dk, record.rates, coefficient, drates, dcoefficient);
+        }
+        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, drates, moves ? w->dinput : NULL, n,
+                            &record.network, dparameter, w->scratch, NULL);
+        if (!moves)
+            continue;
+        hb_rows_clear(m->nx, n, ds);
+        hb_field_scatter_add(m, w, n, ds, NULL);
+        average_back(m, w, n, record.point, in->u, drates + m->nb * m->nx * HB_STRIDE, ds);
+        hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
+        if (s == 0) {
+            hb_rows_add(w->kernels, m->nx, n, w->sum, g);
+            hb_rows_clear(m->nx, n, w->sum);
+        }
+    }
+}
+
+/* Networks of their own on stage points along the average, which do not depend on them: each stage's gradient stands by
+ * itself. */
+static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
+                                 hb_real *dparameter)
+{
+    const int n = in->n, rows = m->nx;
+    const bool direct = m->integration == HB_DIRECT;
+    const hb_network_tape tape = {
+        .slopes = w->tape,
+        .layer_inputs = (hb_real *)(w->tape + hb_network_slopes_size(&m->basis, m->activation)),
+    };
+    hb_term average;
+    const bool has_average = average_term(m, &average);
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
+    hb_rows_copy(m->nx, n, in->z, w->base);
+    hb_rows_clear(m->nx, n, w->sum);
+    hb_rows_clear(m->nx, n, w->rate);
+    for (int i = 0; i < stages(m); i++) {
+        const int s = i % 4;
+        if (i && s == 0) {
+            hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_rows_clear(m->nx, n, w->sum);
+        }
+        hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+        hb_field_gather(m, n, w->stage, in->u, w->input);
+        for (int k = 0; k < m->nb; k++) {
+            const hb_real *parameter = network_at(m, k);
+            hb_field_network(m, w, &m->basis, parameter, false, w->input, w->all, n, &tape);
+            hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
+                            dg + k * rows * HB_STRIDE, w->all_gradient);
+            hb_network_backward(w->kernels, &m->basis, m->activation, parameter, w->all_gradient, NULL, n, &tape,
+                                dparameter + (size_t)k * m->basis.nparameters, w->scratch, NULL);
+        }
+        /* on along the average */
+        hb_rows_clear(m->nx, n, w->rate);
+        if (has_average && average.shape)
+            hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->rate, n, NULL);
+        else if (has_average)
+            hb_field_nominal(m, w, n, w->stage, in->u, w->rate);
+        hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+    }
+}
+
+void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg, hb_real *dparameter)
+{
+    if (m->integration == HB_SEPARATE)
+        separate_gradient(m, w, in, dg, dparameter);
+    else
+        fixed_stage_gradient(m, w, in, dg, dparameter);
+}
+
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                 char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient)
+{
+    if (m->average != HB_AVERAGE_HEAD) {
+        recorded_gradient(m, w, in, coefficient, tape, dg, dparameter, dcoefficient);
+        return;
+    }
+    /* the head rows of the average learn from F_avg's own loss alone: put them back as they were */
+    const int nin = m->basis.width[m->basis.nlayers - 1], nout = m->basis.width[m->basis.nlayers];
+    hb_real *weight = dparameter + m->basis.nparameters - (size_t)(m->nx * nin + nout);
+    hb_real *bias = dparameter + m->basis.nparameters - (size_t)m->nx;
+    const size_t nweight = (size_t)(m->nx * nin), nbias = (size_t)m->nx;
+
+    memcpy(w->average_rows, weight, nweight * sizeof *weight);
+    memcpy(w->average_rows + nweight, bias, nbias * sizeof *bias);
+    recorded_gradient(m, w, in, coefficient, tape, dg, dparameter, dcoefficient);
+    memcpy(weight, w->average_rows, nweight * sizeof *weight);
+    memcpy(bias, w->average_rows + nweight, nbias * sizeof *bias);
+}

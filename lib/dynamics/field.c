@@ -1,0 +1,277 @@
+/* One step of classical Runge-Kutta, `substeps` times over, and its adjoint. For a sub-step of h from z:
+ *
+ *     s1 = z             k1 = f(s1)           backward, with g the gradient of the result:
+ *     s2 = z + h/2 k1    k2 = f(s2)           dk4 = h/6 g            ds4 = J4^T dk4
+ *     s3 = z + h/2 k2    k3 = f(s3)           dk3 = h/3 g + h ds4    ds3 = J3^T dk3
+ *     s4 = z + h k3      k4 = f(s4)           dk2 = h/3 g + h/2 ds3  ds2 = J2^T dk2
+ *     z + h/6 (k1 + 2 k2 + 2 k3 + k4)         dk1 = h/6 g + h/2 ds2  ds1 = J1^T dk1
+ *                                             dz = g + ds1 + ds2 + ds3 + ds4
+ *
+ * The tape of a step is the tapes of its stages; that of a stage:
+ *
+ *     the stage point (nominal models only) | for each network: slopes | with gradients: layer inputs, output */
+#include "dynamics/field.h"
+
+#include <string.h>
+
+static bool has_nominal(const hb_field *f)
+{
+    for (int t = 0; t < f->nterms; t++)
+        if (!f->term[t].shape)
+            return true;
+    return false;
+}
+
+static int stages(const hb_model *m)
+{
+    return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
+}
+
+static size_t term_tape_size(const hb_model *m, const hb_term *t, bool gradients)
+{
+    size_t size = hb_network_slopes_size(t->shape, m->activation);
+    if (gradients)
+        size += (hb_network_layer_inputs_size(t->shape) + (size_t)m->nx * HB_STRIDE) * sizeof(hb_real);
+    return size;
+}
+
+static size_t stage_tape_size(const hb_field *f, bool gradients)
+{
+    size_t size = has_nominal(f) ? (size_t)f->model->nx * HB_STRIDE * sizeof(hb_real) : 0;
+    for (int t = 0; t < f->nterms; t++)
+        if (f->term[t].shape)
+            size += term_tape_size(f->model, &f->term[t], gradients);
+    return (size + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;
+}
+
+size_t hb_field_tape_size(const hb_field *f, bool gradients)
+{
+    return stage_tape_size(f, gradients) * (size_t)stages(f->model);
+}
+
+size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bool gradients)
+{
+    const hb_term network = {.shape = shape};
+    const hb_term average = {.shape = m->average == HB_AVERAGE_NETWORK ? &m->average_network : NULL};
+    const bool has_average = m->average == HB_AVERAGE_NETWORK || m->average == HB_AVERAGE_NOMINAL;
+    const hb_field one = {.model = m, .nterms = shape->nlayers ? 1 : 0, .term = &network};
+    const hb_field other = {.model = m, .nterms = has_average ? 1 : 0, .term = &average};
+
+    return (size_t)count * hb_field_tape_size(&one, gradients) + hb_field_tape_size(&other, gradients);
+}
+
+void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *u, hb_real *input)
+{
+    for (int i = 0; i < m->ninputs; i++)
+        hb_rows_copy(1, n, z + m->input[i] * HB_STRIDE, input + i * HB_STRIDE);
+    if (m->nu)
+        hb_rows_copy(m->nu, n, u, input + m->ninputs * HB_STRIDE);
+}
+
+void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz, hb_real *du)
+{
+    for (int i = 0; i < m->ninputs; i++)
+        hb_rows_add(w->kernels, 1, n, w->dinput + i * HB_STRIDE, dz + m->input[i] * HB_STRIDE);
+    if (du)
+        hb_rows_add(w->kernels, m->nu, n, w->dinput + m->ninputs * HB_STRIDE, du);
+}
+
+void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
+                      const hb_real *input, hb_real *output, int n, const hb_network_tape *tape)
+{
+    if (!single) {
+        hb_network_forward(w->kernels, shape, m->activation, parameter, input, output, n, tape, w->scratch, &w->ahead);
+        return;
+    }
+    const int nin = shape->width[0], nout = shape->width[shape->nlayers];
+    hb_real *x = w->single, *y = w->single + hb_padded(nin);
+    for (int i = 0; i < nin; i++)
+        x[i] = input[i * HB_STRIDE];
+    hb_network_forward_single(w->kernels, shape, m->activation, parameter, x, y, w->scratch);
+    for (int i = 0; i < nout; i++)
+        output[i * HB_STRIDE] = y[i];
+}
+
+/* x = mean + std z */
+static void to_physical(int rows, int n, const double *mean, const double *std, const hb_real *z, hb_real *x)
+{
+    for (int r = 0; r < rows; r++) {
+        const hb_real m = (hb_real)mean[r], d = (hb_real)std[r];
+        for (int s = 0; s < hb_padded(n); s++)
+            x[r * HB_STRIDE + s] = m + d * z[r * HB_STRIDE + s];
+    }
+}
+
+/* y *= factor[r], or y /= factor[r] */
+static void scale_rows(int rows, int n, const double *factor, bool divide, const hb_real *x, hb_real *y)
+{
+    for (int r = 0; r < rows; r++) {
+        const hb_real f = (hb_real)(divide ? 1 / factor[r] : factor[r]);
+        for (int s = 0; s < hb_padded(n); s++)
+            y[r * HB_STRIDE + s] = f * x[r * HB_STRIDE + s];
+    }
+}
+
+void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *rate)
+{
+    to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
+    to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
+    m->nominal->field(m->nominal_parameter, n, w->x, w->u, w->dx);
+    scale_rows(m->nx, n, m->state_std, true, w->dx, rate);
+}
+
+void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u,
+                              const hb_real *drate, hb_real *dz, hb_real *du)
+{
+    to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
+    to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
+    scale_rows(m->nx, n, m->state_std, true, drate, w->output);
+    m->nominal->adjoint(m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du);
+    scale_rows(m->nx, n, m->state_std, false, w->dx, w->dx);
+    hb_rows_add(w->kernels, m->nx, n, w->dx, dz);
+    if (du) {
+        scale_rows(m->nu, n, m->control_std, false, w->du, w->du);
+        hb_rows_add(w->kernels, m->nu, n, w->du, du);
+    }
+}
+
+/* where a term's records lie in the tape of a stage */
+static hb_network_tape term_tape(const hb_model *m, const hb_term *t, char *at, bool gradients, hb_real **output)
+{
+    hb_network_tape tape = {.slopes = at};
+    if (gradients) {
+        tape.layer_inputs = (hb_real *)(at + hb_network_slopes_size(t->shape, m->activation));
+        *output = tape.layer_inputs + hb_network_layer_inputs_size(t->shape);
+    }
+    return tape;
+}
+
+/* k = f(z, u) */
+static void rate(const hb_field *f, hb_workspace *w, int n, const hb_real *z, const hb_real *u, bool single, hb_real *k,
+                 char *tape, bool gradients)
+{
+    const hb_model *m = f->model;
+
+    if (tape && has_nominal(f)) {
+        hb_rows_copy(m->nx, n, z, (hb_real *)tape);
+        tape += (size_t)m->nx * HB_STRIDE * sizeof(hb_real);
+    }
+    hb_field_gather(m, n, z, u, w->input);
+    if (f->nterms == 0)
+        hb_rows_clear(m->nx, n, k);
+    for (int i = 0; i < f->nterms; i++) {
+        const hb_term *t = &f->term[i];
+        hb_real *output = w->output;
+        if (!t->shape) {
+            hb_field_nominal(m, w, n, z, u, output);
+        } else if (tape) {
+            const hb_network_tape mine = term_tape(m, t, tape, gradients, &output);
+            hb_field_network(m, w, t->shape, t->parameter, single, w->input, output, n, &mine);
+            tape += term_tape_size(m, t, gradients);
+        } else {
+            hb_field_network(m, w, t->shape, t->parameter, single, w->input, output, n, NULL);
+        }
+        w->kernels->combine(m->nx, hb_padded(n), i > 0 ? k : NULL, 1, t->scale, NULL, output, k);
+    }
+}
+
+void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, bool single, hb_real *increment,
+                        char *tape, bool gradients)
+{
+    const hb_model *m = f->model;
+    const size_t stage_size = tape ? stage_tape_size(f, gradients) : 0;
+    const int n = in->n;
+
+    if (m->integration == HB_DIRECT) {
+        rate(f, w, n, in->z, in->u, single, increment, tape, gradients);
+        return;
+    }
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+    hb_rows_clear(m->nx, n, increment);
+    hb_rows_copy(m->nx, n, in->z, w->base);
+    for (int sub = 0; sub < m->substeps; sub++) {
+        hb_rows_clear(m->nx, n, w->sum);
+        for (int s = 0; s < 4; s++) {
+            const hb_real *at = w->base;
+            if (s > 0) {
+                hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                at = w->stage;
+            }
+            rate(f, w, n, at, in->u, single, w->rate, tape, gradients);
+            hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            tape = tape ? tape + stage_size : NULL;
+        }
+        hb_rows_advance(w->kernels, m->nx, n, increment, (hb_real)(1.0 / 6), w->step, w->sum, increment);
+        if (sub + 1 < m->substeps)
+            hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+    }
+}
+
+/* ds = J^T dk of one stage; adds to du and to the gradients of the terms that belong to `of` */
+static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_real *u, const char *tape,
+                         const hb_real *dk, hb_real *ds, hb_real *du, hb_gradient_of of)
+{
+    const hb_model *m = f->model;
+    const hb_real *z = NULL;
+
+    if (has_nominal(f)) {
+        z = (const hb_real *)tape;
+        tape += (size_t)m->nx * HB_STRIDE * sizeof(hb_real);
+    }
+    hb_rows_clear(m->nx, n, ds);
+    for (int i = 0; i < f->nterms; i++) {
+        const hb_term *t = &f->term[i];
+        if (!t->shape) {
+            hb_field_nominal_adjoint(m, w, n, z, u, dk, ds, du);
+            continue;
+        }
+        hb_real *output = NULL;
+        const hb_network_tape mine = term_tape(m, t, (char *)tape, of != HB_OF_NONE, &output);
+        hb_real *gradient = t->belongs_to & of ? t->gradient : NULL;
+
+        if (of && t->scale_gradient)
+            for (int r = 0; r < m->nx; r++)
+                for (int s = 0; s < n; s++)
+                    t->scale_gradient[r] += output[r * HB_STRIDE + s] * dk[r * HB_STRIDE + s];
+        hb_rows_scale(w->kernels, m->nx, n, t->scale, dk, w->output);
+        hb_network_backward(w->kernels, t->shape, m->activation, t->parameter, w->output, w->dinput, n, &mine, gradient,
+                            w->scratch, &w->ahead);
+        hb_field_scatter_add(m, w, n, ds, du);
+        tape += term_tape_size(m, t, of != HB_OF_NONE);
+    }
+}
+
+void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, const char *tape,
+                      const hb_real *dincrement, hb_real *dz, hb_real *du, hb_gradient_of of)
+{
+    const hb_model *m = f->model;
+    const size_t stage_size = stage_tape_size(f, of != HB_OF_NONE);
+    const int n = in->n;
+    hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
+
+    if (m->integration == HB_DIRECT) {
+        rate_adjoint(f, w, n, in->u, tape, dincrement, ds, du, of);
+        hb_rows_add(w->kernels, m->nx, n, ds, dz);
+        return;
+    }
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+
+    /* g starts as the gradient of the state at the end; what it gains on the way down is that of the start */
+    hb_rows_copy(m->nx, n, dincrement, g);
+    tape += stage_size * (size_t)stages(m);
+    for (int sub = m->substeps - 1; sub >= 0; sub--) {
+        hb_rows_clear(m->nx, n, w->sum);
+        for (int s = 3; s >= 0; s--) {
+            tape -= stage_size;
+            hb_rows_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
+            if (s < 3)
+                hb_rows_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
+            rate_adjoint(f, w, n, in->u, tape, dk, ds, du, of);
+            hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
+        }
+        hb_rows_add(w->kernels, m->nx, n, w->sum, g);
+        hb_rows_add(w->kernels, m->nx, n, w->sum, dz);
+    }
+}

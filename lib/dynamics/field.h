@@ -1,0 +1,104 @@
+/* Right-hand sides: sums of networks and a nominal model, integrated over one step, and the adjoint of that.
+ *
+ *     z' = sum over terms of scale * term(z, u)
+ *
+ * All in normalised coordinates. This is the common ground of basis.c and predictor.c and private to them. */
+#ifndef HB_FIELD_H
+#define HB_FIELD_H
+
+#include "dynamics/network.h"
+#include "dynamics/workspace.h"
+
+/* Which parameters a gradient is wanted of: F_avg learns from its own loss, the basis from the other. */
+typedef enum { HB_OF_NONE = 0, HB_OF_BASIS = 1, HB_OF_AVERAGE = 2 } hb_gradient_of;
+
+typedef struct hb_term {
+    const hb_mlp *shape; /* NULL: the model's nominal field */
+    const hb_real *parameter;
+    const hb_real *scale;    /* nx; NULL: 1 */
+    unsigned belongs_to;     /* HB_OF_BASIS, HB_OF_AVERAGE, or both for a collapsed shared network */
+    hb_real *gradient;       /* where the parameters' gradient is added; set by the caller of an adjoint */
+    hb_real *scale_gradient; /* nx, likewise; NULL: not wanted */
+} hb_term;
+
+typedef struct hb_field {
+    const hb_model *model;
+    int nterms;
+    const hb_term *term;
+} hb_field;
+
+/* Bytes that one integration leaves for its adjoint; a multiple of HB_ALIGNMENT. */
+size_t hb_field_tape_size(const hb_field *f, bool gradients);
+
+/* Enough for `count` networks of one shape and the average, whether integrated together or one by one. */
+size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bool gradients);
+
+/* increment (nx rows) of one step from in->z; tape may be NULL. `single`: only the first sample, by the faster way. */
+void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, bool single, hb_real *increment,
+                        char *tape, bool gradients);
+
+/* Given the gradient of the increment: adds to dz (nx rows) and, unless NULL, du (nu rows), and with `of` to the
+ * gradients of the terms that belong to it. The tape must be one with gradients then. */
+void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, const char *tape,
+                      const hb_real *dincrement, hb_real *dz, hb_real *du, hb_gradient_of of);
+
+/* Parts that basis.c needs by themselves. */
+void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *u, hb_real *input);
+void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz, hb_real *du); /* of w->dinput */
+void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
+                      const hb_real *input, hb_real *output, int n, const hb_network_tape *tape);
+void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *rate);
+/* Adds to dz and, unless NULL, du; destroys w->x, w->u, w->dx, w->du and w->output. */
+void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u,
+                              const hb_real *drate, hb_real *dz, hb_real *du);
+
+/* Row arithmetic on n samples. */
+static inline void hb_rows_clear(int rows, int n, hb_real *y)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < hb_padded(n); s++)
+            y[r * HB_STRIDE + s] = 0;
+}
+
+static inline void hb_rows_copy(int rows, int n, const hb_real *x, hb_real *y)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = 0; s < hb_padded(n); s++)
+            y[r * HB_STRIDE + s] = x[r * HB_STRIDE + s];
+}
+
+/* y = base + factor * step * x; base NULL: 0 */
+static inline void hb_rows_advance(const hb_kernels *k, int rows, int n, const hb_real *base, hb_real factor,
+                                   const hb_real *step, const hb_real *x, hb_real *y)
+{
+    k->combine(rows, hb_padded(n), base, factor, NULL, step, x, y);
+}
+
+static inline void hb_rows_add_times(const hb_kernels *k, int rows, int n, hb_real factor, const hb_real *x, hb_real *y)
+{
+    k->combine(rows, hb_padded(n), y, factor, NULL, NULL, x, y);
+}
+
+static inline void hb_rows_add(const hb_kernels *k, int rows, int n, const hb_real *x, hb_real *y)
+{
+    hb_rows_add_times(k, rows, n, 1, x, y);
+}
+
+/* y += c[r] * x, or y += x without c */
+static inline void hb_rows_add_scaled(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x,
+                                      hb_real *y)
+{
+    k->combine(rows, hb_padded(n), y, 1, c, NULL, x, y);
+}
+
+/* y = c[r] * x, or y = x without c */
+static inline void hb_rows_scale(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x, hb_real *y)
+{
+    k->combine(rows, hb_padded(n), NULL, 1, c, NULL, x, y);
+}
+
+/* Classical Runge-Kutta: stage s starts at base + stage_at[s] h k_{s-1}; the increment is h/6 sum weight[s] k_s. */
+static const hb_real hb_rk4_stage_at[4] = {0, (hb_real)0.5, (hb_real)0.5, 1};
+static const hb_real hb_rk4_weight[4] = {1, 2, 2, 1};
+
+#endif

@@ -1,0 +1,193 @@
+/* Layer l computes y = W x + b, and all but the last are followed by the activation:
+ *
+ *     forward    x_0 --W_0--> act --x_1--> ... --x_L-1--> W_L-1 --> out
+ *     backward   din <--W_0^T-- *slope_1 <-- ... <--W_L-1^T-- dout        dW_l = d_l x_l^T
+ *
+ * Intermediate values alternate between two halves of the scratch. */
+#include "dynamics/network.h"
+
+#include <string.h>
+
+static int widest(const hb_mlp *shape)
+{
+    int most = 0;
+    for (int l = 0; l <= shape->nlayers; l++)
+        if (shape->width[l] > most)
+            most = shape->width[l];
+    return most;
+}
+
+size_t hb_network_slopes_size(const hb_mlp *shape, hb_activation activation)
+{
+    size_t size = 0;
+    for (int l = 1; l < shape->nlayers; l++)
+        size += hb_kernels_slope_size(activation, shape->width[l]);
+    return size;
+}
+
+size_t hb_network_layer_inputs_size(const hb_mlp *shape)
+{
+    size_t rows = 0;
+    for (int l = 0; l < shape->nlayers; l++)
+        rows += (size_t)shape->width[l];
+    return rows * HB_STRIDE;
+}
+
+/* numbers that the gradient of one layer's weights needs: the layer's input transposed, and the product */
+static size_t outer_size(int nout, int nin)
+{
+    return ((size_t)HB_STRIDE + (size_t)nout) * (size_t)hb_padded(nin);
+}
+
+size_t hb_network_scratch_size(const hb_mlp *shape, bool gradients)
+{
+    const size_t values = 2 * (size_t)widest(shape) * HB_STRIDE;
+    size_t outer = 0;
+
+    for (int l = 0; gradients && l < shape->nlayers; l++) {
+        const size_t size = outer_size(shape->width[l + 1], shape->width[l]);
+        if (size > outer)
+            outer = size;
+    }
+    return values + outer;
+}
+
+void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
+                        hb_ahead *ahead)
+{
+    const int lanes = hb_padded(n);
+    const size_t half = (size_t)widest(shape) * HB_STRIDE;
+    hb_real *keep = tape ? tape->layer_inputs : NULL;
+    char *slope = tape ? tape->slopes : NULL;
+    const hb_real *x = in;
+
+    if (keep) {
+        memcpy(keep, in, (size_t)shape->width[0] * HB_STRIDE * sizeof *keep);
+        keep += shape->width[0] * HB_STRIDE;
+    }
+    for (int l = 0; l < shape->nlayers; l++) {
+        const int nin = shape->width[l], nout = shape->width[l + 1];
+        const bool last = l == shape->nlayers - 1;
+        hb_real *y = last ? out : keep ? keep : scratch + (l % 2 ? half : 0);
+
+        if (last)
+            k->affine(nout, nin, parameter, nin, 1, parameter + nout * nin, x, HB_STRIDE, y, HB_STRIDE, lanes, ahead);
+        else
+            k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, lanes, ahead);
+        if (slope && !last)
+            slope += hb_kernels_slope_size(activation, nout);
+        if (keep && !last)
+            keep += nout * HB_STRIDE;
+        parameter += nout * nin + nout;
+        x = y;
+    }
+}
+
+void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                               const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch)
+{
+    const int half = hb_padded(widest(shape));
+    const hb_real *x = in;
+
+    for (int l = 0; l < shape->nlayers; l++) {
+        const int nin = shape->width[l], nout = shape->width[l + 1];
+        const bool last = l == shape->nlayers - 1;
+        hb_real *y = last ? out : scratch + (l % 2 ? half : 0);
+
+        k->affine_single(nout, nin, parameter, parameter + nout * nin, x, y);
+        if (!last)
+            k->activate(activation, 1, y, NULL, hb_padded(nout));
+        parameter += nout * nin + nout;
+        x = y;
+    }
+}
+
+typedef hb_real four __attribute__((vector_size(4 * sizeof(hb_real))));
+
+/* xt (n x stride) = x^T for x (rows x HB_STRIDE), in squares of four */
+static void transpose(int rows, int n, const hb_real *x, hb_real *xt, int stride)
+{
+    int r = 0;
+
+    for (; r + 4 <= rows; r += 4)
+        for (int s = 0; s < n; s += 4) {
+            const hb_real *at = x + r * HB_STRIDE + s;
+            const four a = *(const four *)at, b = *(const four *)(at + HB_STRIDE),
+                       c = *(const four *)(at + 2 * HB_STRIDE), d = *(const four *)(at + 3 * HB_STRIDE);
+            const four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                       ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                       cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                       cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+            hb_real *to = xt + s * stride + r;
+            *(four *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+            *(four *)(to + stride) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+            *(four *)(to + 2 * stride) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+            *(four *)(to + 3 * stride) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+        }
+    for (; r < rows; r++)
+        for (int s = 0; s < n; s++)
+            xt[s * stride + r] = x[r * HB_STRIDE + s];
+}
+
+/* dw += d x^T, dbias += row sums of d. The lanes lie along the columns of dw, so x is transposed first. */
+static void add_outer(const hb_kernels *k, int nout, int nin, const hb_real *d, const hb_real *x, hb_real *dw,
+                      hb_real *dbias, int lanes, hb_real *scratch)
+{
+    const int stride = hb_padded(nin);
+    hb_real *xt = scratch, *product = scratch + HB_STRIDE * stride;
+
+    transpose(nin, lanes, x, xt, stride);
+    k->affine(nout, lanes, d, HB_STRIDE, 1, NULL, xt, stride, product, stride, stride, NULL);
+    for (int o = 0; o < nout; o++) {
+        for (int i = 0; i < nin; i++)
+            dw[o * nin + i] += product[o * stride + i];
+        hb_real sum[HB_LANES] = {0};
+        for (int s = 0; s < lanes; s += HB_LANES)
+            for (int j = 0; j < HB_LANES; j++)
+                sum[j] += d[o * HB_STRIDE + s + j];
+        for (int half = HB_LANES / 2; half; half /= 2)
+            for (int j = 0; j < half; j++)
+                sum[j] += sum[j + half];
+        dbias[o] += sum[0];
+    }
+}
+
+void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                         hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
+                         hb_real *scratch, hb_ahead *ahead)
+{
+    const int lanes = hb_padded(n);
+    const size_t half = (size_t)widest(shape) * HB_STRIDE;
+    const char *slope = tape->slopes + hb_network_slopes_size(shape, activation);
+    const hb_real *x = dparameter ? tape->layer_inputs + hb_network_layer_inputs_size(shape) : NULL;
+    size_t offset = shape->nparameters;
+    hb_real *d = dout;
+
+    /* samples that do not exist have no gradient */
+    if (dparameter)
+        for (int r = 0; r < shape->width[shape->nlayers]; r++)
+            for (int s = n; s < lanes; s++)
+                dout[r * HB_STRIDE + s] = 0;
+
+    for (int l = shape->nlayers - 1; l >= 0; l--) {
+        const int nin = shape->width[l], nout = shape->width[l + 1];
+        hb_real *below = l == 0 ? din : scratch + (l % 2 ? half : 0);
+
+        offset -= (size_t)(nout * nin + nout);
+        if (dparameter) {
+            x -= nin * HB_STRIDE;
+            add_outer(k, nout, nin, d, x, dparameter + offset, dparameter + offset + nout * nin, lanes,
+                      scratch + 2 * half);
+        }
+        if (!below)
+            break;
+        if (l > 0) {
+            slope -= hb_kernels_slope_size(activation, nin);
+            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes, ahead);
+        } else {
+            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
+        }
+        d = below;
+    }
+}

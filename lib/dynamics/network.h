@@ -1,0 +1,34 @@
+/* Batched multilayer perceptrons, forward and backward. */
+#ifndef HB_NETWORK_H
+#define HB_NETWORK_H
+
+#include "dynamics/kernels.h"
+
+/* What a forward pass leaves for a backward pass: the slopes of every activation and, for the gradient of the
+ * parameters, the input of every layer. Both are blocks of the sizes below. */
+typedef struct hb_network_tape {
+    char *slopes;
+    hb_real *layer_inputs; /* NULL: no gradients of parameters */
+} hb_network_tape;
+
+size_t hb_network_slopes_size(const hb_mlp *shape, hb_activation activation); /* bytes */
+size_t hb_network_layer_inputs_size(const hb_mlp *shape);                     /* numbers */
+/* Scratch for any of the functions below, in numbers; `gradients`: also for those of parameters. */
+size_t hb_network_scratch_size(const hb_mlp *shape, bool gradients);
+
+/* out = network(in) for n samples; tape and ahead may be NULL. */
+void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
+                        hb_ahead *ahead);
+
+/* The same for one sample, in and out contiguous: much faster than a batch of one. */
+void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                               const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch);
+
+/* din = (d out / d in)^T dout, unless din is NULL; adds the gradient of the parameters to dparameter unless that is
+ * NULL (then the tape needs the layers' inputs, and the padding lanes of dout are set to zero). */
+void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                         hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
+                         hb_real *scratch, hb_ahead *ahead);
+
+#endif

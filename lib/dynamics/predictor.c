@@ -1,0 +1,382 @@
+#include "dynamics/predictor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hb_predictor {
+    const hb_model *model;
+    int nterms;
+    hb_term *term;      /* nterms: shared: the collapsed network; independent: nb networks; then the average */
+    bool *idle;         /* nterms: contributes nothing with the coefficients as they are */
+    hb_real *scale;     /* nb x nx: the coefficients, one a state */
+    hb_mlp collapsed;   /* shape of the shared network with nx outputs */
+    hb_real *parameter; /* of the collapsed network */
+};
+
+static bool separate(const hb_model *m)
+{
+    return m->integration == HB_SEPARATE;
+}
+
+static hb_mlp collapsed_shape(const hb_model *m)
+{
+    hb_mlp shape = m->basis;
+    if (m->architecture == HB_SHARED && shape.nlayers) {
+        const size_t nin = (size_t)shape.width[shape.nlayers - 1], nout = (size_t)shape.width[shape.nlayers];
+        shape.nparameters -= (nout - (size_t)m->nx) * (nin + 1);
+        shape.width[shape.nlayers] = m->nx;
+    }
+    return shape;
+}
+
+/* numbers before the head: the trunk's parameters, common to the shared network and the collapsed one */
+static size_t trunk_size(const hb_mlp *shape)
+{
+    const size_t nin = (size_t)shape->width[shape->nlayers - 1], nout = (size_t)shape->width[shape->nlayers];
+    return shape->nparameters - nout * (nin + 1);
+}
+
+static void lay_out(hb_predictor *p, hb_arena *arena)
+{
+    const hb_model *m = p->model;
+
+    hb_arena_take(arena, 1, sizeof *p);
+    p->term = hb_arena_take(arena, (size_t)m->nb + 2, sizeof *p->term);
+    p->idle = hb_arena_take(arena, (size_t)m->nb + 2, sizeof *p->idle);
+    p->scale = hb_arena_take(arena, (size_t)(m->nb * m->nx), sizeof *p->scale);
+    p->parameter = hb_arena_take(arena, m->architecture == HB_SHARED ? p->collapsed.nparameters : 0, sizeof(hb_real));
+}
+
+int hb_predictor_new(hb_predictor **ret, const hb_model *m, hb_error *err)
+{
+    hb_arena arena = {0};
+    hb_predictor object = {.model = m, .collapsed = collapsed_shape(m)};
+
+    lay_out(&object, &arena);
+    const int code = hb_arena_allocate(&arena, err);
+    if (code)
+        return code;
+    lay_out(&object, &arena);
+    hb_predictor *p = memcpy(arena.base, &object, sizeof object);
+
+    if (m->architecture == HB_SHARED && p->collapsed.nlayers) {
+        p->term[p->nterms++] = (hb_term){
+            .shape = &p->collapsed,
+            .parameter = p->parameter,
+            .belongs_to = HB_OF_BASIS | (m->average == HB_AVERAGE_HEAD ? (unsigned)HB_OF_AVERAGE : 0),
+        };
+    }
+    for (int i = 0; m->architecture == HB_INDEPENDENT && i < m->nb; i++)
+        p->term[p->nterms++] = (hb_term){
+            .shape = &m->basis,
+            .parameter = m->parameter + (size_t)i * m->basis.nparameters,
+            .scale = p->scale + i * m->nx,
+            .belongs_to = HB_OF_BASIS,
+        };
+    if (m->average == HB_AVERAGE_NETWORK)
+        p->term[p->nterms++] = (hb_term){
+            .shape = &m->average_network,
+            .parameter = m->parameter + m->nparameters - m->average_network.nparameters,
+            .belongs_to = HB_OF_AVERAGE,
+        };
+    if (m->average == HB_AVERAGE_NOMINAL)
+        p->term[p->nterms++] = (hb_term){.belongs_to = HB_OF_AVERAGE};
+    hb_predictor_set(p, NULL);
+    *ret = p;
+    return 0;
+}
+
+void hb_predictor_free(hb_predictor *p)
+{
+    free(p); /* the first piece of its block */
+}
+
+const hb_model *hb_predictor_model(const hb_predictor *p)
+{
+    return p->model;
+}
+
+/* W_avg + sum c_i W_i, row by row, and the biases likewise */
+static void collapse(hb_predictor *p)
+{
+    const hb_model *m = p->model;
+    const size_t trunk = trunk_size(&m->basis), nin = (size_t)m->basis.width[m->basis.nlayers - 1];
+    const size_t nx = (size_t)m->nx, nout = (size_t)m->basis.width[m->basis.nlayers];
+    const hb_real *head = m->parameter + trunk, *head_bias = head + nout * nin;
+    hb_real *weight = p->parameter + trunk, *bias = weight + nx * nin;
+
+    memcpy(p->parameter, m->parameter, trunk * sizeof(hb_real));
+    memset(weight, 0, nx * (nin + 1) * sizeof(hb_real));
+    for (size_t i = 0; i < nout / nx; i++)
+        for (size_t r = 0; r < nx; r++) {
+            const hb_real c = i < (size_t)m->nb ? p->scale[i * nx + r] : 1;
+            const hb_real *row = head + (i * nx + r) * nin;
+            for (size_t k = 0; k < nin; k++)
+                weight[r * nin + k] += c * row[k];
+            bias[r] += c * head_bias[i * nx + r];
+        }
+}
+
+void hb_predictor_set(hb_predictor *p, const hb_real *coefficient)
+{
+    const hb_model *m = p->model;
+    bool any = false;
+
+    for (int i = 0; i < m->nb; i++) {
+        bool mine = false;
+        for (int r = 0; r < m->nx; r++) {
+            const hb_real c = !coefficient ? 0 : coefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i];
+            p->scale[i * m->nx + r] = c;
+            mine |= c != 0;
+        }
+        if (m->architecture == HB_INDEPENDENT)
+            p->idle[i] = !mine;
+        any |= mine;
+    }
+    if (m->architecture == HB_SHARED && p->collapsed.nlayers) {
+        p->idle[0] = !any && m->average != HB_AVERAGE_HEAD;
+        collapse(p);
+    }
+}
+
+/* one term integrated by itself: its coefficient is applied to the increment, not to the rate */
+static hb_term without_scale(const hb_term *t)
+{
+    hb_term copy = *t;
+    copy.scale = NULL;
+    return copy;
+}
+
+size_t hb_predictor_tape_size(const hb_model *m)
+{
+    const hb_mlp shape = collapsed_shape(m);
+    return hb_field_tape_bound(m, &shape, m->architecture == HB_SHARED ? 1 : m->nb, false);
+}
+
+/* the terms that do something, gathered in the workspace */
+static hb_field working_terms(const hb_predictor *p, hb_workspace *w)
+{
+    hb_field f = {.model = p->model, .term = w->term};
+    for (int t = 0; t < p->nterms; t++)
+        if (!p->idle[t])
+            w->term[f.nterms++] = p->term[t];
+    return f;
+}
+
+/* Networks are many and small: while one is at work, the next one's parameters and tape come closer. After the last
+ * comes the first, of the next step. */
+static void look_ahead(const hb_predictor *p, hb_workspace *w, int t, const char *tape)
+{
+    const hb_model *m = p->model;
+    const hb_field one = {.model = m, .nterms = 1, .term = &p->term[t]};
+
+    w->ahead = (hb_ahead){0};
+    for (int i = 1; i < p->nterms; i++) {
+        const hb_term *next = &p->term[(t + i) % p->nterms];
+        if (p->idle[next - p->term] || !next->shape)
+            continue;
+        w->ahead.at = (const char *)next->parameter;
+        w->ahead.end = (const char *)(next->parameter + next->shape->nparameters);
+        if (tape) {
+            w->ahead.at_next = tape + hb_field_tape_size(&one, false);
+            w->ahead.end_next = w->ahead.at_next + hb_field_tape_size(&one, false);
+        }
+        return;
+    }
+}
+
+void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape)
+{
+    const hb_model *m = p->model;
+    const bool single = in->n == 1 && !tape;
+    char *at = tape;
+
+    if (!separate(m)) {
+        const hb_field field = working_terms(p, w);
+        hb_field_integrate(&field, w, in, single, w->increment, at, false);
+        hb_rows_copy(m->nx, in->n, in->z, z_next);
+        hb_rows_add(w->kernels, m->nx, in->n, w->increment, z_next);
+        return;
+    }
+    hb_rows_clear(m->nx, in->n, w->gradient_z);
+    for (int t = 0; t < p->nterms; t++) {
+        if (p->idle[t])
+            continue;
+        const hb_term term = without_scale(&p->term[t]);
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        look_ahead(p, w, t, at);
+        hb_field_integrate(&field, w, in, single, w->increment, at, false);
+        hb_rows_add_scaled(w->kernels, m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
+        at = at ? at + hb_field_tape_size(&field, false) : NULL;
+    }
+    hb_rows_copy(m->nx, in->n, in->z, z_next);
+    hb_rows_add(w->kernels, m->nx, in->n, w->gradient_z, z_next);
+}
+
+void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
+                          const hb_real *dz_next, hb_real *dz, hb_real *du)
+{
+    const hb_model *m = p->model;
+    const char *at = tape;
+
+    hb_rows_copy(m->nx, in->n, dz_next, w->gradient_z);
+    hb_rows_copy(m->nx, in->n, dz_next, dz);
+    if (du)
+        hb_rows_clear(m->nu, in->n, du);
+    if (!separate(m)) {
+        const hb_field field = working_terms(p, w);
+        hb_field_adjoint(&field, w, in, at, w->gradient_z, dz, du, HB_OF_NONE);
+        return;
+    }
+    for (int t = 0; t < p->nterms; t++) {
+        if (p->idle[t])
+            continue;
+        const hb_term term = without_scale(&p->term[t]);
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        hb_rows_scale(w->kernels, m->nx, in->n, p->term[t].scale, w->gradient_z, w->increment);
+        look_ahead(p, w, t, at);
+        hb_field_adjoint(&field, w, in, at, w->increment, dz, du, HB_OF_NONE);
+        at += hb_field_tape_size(&field, false);
+    }
+}
+
+/* The gradient of the collapsed network, handed on to what it was made of:
+ * dW_i = c_i dW, dc_i = <W_i, dW>, dW_avg = dW. */
+static void uncollapse(const hb_predictor *p, hb_workspace *w, hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
+{
+    const hb_model *m = p->model;
+    const size_t trunk = trunk_size(&m->basis), nin = (size_t)m->basis.width[m->basis.nlayers - 1];
+    const size_t nx = (size_t)m->nx, nout = (size_t)m->basis.width[m->basis.nlayers];
+    const hb_real *head = m->parameter + trunk, *head_bias = head + nout * nin;
+    const hb_real *dweight = w->collapsed_gradient + trunk, *dbias = dweight + nx * nin;
+    hb_real *dhead = dparameter + trunk, *dhead_bias = dhead + nout * nin;
+
+    for (size_t k = 0; k < trunk; k++)
+        dparameter[k] += w->collapsed_gradient[k];
+    for (size_t i = 0; i < nout / nx; i++) {
+        const bool average = i == (size_t)m->nb;
+        if (average != (of == HB_OF_AVERAGE))
+            continue;
+        for (size_t r = 0; r < nx; r++) {
+            const size_t at = i * nx + r;
+            const hb_real c = average ? 1 : p->scale[at];
+            hb_real dot = head_bias[at] * dbias[r];
+            for (size_t k = 0; k < nin; k++) {
+                dot += head[at * nin + k] * dweight[r * nin + k];
+                dhead[at * nin + k] += c * dweight[r * nin + k];
+            }
+            dhead_bias[at] += c * dbias[r];
+            if (!average)
+                dscale[at] += dot;
+        }
+    }
+}
+
+/* where the gradient of a term's parameters goes */
+static hb_real *gradient_of(const hb_predictor *p, hb_workspace *w, const hb_term *t, hb_real *dparameter)
+{
+    return !t->shape                   ? NULL
+           : t->shape == &p->collapsed ? w->collapsed_gradient
+                                       : dparameter + (t->parameter - p->model->parameter);
+}
+
+/* the terms that a gradient runs through, gathered in the workspace */
+static hb_field gradient_terms(const hb_predictor *p, hb_workspace *w, hb_gradient_of of)
+{
+    hb_field f = {.model = p->model, .term = w->term};
+    for (int t = 0; t < p->nterms; t++)
+        /* an idle network contributes nothing but still has a gradient by its coefficient */
+        if (!p->idle[t] || of != HB_OF_AVERAGE)
+            w->term[f.nterms++] = p->term[t];
+    return f;
+}
+
+static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *dz, hb_real *du,
+                              hb_gradient_of of, hb_real *dparameter, hb_real *dscale, bool recorded)
+{
+    const hb_field field = gradient_terms(p, w, of);
+    bool collapsed = false;
+
+    for (int t = 0; t < field.nterms; t++) {
+        hb_term *term = &w->term[t];
+        term->gradient = gradient_of(p, w, term, dparameter);
+        term->scale_gradient = term->scale && of == HB_OF_BASIS ? dscale + (term->scale - p->scale) : NULL;
+        collapsed |= term->shape == &p->collapsed && (term->belongs_to & of);
+    }
+    if (collapsed)
+        memset(w->collapsed_gradient, 0, p->collapsed.nparameters * sizeof(hb_real));
+    if (!recorded)
+        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+    hb_field_adjoint(&field, w, in, w->tape, w->gradient_z, dz, du, of);
+    if (collapsed)
+        uncollapse(p, w, of, dparameter, dscale);
+}
+
+static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *dz, hb_real *du,
+                              hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
+{
+    const hb_model *m = p->model;
+
+    for (int t = 0; t < p->nterms; t++) {
+        if (p->idle[t] && of == HB_OF_AVERAGE)
+            continue;
+        hb_term term = without_scale(&p->term[t]);
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        const hb_real *scale = p->term[t].scale;
+
+        term.gradient = gradient_of(p, w, &term, dparameter);
+        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+        for (int r = 0; scale && of == HB_OF_BASIS && r < m->nx; r++)
+            for (int s = 0; s < in->n; s++)
+                dscale[t * m->nx + r] += w->increment[r * HB_STRIDE + s] * w->gradient_z[r * HB_STRIDE + s];
+        hb_rows_scale(w->kernels, m->nx, in->n, scale, w->gradient_z, w->increment);
+        hb_field_adjoint(&field, w, in, w->tape, w->increment, dz, du, of);
+    }
+}
+
+static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next, hb_real *dz,
+                     hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient, bool recorded)
+{
+    const hb_model *m = p->model;
+    hb_real *dscale = w->all; /* nb x nx */
+
+    memset(dscale, 0, (size_t)(m->nb * m->nx) * sizeof *dscale);
+    hb_rows_copy(m->nx, in->n, dz_next, w->gradient_z);
+    hb_rows_copy(m->nx, in->n, dz_next, dz);
+    if (du)
+        hb_rows_clear(m->nu, in->n, du);
+    if (separate(m))
+        separate_gradient(p, w, in, dz, du, of, dparameter, dscale);
+    else
+        combined_gradient(p, w, in, dz, du, of, dparameter, dscale, recorded);
+    if (dcoefficient && of == HB_OF_BASIS)
+        for (int i = 0; i < m->nb; i++)
+            for (int r = 0; r < m->nx; r++)
+                dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] += dscale[i * m->nx + r];
+}
+
+void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                           hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient)
+{
+    gradient(p, w, in, dz_next, dz, du, of, dparameter, dcoefficient, false);
+}
+
+bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next)
+{
+    const hb_model *m = p->model;
+    if (separate(m))
+        return false;
+
+    const hb_field field = gradient_terms(p, w, of);
+    hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+    hb_rows_copy(m->nx, in->n, in->z, z_next);
+    hb_rows_add(w->kernels, m->nx, in->n, w->increment, z_next);
+    return true;
+}
+
+void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter,
+                                     hb_real *dcoefficient)
+{
+    gradient(p, w, in, dz_next, dz, du, of, dparameter, dcoefficient, true);
+}

@@ -1,0 +1,51 @@
+/* One step of the model with its coefficients fixed, and the adjoint of that step: what plans are made with.
+ *
+ *     z_next = z + F_avg(z, u, dt) + sum_i c_i G_i(z, u, dt)
+ *
+ * For a shared model the head collapses when the coefficients are set: its rows combine into nx rows
+ * W_avg + sum c_i W_i, and a step costs one small network whatever nb is. */
+#ifndef HB_PREDICTOR_H
+#define HB_PREDICTOR_H
+
+#include "base/batch.h"
+#include "dynamics/field.h"
+#include "dynamics/workspace.h"
+
+typedef struct hb_predictor hb_predictor;
+
+int hb_predictor_new(hb_predictor **ret, const hb_model *m, hb_error *err);
+void hb_predictor_free(hb_predictor *p);
+
+/* coefficient: hb_model_ncoefficients numbers (nb, or nb x nx row-major); NULL sets all to zero: the average. */
+void hb_predictor_set(hb_predictor *p, const hb_real *coefficient);
+const hb_model *hb_predictor_model(const hb_predictor *p);
+
+/* Bytes that one step leaves behind for hb_predictor_adjoint, for any n up to HB_STRIDE; a multiple of 64. The tape
+ * of samples that start at a lane offset (threads sharing a block) needs a region of its own. */
+size_t hb_predictor_tape_size(const hb_model *m);
+
+/* tape may be NULL. z_next may be in->z. One sample alone without a tape goes a faster way, with other rounding. */
+void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape);
+
+/* dz = (dz_next/dz)^T dz_next, du likewise; `in` and `tape` are those of the step. dz may be dz_next; du may be NULL.
+ */
+void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
+                          const hb_real *dz_next, hb_real *dz, hb_real *du);
+
+/* The same with gradients, both added to: dparameter (the model's order) and dcoefficient (its shape; may be NULL).
+ * Recomputes the step; the workspace must be one with gradients. Which parameters: HB_OF_BASIS, all but F_avg's own
+ * (a shared trunk belongs to both), or HB_OF_AVERAGE, those of F_avg alone: it learns from its own loss, of the
+ * prediction with coefficients zero. dz may be dz_next; du may be NULL. */
+void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                           hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient);
+
+/* The same in two halves, so that nothing is computed twice: the step, leaving a record in the workspace, and the
+ * gradient from it, with the same p, w, in and of, and no other call on the workspace between them. False, and nothing
+ * done: a model that integrates every function by itself cannot be recorded. */
+bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of,
+                         hb_real *z_next);
+void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
+                                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter,
+                                     hb_real *dcoefficient);
+
+#endif

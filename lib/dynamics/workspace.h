@@ -1,0 +1,36 @@
+/* Scratch memory for evaluating one model on one block of samples: everything that field.c, basis.c and predictor.c
+ * need beside the model. One a thread; nothing in it carries over from call to call. */
+#ifndef HB_WORKSPACE_H
+#define HB_WORKSPACE_H
+
+#include "dynamics/kernels.h"
+#include "model/model.h"
+
+/* Rows are of HB_STRIDE lanes. */
+typedef struct hb_workspace {
+    const hb_kernels *kernels;
+    hb_ahead ahead;              /* what will be wanted next; set by who knows */
+    hb_real *input, *dinput;     /* ninputs + nu rows: what the networks see */
+    hb_real *output;             /* nx rows: what one network says */
+    hb_real *base, *stage, *sum; /* nx rows each: of the integrator */
+    hb_real *rate, *drate;       /* nx rows each: k of a stage, and its gradient */
+    hb_real *step;               /* one row: seconds a sub-step */
+    hb_real *x, *dx;             /* nx rows, physical, for the nominal model */
+    hb_real *u, *du;             /* nu rows, physical */
+    hb_real *increment;          /* nx rows: of one function */
+    hb_real *gradient_z;         /* nx rows */
+    hb_real *all;                /* (nb + 1) * nx rows: every function's rate */
+    hb_real *all_gradient;       /* the same size; with gradients */
+    hb_real *scratch;            /* of the networks */
+    hb_real *single;             /* one sample's input and output, contiguous */
+    hb_real *collapsed_gradient; /* of a collapsed network's parameters; with gradients */
+    hb_real *average_rows;       /* the head rows of the average; with gradients */
+    struct hb_term *term;        /* nb + 2: for a field that is put together for one call */
+    char *tape;                  /* of one step with gradients */
+} hb_workspace;
+
+/* gradients: also provide for the gradients of parameters (training). */
+int hb_workspace_new(hb_workspace **ret, const hb_model *m, bool gradients, hb_error *err);
+void hb_workspace_free(hb_workspace *w);
+
+#endif

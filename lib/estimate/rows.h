@@ -1,0 +1,43 @@
+/* Transitions as rows of a regression: evaluated in lanes, kept in a ring.
+ *
+ *     load a lane ... load a lane -> evaluate all at once -> row of a lane -> keep        recall
+ *           z, u, dt                  the model's increments     |              \         ^
+ *                                                                v               ring, by sequence
+ *                                                      [ G | r | dz ], regression.h
+ *
+ * The ring keeps increments in single precision, as they were computed, and residuals in double. */
+#ifndef HB_ROWS_H
+#define HB_ROWS_H
+
+#include <stdbool.h>
+
+#include "estimate/window.h"
+#include "dynamics/workspace.h"
+
+typedef struct hb_rows {
+    const hb_model *m;
+    int nw, ld;
+
+    hb_real *increment; /* nw x nx x nb, by sequence modulo nw */
+    double *residual;   /* nw x nx */
+
+    hb_real *z, *u, *dt, *g; /* a batch, batch.h */
+    double *row, *recalled;  /* nx x ld */
+} hb_rows;
+
+/* Takes the arrays from the arena; m, nw and ld are given. */
+void hb_rows_lay_out(hb_rows *r, hb_arena *arena);
+
+void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry);
+/* Increments of the first `lanes` lanes along the model with these coefficients. */
+void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
+/* The rows of an evaluated lane, whose transition moved by dz, to r->row; false when the model's increments are not
+ * finite. */
+bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz);
+
+/* r->row into the ring. */
+void hb_rows_keep(hb_rows *r, uint64_t sequence);
+/* What was kept, valid until the next call. */
+const double *hb_rows_recall(hb_rows *r, uint64_t sequence, const double *dz);
+
+#endif

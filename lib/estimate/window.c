@@ -1,0 +1,248 @@
+/* A ring of transitions in memory that outlives the process; layout and guarantees: window.h. */
+#include "estimate/window.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/numeric.h"
+
+enum { WINDOW_FORMAT = 1 };
+
+static const char window_magic[8] = "hbwindow";
+
+typedef struct header {
+    char magic[8]; /* written last */
+    uint32_t format;
+    int32_t nx, nu, nw, ncoefficients;
+    uint32_t zero;
+    uint64_t model;
+    uint64_t checksum;      /* of the fields above but the magic */
+    _Atomic uint64_t first; /* of the window */
+} header;
+
+/* An entry or a slot of coefficients: numbers, the word that orders them, and the proof that both are whole. */
+typedef struct record {
+    uint64_t order; /* sequence of an entry, version of coefficients; 0: never written */
+    uint64_t checksum;
+    double value[];
+} record;
+
+static size_t round_up(size_t n)
+{
+    return (n + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;
+}
+
+/* numbers in a record */
+static int entry_values(const hb_window *w)
+{
+    return 1 + w->nx + w->nu + w->nx;
+}
+
+static int slot_values(const hb_window *w)
+{
+    return 1 + w->ncoefficients;
+}
+
+static size_t record_size(int nvalues)
+{
+    return round_up(sizeof(record) + (size_t)nvalues * sizeof(double));
+}
+
+static header *header_of(const hb_window *w)
+{
+    return (header *)w->block;
+}
+
+static record *slot_of(const hb_window *w, uint64_t version)
+{
+    return (record *)(w->block + round_up(sizeof(header)) + (version % 2) * record_size(slot_values(w)));
+}
+
+static record *entry_of(const hb_window *w, uint64_t sequence)
+{
+    return (record *)(w->block + round_up(sizeof(header)) + 2 * record_size(slot_values(w)) +
+                      (sequence % (uint64_t)w->nw) * record_size(entry_values(w)));
+}
+
+static hb_window shape_of(const hb_model *m, int nw)
+{
+    return (hb_window){
+        .nx = m->nx, .nu = m->nu, .nw = nw, .ncoefficients = hb_model_ncoefficients(m), .model = m->hash};
+}
+
+size_t hb_window_size(const hb_model *m, int nw)
+{
+    hb_window w = shape_of(m, nw);
+
+    return round_up(sizeof(header)) + 2 * record_size(slot_values(&w)) + (size_t)nw * record_size(entry_values(&w));
+}
+
+static uint64_t record_checksum(const hb_window *w, const record *r, int nvalues)
+{
+    uint64_t hash = hb_hash(HB_HASH_START, &w->model, sizeof w->model);
+
+    hash = hb_hash(hash, &r->order, sizeof r->order);
+    return hb_hash(hash, r->value, (size_t)nvalues * sizeof *r->value);
+}
+
+static bool record_whole(const hb_window *w, const record *r, int nvalues)
+{
+    if (r->order == 0 || r->checksum != record_checksum(w, r, nvalues))
+        return false;
+    for (int i = 0; i < nvalues; i++)
+        if (!isfinite(r->value[i]))
+            return false;
+    return true;
+}
+
+static uint64_t header_checksum(const header *h)
+{
+    return hb_hash(HB_HASH_START, &h->format, offsetof(header, checksum) - offsetof(header, format));
+}
+
+/* An empty window in a block of unknown content. */
+static void format(hb_window *w, const hb_model *m)
+{
+    header *h = header_of(w);
+
+    /* as long as the magic is missing there is no window, whatever else the block holds */
+    memset(h->magic, 0, sizeof h->magic);
+    atomic_signal_fence(memory_order_seq_cst);
+    memset(w->block + sizeof h->magic, 0, hb_window_size(m, w->nw) - sizeof h->magic);
+    h->format = WINDOW_FORMAT;
+    h->nx = w->nx;
+    h->nu = w->nu;
+    h->nw = w->nw;
+    h->ncoefficients = w->ncoefficients;
+    h->model = w->model;
+    h->checksum = header_checksum(h);
+    atomic_store_explicit(&h->first, 1, memory_order_relaxed);
+    w->first = w->next = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    memcpy(h->magic, window_magic, sizeof h->magic);
+}
+
+/* Whether the block holds a window of this model and size; if not, says why. */
+static bool fits(const hb_window *w, hb_error *why)
+{
+    const header *h = header_of(w);
+
+    if (memcmp(h->magic, window_magic, sizeof h->magic) != 0) {
+        hb_fail(why, ENODATA, "the block holds no window yet");
+        return false;
+    }
+    if (h->checksum != header_checksum(h)) {
+        hb_fail(why, EBADMSG, "the window's header is damaged (checksum)");
+        return false;
+    }
+    if (h->format != WINDOW_FORMAT) {
+        hb_fail(why, EINVAL, "the window has format %u, expected %d", h->format, (int)WINDOW_FORMAT);
+        return false;
+    }
+    if (h->model != w->model) {
+        hb_fail(why, EINVAL, "the window belongs to model %016llx, this one is %016llx", (unsigned long long)h->model,
+                (unsigned long long)w->model);
+        return false;
+    }
+    if (h->nx != w->nx || h->nu != w->nu || h->ncoefficients != w->ncoefficients || h->nw != w->nw) {
+        hb_fail(
+            why, EINVAL,
+            "the window has %d transitions of %d states, %d controls and %d coefficients, expected %d, %d, %d and %d",
+            h->nw, h->nx, h->nu, h->ncoefficients, w->nw, w->nx, w->nu, w->ncoefficients);
+        return false;
+    }
+    return true;
+}
+
+bool hb_window_open(hb_window *ret, const hb_model *m, int nw, void *memory, hb_error *why)
+{
+    hb_window w = shape_of(m, nw);
+    hb_error ignored;
+
+    w.block = memory;
+    if (!fits(&w, why ? why : &ignored)) {
+        format(&w, m);
+        *ret = w;
+        return false;
+    }
+
+    /* the newest whole entry, then back from it without a break */
+    uint64_t start = atomic_load_explicit(&header_of(&w)->first, memory_order_relaxed), newest = 0;
+    for (int i = 0; i < nw; i++) {
+        const record *r = entry_of(&w, (uint64_t)i);
+        if (r->order > newest && r->order % (uint64_t)nw == (uint64_t)i && record_whole(&w, r, entry_values(&w)))
+            newest = r->order;
+    }
+    w.first = w.next = newest + 1 > start ? newest + 1 : start;
+    while (w.first > start && w.next - w.first < (uint64_t)nw) {
+        const record *r = entry_of(&w, w.first - 1);
+        if (r->order != w.first - 1 || !record_whole(&w, r, entry_values(&w)))
+            break;
+        w.first--;
+    }
+    if (why)
+        hb_fail(why, 0, "%d transitions taken up again", hb_window_count(&w));
+    *ret = w;
+    return true;
+}
+
+hb_window_entry hb_window_at(const hb_window *w, uint64_t sequence)
+{
+    const double *value = entry_of(w, sequence)->value;
+
+    return (hb_window_entry){value[0], value + 1, value + 1 + w->nx, value + 1 + w->nx + w->nu};
+}
+
+void hb_window_append(hb_window *w, const hb_window_entry *e)
+{
+    record *r = entry_of(w, w->next);
+
+    r->order = w->next;
+    r->value[0] = e->dt;
+    memcpy(r->value + 1, e->z, (size_t)w->nx * sizeof *r->value);
+    if (w->nu > 0)
+        memcpy(r->value + 1 + w->nx, e->u, (size_t)w->nu * sizeof *r->value);
+    memcpy(r->value + 1 + w->nx + w->nu, e->dz, (size_t)w->nx * sizeof *r->value);
+    r->checksum = record_checksum(w, r, entry_values(w));
+
+    w->next++;
+    if (w->next - w->first > (uint64_t)w->nw)
+        hb_window_drop_before(w, w->next - (uint64_t)w->nw);
+}
+
+void hb_window_drop_before(hb_window *w, uint64_t sequence)
+{
+    w->first = sequence;
+    atomic_store_explicit(&header_of(w)->first, sequence, memory_order_relaxed);
+}
+
+void hb_window_save_coefficients(hb_window *w, uint64_t version, bool estimated, const hb_real *coefficient)
+{
+    record *r = slot_of(w, version);
+
+    r->order = version;
+    r->value[0] = estimated;
+    for (int i = 0; i < w->ncoefficients; i++)
+        r->value[1 + i] = coefficient[i];
+    r->checksum = record_checksum(w, r, slot_values(w));
+}
+
+bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool *ret_estimated, hb_real *ret)
+{
+    const record *best = NULL;
+
+    for (uint64_t i = 0; i < 2; i++) {
+        const record *r = slot_of(w, i);
+        if (r->order % 2 == i && record_whole(w, r, slot_values(w)) && (!best || r->order > best->order))
+            best = r;
+    }
+    if (!best)
+        return false;
+    *ret_version = best->order;
+    *ret_estimated = best->value[0] > 0;
+    for (int i = 0; i < w->ncoefficients; i++)
+        ret[i] = (hb_real)best->value[1 + i];
+    return true;
+}

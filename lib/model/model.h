@@ -1,0 +1,116 @@
+/* A basis file in memory: sizes, metadata and parameters of pretrained basis functions. Immutable once loaded.
+ *
+ *     z' = f_avg(z, u) + sum_i c_i g_i(z, u)        z = (x - state_mean) / state_std, u normalised likewise
+ *
+ * Parameters are one flat vector, so that an optimiser needs to know nothing about networks. Its order:
+ *
+ *     shared       the trunk's layers, then the head: nb x nx rows (basis 0 first), then nx rows of the average
+ *                  when it is HB_AVERAGE_HEAD. Trunk and head together are one MLP with a linear last layer.
+ *     independent  basis 0's layers, basis 1's layers, ...
+ *     then, with HB_AVERAGE_NETWORK, the layers of the average network.
+ *
+ * A layer is weight (nout x nin, row-major), then bias (nout). */
+#ifndef HB_MODEL_H
+#define HB_MODEL_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+#include "model/nominal.h"
+
+enum { HB_MAX_LAYERS = 16, HB_NAME_SIZE = 32 };
+enum { HB_MAX_STATES = 4096, HB_MAX_BASIS = 65536, HB_MAX_WIDTH = 65536, HB_MAX_SUBSTEPS = 1000 };
+
+typedef enum { HB_SHARED, HB_INDEPENDENT } hb_architecture;
+typedef enum { HB_RELU, HB_TANH, HB_SILU } hb_activation;
+typedef enum { HB_LEAST_SQUARES, HB_INNER_PRODUCT } hb_method;
+typedef enum { HB_VECTOR, HB_PER_STATE } hb_shape; /* c is nb, or nb x nx */
+
+typedef enum {
+    HB_AVERAGE_NONE,
+    HB_AVERAGE_HEAD,    /* rows of the shared head */
+    HB_AVERAGE_NETWORK, /* a network of its own */
+    HB_AVERAGE_NOMINAL, /* an analytic field, see nominal.h */
+} hb_average;
+
+/* How a step is made of g: `separate` integrates every basis function (and the average) along a trajectory of its
+ * own, as the paper's authors do; `combined` takes common stage points along the model in use; `direct` takes
+ * the network's output as the increment itself (no ODE: the paper's FE + Res row). */
+typedef enum { HB_SEPARATE, HB_COMBINED, HB_DIRECT } hb_integration;
+
+/* The shape of one multilayer perceptron; every layer but the last is followed by the activation. */
+typedef struct hb_mlp {
+    int nlayers;                  /* linear layers; 0: there is no such network */
+    int width[HB_MAX_LAYERS + 1]; /* width[0] inputs, ..., width[nlayers] outputs */
+    size_t nparameters;
+} hb_mlp;
+
+typedef struct hb_model {
+    int nx, nu, nb;
+    hb_architecture architecture;
+    hb_activation activation;
+    hb_average average;
+    hb_integration integration; /* shared: combined or direct; independent: any */
+    int substeps;               /* RK4 steps a control period, >= 1 */
+    hb_method method;           /* what the basis was trained with */
+    hb_shape shape;
+    double ridge;  /* lambda of least squares */
+    double volume; /* V of the inner product */
+    double dt;     /* nominal control period, seconds */
+
+    int ninputs;  /* states that feed the networks (the input mask) */
+    int *input;   /* ninputs, their indices, ascending */
+    hb_mlp basis; /* shared: trunk and head; independent: each one of the nb */
+    hb_mlp average_network;
+
+    const hb_nominal *nominal;                       /* with HB_AVERAGE_NOMINAL, else NULL */
+    double nominal_parameter[HB_NOMINAL_PARAMETERS]; /* in the order of nominal->parameter_name */
+
+    char (*state_name)[HB_NAME_SIZE], (*state_unit)[HB_NAME_SIZE];     /* nx */
+    char (*control_name)[HB_NAME_SIZE], (*control_unit)[HB_NAME_SIZE]; /* nu */
+    double *state_mean, *state_std;                                    /* nx */
+    double *control_mean, *control_std;                                /* nu */
+    double *control_min, *control_max, *control_trim;                  /* nu, physical units */
+
+    size_t nparameters;
+    hb_real *parameter; /* nparameters, see the order above */
+    char *notes;        /* free text: how it was made */
+    uint64_t hash;      /* of parameters and metadata but the notes: names the model in state files and replies */
+} hb_model;
+
+/* Checks the fields up to and including nominal_parameter, and works out those that follow from others: widths of
+ * inputs and outputs and the numbers of parameters. hb_model_new does it by itself. A network without outputs (nb = 0
+ * and no average in it) gets nlayers = 0. */
+int hb_model_size(hb_model *shape_of, hb_error *err);
+/* Checks everything, so that what passes can be saved and will load. */
+int hb_model_check(const hb_model *m, hb_error *err);
+
+/* A model to fill in: `shape_of` gives every field up to and including nominal_parameter (input may be NULL for all
+ * states). The rest is set so that it says nothing: names x0.., u0.., no units, mean 0, std 1, bounds -1..1, trim 0,
+ * parameters 0. Of basis and average_network only nlayers and the hidden widths (width[1..nlayers-1]) are read. notes
+ * is copied (NULL: empty). The model is one block of memory. */
+int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb_error *err);
+/* Reads a basis file (model_layout.h says what is in it) or refuses it with the reason. */
+int hb_model_load(hb_model **ret, const char *path, hb_error *err);
+/* Writes to a temporary file beside `path`, syncs, and renames: a reader never sees half a model. */
+int hb_model_save(const hb_model *m, const char *path, hb_error *err);
+void hb_model_free(hb_model *m);
+
+/* Recomputes the hash; to be called after the fields or parameters of a new model were filled in. */
+void hb_model_seal(hb_model *m);
+
+/* -EINVAL when coefficients must not be computed this way: the inner product presumes an orthonormal basis, which
+ * training with least squares does not give. */
+int hb_model_allows(const hb_model *m, hb_method method, hb_error *err);
+
+static inline int hb_model_ncoefficients(const hb_model *m)
+{
+    return m->shape == HB_PER_STATE ? m->nb * m->nx : m->nb;
+}
+
+/* Names of the enumerations, as in files and configurations; NULL-terminated. */
+extern const char *const hb_architecture_name[],
+    *const hb_activation_name[], *const hb_method_name[], *const hb_shape_name[], *const hb_average_name[],
+                                                                                      *const hb_integration_name[];
+
+#endif

@@ -1,0 +1,84 @@
+/* Basis files: how a model lies in a safetensors file. Read by model_load.c and model_save.c alike.
+ *
+ * Metadata (all strings, all required but `notes`; lists are joined by commas):
+ *
+ *     format              hilbert-basis-1
+ *     architecture, activation, average, integration, method, shape      a name of model.h's enumerations
+ *     substeps, ridge, volume, dt                                        numbers
+ *     state_names, state_units, control_names, control_units             control_* only with controls
+ *     inputs              names of the states that feed the networks
+ *     nominal             with average = nominal: name of the nominal model,
+ *     nominal_parameters  and all its parameters, as name=value
+ *     notes               free text
+ *
+ * Tensors (F64 or F32; F16 and BF16 are read as well). Those without elements are left out.
+ *
+ *     state.mean, state.std                                   [nx]
+ *     control.mean, .std, .min, .max, .trim                   [nu]
+ *     independent   basis.{l}.weight, .bias                   [nb, out, in], [nb, out]
+ *     shared        trunk.{l}.weight, .bias                   [out, in], [out]
+ *                   head.weight, .bias                        [nb, nx, width], [nb, nx]
+ *                   average.head.weight, .bias (average=head) [nx, width], [nx]
+ *     average=network   average.{l}.weight, .bias             [out, in], [out]
+ *
+ * {l} counts layers from 0. Widths and depths are those of the tensors. */
+#ifndef HB_MODEL_LAYOUT_H
+#define HB_MODEL_LAYOUT_H
+
+#include "model/model.h"
+
+#define HB_BASIS_FORMAT "hilbert-basis-1"
+
+/* Metadata of one value. Places are offsets into hb_model. */
+typedef struct hb_key {
+    const char *name;
+    enum { HB_KEY_CHOICE, HB_KEY_COUNT, HB_KEY_NUMBER } kind; /* an enumeration, an int, a double */
+    size_t place;
+    const char *const *choices; /* names of the enumeration */
+} hb_key;
+
+/* Metadata of one name or unit a state or control. */
+typedef struct hb_list {
+    const char *name;
+    size_t place; /* of a char (*)[HB_NAME_SIZE] */
+    size_t count; /* place of nx or nu */
+    bool may_be_empty;
+} hb_list;
+
+/* A tensor of one double a state or control. */
+typedef struct hb_vector {
+    const char *name;
+    size_t place; /* of a double * */
+    size_t count; /* place of nx or nu */
+} hb_vector;
+
+enum { HB_NKEYS = 10, HB_NLISTS = 4, HB_NVECTORS = 7 };
+
+extern const hb_key hb_layout_key[HB_NKEYS];
+extern const hb_list hb_layout_list[HB_NLISTS];
+extern const hb_vector hb_layout_vector[HB_NVECTORS];
+
+static inline void *hb_layout_place(const hb_model *m, size_t place)
+{
+    return (char *)(uintptr_t)m + place;
+}
+
+static inline int hb_layout_count(const hb_model *m, size_t place)
+{
+    return *(int *)hb_layout_place(m, place);
+}
+
+/* A tensor of parameters: `blocks` pieces of `length` numbers, `stride` apart in the flat parameter vector. */
+typedef struct hb_part {
+    char name[48];
+    int rank;
+    size_t shape[3];
+    size_t offset, blocks, length, stride;
+} hb_part;
+
+enum { HB_MAX_PARTS = 4 * HB_MAX_LAYERS + 4 };
+
+/* The parameter tensors of a model whose sizes are set (hb_model_size); returns their number. */
+int hb_layout_parts(const hb_model *m, hb_part part[HB_MAX_PARTS]);
+
+#endif

@@ -1,0 +1,430 @@
+/* Basis file -> model. Sizes are settled and every shape is checked before memory is taken or a number is read. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model_layout.h"
+#include "model/safetensors.h"
+
+static int require_text(const hb_safetensors *f, const char *key, const char **ret, hb_error *err)
+{
+    *ret = hb_safetensors_text(f, key);
+    if (!*ret)
+        return hb_fail(err, EINVAL, "%s: metadata '%s' is missing", f->path, key);
+    return 0;
+}
+
+static int parse_choice(const hb_safetensors *f, const char *key, const char *text, const char *const *names, int *ret,
+                        hb_error *err)
+{
+    char allowed[128] = "";
+
+    for (int i = 0; names[i]; i++) {
+        if (!strcmp(text, names[i])) {
+            *ret = i;
+            return 0;
+        }
+        size_t used = strlen(allowed);
+        snprintf(allowed + used, sizeof allowed - used, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
+    }
+    return hb_fail(err, EINVAL, "%s: metadata '%s' is '%.60s', expected %s", f->path, key, text, allowed);
+}
+
+/* A whole text that is one finite number. */
+static bool parse_number(const char *text, double *ret)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(value))
+        return false;
+    *ret = value;
+    return true;
+}
+
+static int load_key(const hb_safetensors *f, const hb_key *key, hb_model *shape, hb_error *err)
+{
+    void *place = hb_layout_place(shape, key->place);
+    const char *text;
+    double number;
+    int r = require_text(f, key->name, &text, err);
+
+    if (r)
+        return r;
+    if (key->kind == HB_KEY_CHOICE)
+        return parse_choice(f, key->name, text, key->choices, place, err);
+    if (!parse_number(text, &number))
+        return hb_fail(err, EINVAL, "%s: metadata '%s' is '%.60s', expected a number", f->path, key->name, text);
+    if (key->kind == HB_KEY_NUMBER)
+        *(double *)place = number;
+    else if (number != floor(number) || fabs(number) > 1e6)
+        return hb_fail(err, EINVAL, "%s: metadata '%s' is '%.60s', expected a whole number", f->path, key->name, text);
+    else
+        *(int *)place = (int)number;
+    return 0;
+}
+
+/* The next item of a list joined by commas; returns where the one after it begins, NULL after the last. */
+static const char *next_item(const char *list, size_t *ret_length)
+{
+    *ret_length = strcspn(list, ",");
+    return list[*ret_length] ? list + *ret_length + 1 : NULL;
+}
+
+static int count_items(const char *list)
+{
+    int n = 0;
+    size_t length;
+
+    if (!*list)
+        return 0;
+    for (; list; list = next_item(list, &length))
+        n++;
+    return n;
+}
+
+static int load_list(const hb_safetensors *f, const char *key, int n, bool may_be_empty, char (*ret)[HB_NAME_SIZE],
+                     hb_error *err)
+{
+    const char *list;
+    int r = require_text(f, key, &list, err);
+
+    if (r)
+        return r;
+    /* one empty item looks like none */
+    int found = n == 1 && may_be_empty && !*list ? 1 : count_items(list);
+    if (found != n)
+        return hb_fail(err, EINVAL, "%s: metadata '%s' has %d items, expected %d, joined by commas", f->path, key,
+                       found, n);
+    for (int i = 0; i < n; i++) {
+        size_t length;
+        const char *next = next_item(list, &length);
+        if (length >= HB_NAME_SIZE)
+            return hb_fail(err, EINVAL, "%s: metadata '%s': item %d is %zu bytes long, expected at most %d", f->path,
+                           key, i, length, HB_NAME_SIZE - 1);
+        memcpy(ret[i], list, length);
+        ret[i][length] = 0;
+        list = next;
+    }
+    return 0;
+}
+
+/* Input states are given by name; their indices go into a new array, shape->input. */
+static int load_inputs(const hb_safetensors *f, hb_model *shape, char (*state_name)[HB_NAME_SIZE], hb_error *err)
+{
+    const char *list;
+    int r = require_text(f, "inputs", &list, err);
+
+    if (r)
+        return r;
+    shape->input = calloc((size_t)shape->nx + 1, sizeof *shape->input);
+    if (!shape->input)
+        return hb_fail(err, ENOMEM, "%s: out of memory", f->path);
+    for (const char *item = *list ? list : NULL, *next; item; item = next) {
+        size_t length;
+        int index = 0;
+
+        next = next_item(item, &length);
+        while (index < shape->nx &&
+               (strlen(state_name[index]) != length || memcmp(state_name[index], item, length) != 0))
+            index++;
+        if (index == shape->nx)
+            return hb_fail(err, EINVAL, "%s: metadata 'inputs' names '%.*s', which is not one of the state_names",
+                           f->path, length > 60 ? 60 : (int)length, item);
+        if (shape->ninputs && index <= shape->input[shape->ninputs - 1])
+            return hb_fail(err, EINVAL, "%s: metadata 'inputs' are not in the order of state_names at '%s'", f->path,
+                           state_name[index]);
+        shape->input[shape->ninputs++] = index;
+    }
+    return 0;
+}
+
+/* nominal_parameters: name=value,... each of the model's once. */
+static int load_nominal_parameters(const hb_safetensors *f, hb_model *shape, hb_error *err)
+{
+    const hb_nominal *nominal = shape->nominal;
+    bool given[HB_NOMINAL_PARAMETERS] = {false};
+    const char *list;
+    int r = require_text(f, "nominal_parameters", &list, err);
+
+    if (r)
+        return r;
+    for (const char *item = *list ? list : NULL, *next; item; item = next) {
+        size_t length, name_length = strcspn(item, "=,");
+        char number[HB_NUMBER_TEXT + 1] = "";
+        int k = 0;
+
+        next = next_item(item, &length);
+        while (k < nominal->nparameters && (strlen(nominal->parameter_name[k]) != name_length ||
+                                            memcmp(nominal->parameter_name[k], item, name_length) != 0))
+            k++;
+        if (k == nominal->nparameters)
+            return hb_fail(err, EINVAL,
+                           "%s: metadata 'nominal_parameters': the nominal model '%s' has no parameter '%.*s'", f->path,
+                           nominal->name, name_length > 60 ? 60 : (int)name_length, item);
+        if (given[k])
+            return hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': '%s' is given twice", f->path,
+                           nominal->parameter_name[k]);
+        if (name_length < length && length - name_length - 1 < sizeof number)
+            memcpy(number, item + name_length + 1, length - name_length - 1);
+        if (!parse_number(number, &shape->nominal_parameter[k]))
+            return hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': '%s' is not followed by = and a number",
+                           f->path, nominal->parameter_name[k]);
+        given[k] = true;
+    }
+    for (int k = 0; k < nominal->nparameters; k++)
+        if (!given[k])
+            return hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': '%s' is missing", f->path,
+                           nominal->parameter_name[k]);
+    return 0;
+}
+
+static int load_nominal(const hb_safetensors *f, hb_model *shape, hb_error *err)
+{
+    const char *name;
+
+    if (shape->average != HB_AVERAGE_NOMINAL)
+        return 0;
+    int r = require_text(f, "nominal", &name, err);
+    if (r)
+        return r;
+    shape->nominal = hb_nominal_find(name);
+    if (!shape->nominal) {
+        char allowed[200] = "";
+        for (int i = 0; hb_nominal_at(i); i++) {
+            size_t used = strlen(allowed);
+            snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", hb_nominal_at(i)->name);
+        }
+        return hb_fail(err, EINVAL, "%s: metadata 'nominal' is '%.60s', expected one of: %s", f->path, name, allowed);
+    }
+    return load_nominal_parameters(f, shape, err);
+}
+
+/* Dimension `index` of a tensor that must have `rank` of them, as an int of at most `most`. */
+static int dimension(const hb_safetensors *f, const hb_tensor *t, int rank, int index, int most, int *ret,
+                     hb_error *err)
+{
+    char text[HB_SHAPE_TEXT];
+
+    if (t->rank != rank)
+        return hb_fail(err, EINVAL, "%s: tensor '%s': shape %s, expected %d dimension%s", f->path, t->name,
+                       hb_tensor_shape_text(t->rank, t->shape, text), rank, rank == 1 ? "" : "s");
+    if (t->shape[index] < 1 || t->shape[index] > (size_t)most)
+        return hb_fail(err, EINVAL, "%s: tensor '%s': shape %s, expected 1 to %d in place %d", f->path, t->name,
+                       hb_tensor_shape_text(t->rank, t->shape, text), most, index);
+    *ret = (int)t->shape[index];
+    return 0;
+}
+
+/* Number of states or controls, from the vector of means; 0 without it. */
+static int load_count(const hb_safetensors *f, const char *name, int *ret, hb_error *err)
+{
+    const hb_tensor *t = hb_safetensors_find(f, name);
+
+    return t ? dimension(f, t, 1, 0, HB_MAX_STATES, ret, err) : 0;
+}
+
+/* Depth and hidden widths of a network from its tensors {name}.0.weight, {name}.1.weight, ... of the given rank.
+ * Widths and nlayers count what is there; the first missing layer ends the network. */
+static int load_widths(const hb_safetensors *f, const char *name, int rank, hb_mlp *mlp, hb_error *err)
+{
+    for (int l = 0;; l++) {
+        char tensor[48];
+        snprintf(tensor, sizeof tensor, "%s.%d.weight", name, l);
+        const hb_tensor *t = hb_safetensors_find(f, tensor);
+        if (!t)
+            return 0;
+        if (l == HB_MAX_LAYERS)
+            return hb_fail(err, EINVAL, "%s: tensor '%s': at most %d layers are expected", f->path, tensor,
+                           HB_MAX_LAYERS);
+        int r = dimension(f, t, rank, rank - 2, HB_MAX_WIDTH, &mlp->width[l + 1], err);
+        if (r)
+            return r;
+        mlp->nlayers = l + 1;
+    }
+}
+
+/* Everything that sizes follow from: nb and the shapes of the networks. */
+static int load_networks(const hb_safetensors *f, hb_model *shape, hb_error *err)
+{
+    bool shared = shape->architecture == HB_SHARED;
+    const hb_tensor *first = hb_safetensors_find(f, shared ? "head.weight" : "basis.0.weight");
+    int r = first ? dimension(f, first, 3, 0, HB_MAX_BASIS, &shape->nb, err) : 0;
+
+    if (r == 0)
+        r = load_widths(f, shared ? "trunk" : "basis", shared ? 2 : 3, &shape->basis, err);
+    if (r == 0 && shape->average == HB_AVERAGE_NETWORK)
+        r = load_widths(f, "average", 2, &shape->average_network, err);
+    /* the head is a layer of the shared network */
+    if (r == 0 && shared && ++shape->basis.nlayers > HB_MAX_LAYERS)
+        r = hb_fail(err, EINVAL, "%s: at most %d layers are expected in trunk and head", f->path, HB_MAX_LAYERS);
+    return r;
+}
+
+/* A tensor or key that nothing asks for is a mistake that would otherwise pass unseen. */
+static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts,
+                              hb_error *err)
+{
+    for (int i = 0; i < f->ntensors; i++) {
+        const char *name = f->tensor[i].name;
+        bool known = false;
+        for (int k = 0; k < nparts && !known; k++)
+            known = !strcmp(name, parts[k].name);
+        for (int k = 0; k < HB_NVECTORS && !known; k++)
+            known = !strcmp(name, hb_layout_vector[k].name) && hb_layout_count(shape, hb_layout_vector[k].count);
+        if (!known)
+            return hb_fail(err, EINVAL,
+                           "%s: tensor '%s' has no place in this model (architecture %s, average %s, %d "
+                           "states, %d controls, %d basis functions of %d layers)",
+                           f->path, name, hb_architecture_name[shape->architecture], hb_average_name[shape->average],
+                           shape->nx, shape->nu, shape->nb, shape->basis.nlayers);
+    }
+    for (int i = 0; i < f->ntexts; i++) {
+        const char *key = f->text[i].key;
+        bool known = !strcmp(key, "format") || !strcmp(key, "inputs") || !strcmp(key, "notes");
+        for (int k = 0; k < HB_NKEYS && !known; k++)
+            known = !strcmp(key, hb_layout_key[k].name);
+        for (int k = 0; k < HB_NLISTS && !known; k++)
+            known = !strcmp(key, hb_layout_list[k].name) && hb_layout_count(shape, hb_layout_list[k].count);
+        if (!known && shape->nominal)
+            known = !strcmp(key, "nominal") || !strcmp(key, "nominal_parameters");
+        if (!known)
+            return hb_fail(err, EINVAL, "%s: metadata '%s' is not known here; free text goes into 'notes'", f->path,
+                           key);
+    }
+    return 0;
+}
+
+/* There must be a tensor of that name and that shape. */
+static int check_shape(const hb_safetensors *f, const char *name, int rank, const size_t *shape, hb_error *err)
+{
+    const hb_tensor *t = hb_safetensors_find(f, name);
+    char found[HB_SHAPE_TEXT], expected[HB_SHAPE_TEXT];
+
+    hb_tensor_shape_text(rank, shape, expected);
+    if (!t)
+        return hb_fail(err, EINVAL, "%s: tensor '%s' is missing, expected with shape %s", f->path, name, expected);
+    if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape) != 0)
+        return hb_fail(err, EINVAL, "%s: tensor '%s': shape %s, expected %s", f->path, name,
+                       hb_tensor_shape_text(t->rank, t->shape, found), expected);
+    return 0;
+}
+
+static int check_shapes(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts, hb_error *err)
+{
+    int r = 0;
+
+    for (int i = 0; i < HB_NVECTORS && r == 0; i++) {
+        size_t count = (size_t)hb_layout_count(shape, hb_layout_vector[i].count);
+        if (count)
+            r = check_shape(f, hb_layout_vector[i].name, 1, &count, err);
+    }
+    for (int i = 0; i < nparts && r == 0; i++)
+        r = check_shape(f, parts[i].name, parts[i].rank, parts[i].shape, err);
+    return r;
+}
+
+/* Reads the numbers; shapes are known to be right. */
+static int load_tensors(const hb_safetensors *f, hb_model *m, const hb_part *parts, int nparts, hb_error *err)
+{
+    hb_real *flat = malloc((m->nparameters + 1) * sizeof *flat);
+    int r = flat ? 0 : hb_fail(err, ENOMEM, "%s: out of memory", f->path);
+
+    for (int i = 0; i < HB_NVECTORS && r == 0; i++) {
+        if (hb_layout_count(m, hb_layout_vector[i].count)) {
+            double **vector = hb_layout_place(m, hb_layout_vector[i].place);
+            r = hb_safetensors_doubles(f, hb_safetensors_find(f, hb_layout_vector[i].name), *vector, err);
+        }
+    }
+    for (int i = 0; i < nparts && r == 0; i++) {
+        const hb_part *p = &parts[i];
+        r = hb_safetensors_reals(f, hb_safetensors_find(f, p->name), flat, err);
+        for (size_t k = 0; k < p->blocks && r == 0; k++)
+            memcpy(m->parameter + p->offset + k * p->stride, flat + k * p->length, p->length * sizeof *flat);
+    }
+    free(flat);
+    return r;
+}
+
+/* Sizes and choices of the model in the file; shape->input and *names are allocated. */
+static int load_shape(const hb_safetensors *f, hb_model *shape, char (**names)[HB_NAME_SIZE], hb_error *err)
+{
+    const char *format;
+    int r = require_text(f, "format", &format, err);
+
+    if (r == 0 && strcmp(format, HB_BASIS_FORMAT) != 0)
+        r = hb_fail(err, EINVAL, "%s: metadata 'format' is '%.60s', expected '%s'", f->path, format, HB_BASIS_FORMAT);
+    for (int i = 0; i < HB_NKEYS && r == 0; i++)
+        r = load_key(f, &hb_layout_key[i], shape, err);
+    if (r == 0 && !hb_safetensors_find(f, "state.mean"))
+        r = hb_fail(err, EINVAL, "%s: tensor 'state.mean' is missing", f->path);
+    if (r == 0)
+        r = load_count(f, "state.mean", &shape->nx, err);
+    if (r == 0)
+        r = load_count(f, "control.mean", &shape->nu, err);
+    if (r)
+        return r;
+
+    *names = calloc((size_t)shape->nx, sizeof **names);
+    if (!*names)
+        return hb_fail(err, ENOMEM, "%s: out of memory", f->path);
+    r = load_list(f, "state_names", shape->nx, false, *names, err);
+    if (r == 0)
+        r = load_inputs(f, shape, *names, err);
+    if (r == 0)
+        r = load_nominal(f, shape, err);
+    if (r == 0)
+        r = load_networks(f, shape, err);
+    return r ? r : hb_fail_in(err, f->path, hb_model_size(shape, err));
+}
+
+/* A new model of that shape with everything that the file says. */
+static int load_model(hb_model **ret, const hb_safetensors *f, const hb_model *shape, hb_error *err)
+{
+    hb_part parts[HB_MAX_PARTS];
+    int nparts = hb_layout_parts(shape, parts);
+    hb_model *m = NULL;
+    int r = check_nothing_else(f, shape, parts, nparts, err);
+
+    if (r == 0)
+        r = check_shapes(f, shape, parts, nparts, err);
+    if (r == 0)
+        r = hb_fail_in(err, f->path, hb_model_new(&m, shape, hb_safetensors_text(f, "notes"), err));
+    for (int i = 0; i < HB_NLISTS && r == 0; i++) {
+        const hb_list *list = &hb_layout_list[i];
+        char(**names)[HB_NAME_SIZE] = hb_layout_place(m, list->place);
+        int n = hb_layout_count(m, list->count);
+        if (n)
+            r = load_list(f, list->name, n, list->may_be_empty, *names, err);
+    }
+    if (r == 0)
+        r = load_tensors(f, m, parts, nparts, err);
+    if (r == 0)
+        r = hb_fail_in(err, f->path, hb_model_check(m, err));
+    if (r) {
+        hb_model_free(m);
+        return r;
+    }
+    hb_model_seal(m);
+    *ret = m;
+    return 0;
+}
+
+int hb_model_load(hb_model **ret, const char *path, hb_error *err)
+{
+    hb_safetensors *f = NULL;
+    hb_model shape = {0};
+    char(*names)[HB_NAME_SIZE] = NULL;
+    int r = hb_safetensors_load(&f, path, err);
+
+    if (r == 0)
+        r = load_shape(f, &shape, &names, err);
+    if (r == 0)
+        r = load_model(ret, f, &shape, err);
+    free(names);
+    free(shape.input);
+    hb_safetensors_free(f);
+    return r;
+}

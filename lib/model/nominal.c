@@ -1,0 +1,22 @@
+#include "model/nominal.h"
+
+#include <string.h>
+
+extern const hb_nominal hb_nominal_quadrotor;
+
+static const hb_nominal *const registry[] = {
+    &hb_nominal_quadrotor,
+};
+
+const hb_nominal *hb_nominal_at(int index)
+{
+    return index >= 0 && (size_t)index < sizeof registry / sizeof *registry ? registry[index] : NULL;
+}
+
+const hb_nominal *hb_nominal_find(const char *name)
+{
+    for (int i = 0; hb_nominal_at(i); i++)
+        if (strcmp(hb_nominal_at(i)->name, name) == 0)
+            return hb_nominal_at(i);
+    return NULL;
+}

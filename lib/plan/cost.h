@@ -1,0 +1,78 @@
+/* Cost of a trajectory and its gradient: a list of weighted terms on physical states and controls.
+ *
+ *     J = sum over terms of weight * mean over stages of (v_k * term_k),   v = 1, and `terminal` at the last state
+ *
+ * State terms run over nh + 1 states (the initial one included), control terms over nh controls. */
+#ifndef HB_COST_H
+#define HB_COST_H
+
+#include "base/batch.h"
+
+#define HB_COST_KINDS(X)                                                                                               \
+    X(DISTANCE, "distance", "Euclidean distance of states [index...] to the target")                                   \
+    X(SQUARED, "squared", "squared distance of states [index...] to the target")                                       \
+    X(VELOCITY, "velocity", "sum of squares of states [index...]")                                                     \
+    X(TILT, "tilt", "roll^2 + pitch^2 of the quaternion at states [index...], given in the order x, y, z, w")          \
+    X(IMBALANCE, "imbalance", "squared difference of controls, in pairs [i, j, k, l ...]")                             \
+    X(SLEW, "slew", "squared change of controls [index...] from step to step, the last applied one included")          \
+    X(EFFORT, "effort", "squared deviation of controls [index...] from trim")                                          \
+    X(BOUND, "bound", "squared excess of states [index...] beyond [min, max]")
+
+typedef enum {
+#define X(id, name, help) HB_COST_##id,
+    HB_COST_KINDS(X)
+#undef X
+        HB_COST_NKINDS
+} hb_cost_kind;
+
+extern const char *const hb_cost_kind_name[], *const hb_cost_kind_help[];
+
+enum { HB_COST_TERMS = 32, HB_COST_INDICES = 32 };
+
+typedef struct hb_cost_term {
+    hb_cost_kind kind;
+    double weight;
+    double terminal; /* weight of the last state relative to the others; 1 unless given */
+    int nindices;
+    int index[HB_COST_INDICES];
+    double min, max; /* HB_COST_BOUND */
+} hb_cost_term;
+
+typedef struct hb_cost {
+    int nterms;
+    hb_cost_term term[HB_COST_TERMS];
+} hb_cost;
+
+/* -EINVAL when an index does not fit nx states and nu controls, or a term's list has the wrong length. */
+int hb_cost_check(const hb_cost *c, int nx, int nu, hb_error *err);
+
+/* What a request asks for. */
+typedef struct hb_goal {
+    const double *target; /* nx if ntargets is 1 (a point), else (nh + 1) x nx (a reference trajectory) */
+    int ntargets;
+    const double *last_control; /* nu, physical: in force until now */
+    const double *trim;         /* nu */
+} hb_goal;
+
+/* Cost of one stage, k of 0..nh, for n samples: adds to cost (HB_STRIDE). x: nx rows, physical; u: nu rows, physical,
+ * NULL at the last stage; u_before: the controls of stage k - 1, NULL at stage 0. */
+void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n, const hb_real *x,
+                   const hb_real *u, const hb_real *u_before, hb_real *cost);
+/* The gradient of the same, added to dx (nx rows), du (nu rows) and du_before; each as NULL as its control is. */
+void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n,
+                            const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
+                            hb_real *du_before);
+
+/* The cost of one stage of one sample as a quadratic function of its states and controls: gradient and curvature,
+ * positive semidefinite (Gauss-Newton; a distance is bounded from above by a parabola). All are added to. */
+typedef struct hb_stage_model {
+    double *lx, *q;             /* nx, nx x nx */
+    double *lu, *lu_before, *r; /* nu, nu, nu x nu */
+    double *slew;               /* nu: curvature of u - u_before */
+} hb_stage_model;
+
+/* u and its outputs are not used at the last stage, u_before and lu_before not at the first. */
+void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
+                         const double *u, const double *u_before, hb_stage_model *to);
+
+#endif

@@ -1,0 +1,296 @@
+/* Bounds are met by the dual: with F = H + damping I and rows c_i of the constraints, d = -F^-1 (g + sum_i p_i c_i)
+ * with multipliers p_i, found one at a time in turn (Hildreth's method). Only rows that were once violated take part,
+ * so a step that stays within bounds costs one factorisation and no more. */
+#include "plan/gauss_newton.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/numeric.h"
+
+enum { SWEEPS = 50, ROUNDS = 8 };
+
+struct hb_gauss_newton_scratch {
+    double *sensitivity[2]; /* nx x (nh nv): S of this step and the next */
+    double *weighted;       /* nx x (nh nv): Q S */
+    double *moved;          /* nx x nv: B M */
+    double *adjoint[2];     /* nx */
+    double *factor;         /* (nh nv)^2 */
+    double *free_step;      /* nh nv: the step without bounds */
+    int *row;               /* rows that take part, as k * nu + i */
+    double *solved;         /* rows x (nh nv): F^-1 c of each */
+    double *coupling;       /* rows x rows: c_i F^-1 c_j */
+    double *multiplier;     /* rows */
+    bool *taken;            /* nh nu: is it in `row`? */
+};
+
+static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv, size_t nh)
+{
+    hb_gauss_newton *n = hb_arena_take(arena, 1, sizeof *n), measured = {0};
+    struct hb_gauss_newton_scratch *s = hb_arena_take(arena, 1, sizeof *s), scratch = {0};
+    hb_gauss_newton *to = n ? n : &measured;
+    size_t number = sizeof(double), size = nh * nv, rows = nh * nu;
+
+    to->scratch = s ? s : &scratch;
+    to->direction = hb_arena_take(arena, nu * nv, number);
+    to->a = hb_arena_take(arena, nh * nx * nx, number);
+    to->b = hb_arena_take(arena, nh * nx * nu, number);
+    to->lx = hb_arena_take(arena, (nh + 1) * nx, number);
+    to->lu = hb_arena_take(arena, nh * nu, number);
+    to->q = hb_arena_take(arena, (nh + 1) * nx * nx, number);
+    to->r = hb_arena_take(arena, nh * nu * nu, number);
+    to->slew = hb_arena_take(arena, nh * nu, number);
+    to->low = hb_arena_take(arena, nh * nu, number);
+    to->high = hb_arena_take(arena, nh * nu, number);
+    to->gradient = hb_arena_take(arena, size, number);
+    to->hessian = hb_arena_take(arena, size * size, number);
+    for (int i = 0; i < 2; i++) {
+        to->scratch->sensitivity[i] = hb_arena_take(arena, nx * size, number);
+        to->scratch->adjoint[i] = hb_arena_take(arena, nx, number);
+    }
+    to->scratch->weighted = hb_arena_take(arena, nx * size, number);
+    to->scratch->moved = hb_arena_take(arena, nx * nv, number);
+    to->scratch->factor = hb_arena_take(arena, size * size, number);
+    to->scratch->free_step = hb_arena_take(arena, size, number);
+    to->scratch->row = hb_arena_take(arena, rows, sizeof(int));
+    to->scratch->solved = hb_arena_take(arena, rows * size, number);
+    to->scratch->coupling = hb_arena_take(arena, rows * rows, number);
+    to->scratch->multiplier = hb_arena_take(arena, rows, number);
+    to->scratch->taken = hb_arena_take(arena, rows, sizeof(bool));
+    return n;
+}
+
+int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_error *err)
+{
+    hb_arena arena = {0};
+
+    lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    int failed = hb_arena_allocate(&arena, err);
+    if (failed)
+        return failed;
+    hb_gauss_newton *n = lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    n->nx = nx;
+    n->nu = nu;
+    n->nv = nv;
+    n->nh = max_nh;
+    *ret = n;
+    return 0;
+}
+
+void hb_gauss_newton_free(hb_gauss_newton *n)
+{
+    free(n);
+}
+
+/* y += A x for the first `columns` columns of x (`inner` rows) and y (`rows` rows), both `stride` apart */
+static void multiply_add(int rows, int inner, const double *a, int columns, int stride, const double *x,
+                         double *restrict y)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < inner; j++) {
+            double factor = a[i * inner + j];
+            if (factor == 0)
+                continue;
+            for (int c = 0; c < columns; c++)
+                y[(ptrdiff_t)i * stride + c] += factor * x[(ptrdiff_t)j * stride + c];
+        }
+}
+
+/* lower triangle of h (first `columns` rows and columns, size wide) += S^T W, with `rows` rows of S and W */
+static void add_product(int rows, int columns, int size, const double *s, const double *w, double *restrict h)
+{
+    for (int i = 0; i < columns; i++)
+        for (int row = 0; row < rows; row++) {
+            double factor = s[(ptrdiff_t)row * size + i];
+            for (int j = 0; j <= i; j++)
+                h[(ptrdiff_t)i * size + j] += factor * w[(ptrdiff_t)row * size + j];
+        }
+}
+
+/* gradient by the adjoint: l[k] = lx[k] + A[k]^T l[k+1], g[k] = M^T (lu[k] + B[k]^T l[k+1]) */
+static void condense_gradient(hb_gauss_newton *n)
+{
+    const int nx = n->nx, nu = n->nu, nv = n->nv;
+    double *after = n->scratch->adjoint[0], *before = n->scratch->adjoint[1];
+
+    memcpy(after, n->lx + n->nh * nx, (size_t)nx * sizeof *after);
+    for (int k = n->nh - 1; k >= 0; k--) {
+        const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
+
+        for (int v = 0; v < nv; v++)
+            n->gradient[k * nv + v] = 0;
+        for (int i = 0; i < nu; i++) {
+            double sum = n->lu[k * nu + i];
+            for (int j = 0; j < nx; j++)
+                sum += b[j * nu + i] * after[j];
+            for (int v = 0; v < nv; v++)
+                n->gradient[k * nv + v] += n->direction[i * nv + v] * sum;
+        }
+        for (int i = 0; i < nx; i++)
+            before[i] = n->lx[k * nx + i];
+        for (int j = 0; j < nx; j++)
+            for (int i = 0; i < nx; i++)
+                before[i] += a[j * nx + i] * after[j];
+        double *swap = after;
+        after = before;
+        before = swap;
+    }
+}
+
+/* adds scale * M^T diag(weight) M to the nv x nv block of h at (row, column) */
+static void add_diagonal(const hb_gauss_newton *n, double scale, const double *weight, int row, int column)
+{
+    const int nv = n->nv, size = n->nh * nv;
+
+    for (int i = 0; i < n->nu; i++)
+        for (int v = 0; v < nv; v++)
+            for (int w = 0; w < nv; w++)
+                n->hessian[(ptrdiff_t)(row * nv + v) * size + column * nv + w] +=
+                    scale * weight[i] * n->direction[i * nv + v] * n->direction[i * nv + w];
+}
+
+static void condense_controls(hb_gauss_newton *n)
+{
+    const int nu = n->nu, nv = n->nv, size = n->nh * nv;
+
+    for (int k = 0; k < n->nh; k++) {
+        const double *r = n->r + (ptrdiff_t)k * nu * nu, *slew = n->slew + k * nu;
+        for (int i = 0; i < nu; i++)
+            for (int j = 0; j < nu; j++)
+                for (int v = 0; r[i * nu + j] != 0 && v < nv; v++)
+                    for (int w = 0; w < nv; w++)
+                        n->hessian[(ptrdiff_t)(k * nv + v) * size + k * nv + w] +=
+                            r[i * nu + j] * n->direction[i * nv + v] * n->direction[j * nv + w];
+        add_diagonal(n, 1, slew, k, k);
+        if (k > 0) {
+            add_diagonal(n, 1, slew, k - 1, k - 1);
+            add_diagonal(n, -1, slew, k, k - 1);
+        }
+    }
+}
+
+void hb_gauss_newton_condense(hb_gauss_newton *n)
+{
+    const int nx = n->nx, nu = n->nu, nv = n->nv, size = n->nh * nv;
+    struct hb_gauss_newton_scratch *t = n->scratch;
+    double *s = t->sensitivity[0], *next = t->sensitivity[1];
+
+    condense_gradient(n);
+    memset(n->hessian, 0, (size_t)size * (size_t)size * sizeof *n->hessian);
+    condense_controls(n);
+    for (int k = 0; k < n->nh; k++) {
+        const int before = k * nv, after = before + nv;
+        const double *b = n->b + (ptrdiff_t)k * nx * nu;
+
+        /* S[k+1] = A[k] S[k], and B[k] M in the columns of w[k] */
+        memset(t->moved, 0, (size_t)(nx * nv) * sizeof *t->moved);
+        multiply_add(nx, nu, b, nv, nv, n->direction, t->moved);
+        memset(next, 0, (size_t)nx * (size_t)size * sizeof *next);
+        multiply_add(nx, nx, n->a + (ptrdiff_t)k * nx * nx, before, size, s, next);
+        for (int i = 0; i < nx; i++)
+            memcpy(next + (ptrdiff_t)i * size + before, t->moved + i * nv, (size_t)nv * sizeof *next);
+
+        /* H += S^T Q S */
+        memset(t->weighted, 0, (size_t)nx * (size_t)size * sizeof *t->weighted);
+        multiply_add(nx, nx, n->q + (ptrdiff_t)(k + 1) * nx * nx, after, size, next, t->weighted);
+        add_product(nx, after, size, next, t->weighted, n->hessian);
+
+        double *swap = s;
+        s = next;
+        next = swap;
+    }
+}
+
+/* row i of M d[k] for constraint row k * nu + i */
+static double constraint(const hb_gauss_newton *n, int row, const double *d)
+{
+    int k = row / n->nu, i = row % n->nu;
+    double sum = 0;
+
+    for (int v = 0; v < n->nv; v++)
+        sum += n->direction[i * n->nv + v] * d[k * n->nv + v];
+    return sum;
+}
+
+/* lets a violated row take part: F^-1 c of it, and its coupling with those that do already */
+static void take_row(hb_gauss_newton *n, int row, int count)
+{
+    struct hb_gauss_newton_scratch *t = n->scratch;
+    const int nu = n->nu, nv = n->nv, size = n->nh * nv, rows = n->nh * nu;
+    double *solved = t->solved + (ptrdiff_t)count * size;
+
+    memset(solved, 0, (size_t)size * sizeof *solved);
+    memcpy(solved + row / nu * nv, n->direction + row % nu * nv, (size_t)nv * sizeof *solved);
+    hb_cholesky_solve(size, t->factor, 1, solved);
+    t->row[count] = row;
+    t->taken[row] = true;
+    t->multiplier[count] = 0;
+    for (int j = 0; j <= count; j++)
+        t->coupling[(ptrdiff_t)count * rows + j] = t->coupling[(ptrdiff_t)j * rows + count] =
+            constraint(n, t->row[j], solved);
+}
+
+/* multipliers of the rows that take part; a row's constraint value is its free one minus what all of them take off */
+static void settle_multipliers(hb_gauss_newton *n, int count)
+{
+    struct hb_gauss_newton_scratch *t = n->scratch;
+    const int rows = n->nh * n->nu;
+
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        double largest = 0, change = 0;
+        for (int i = 0; i < count; i++) {
+            const double *coupling = t->coupling + (ptrdiff_t)i * rows;
+            double value = constraint(n, t->row[i], t->free_step);
+            for (int j = 0; j < count; j++)
+                if (j != i)
+                    value -= coupling[j] * t->multiplier[j];
+            double low = n->low[t->row[i]], high = n->high[t->row[i]];
+            double excess = value > high ? value - high : value < low ? value - low : 0;
+            double p = coupling[i] > 0 ? excess / coupling[i] : 0;
+            change = fmax(change, fabs(p - t->multiplier[i]));
+            largest = fmax(largest, fabs(p));
+            t->multiplier[i] = p;
+        }
+        if (change <= 1e-6 * largest)
+            break;
+    }
+}
+
+int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d)
+{
+    struct hb_gauss_newton_scratch *t = n->scratch;
+    const int size = n->nh * n->nv, rows = n->nh * n->nu;
+
+    memcpy(t->factor, n->hessian, (size_t)size * (size_t)size * sizeof *t->factor);
+    for (int i = 0; i < size; i++)
+        t->factor[(ptrdiff_t)i * size + i] += damping;
+    if (hb_cholesky(size, t->factor))
+        return -1;
+    for (int i = 0; i < size; i++)
+        t->free_step[i] = -n->gradient[i];
+    hb_cholesky_solve(size, t->factor, 1, t->free_step);
+    memcpy(d, t->free_step, (size_t)size * sizeof *d);
+
+    memset(t->taken, 0, (size_t)rows * sizeof *t->taken);
+    for (int round = 0, count = 0; round < ROUNDS; round++) {
+        int before = count;
+        for (int row = 0; row < rows; row++) {
+            double value = constraint(n, row, d), slack = 1e-9 * (n->high[row] - n->low[row]);
+            if (!t->taken[row] && (value > n->high[row] + slack || value < n->low[row] - slack))
+                take_row(n, row, count++);
+        }
+        if (count == before)
+            break;
+        settle_multipliers(n, count);
+        memcpy(d, t->free_step, (size_t)size * sizeof *d);
+        for (int i = 0; i < count; i++)
+            for (int j = 0; j < size; j++)
+                d[j] -= t->multiplier[i] * t->solved[(ptrdiff_t)i * size + j];
+    }
+    for (int i = 0; i < size; i++)
+        if (!isfinite(d[i]))
+            return -1;
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* A second-order step on one control sequence: the Gauss-Newton model of its cost, minimised within bounds.
+ *
+ * Along a trajectory x[k+1] = f(x[k], u[k]) with Jacobians A[k], B[k], and u[k] = const + M w[k], the states are
+ * eliminated: with S[k] = dx[k]/dw (all steps' w stacked into one vector of nh * nv),
+ *
+ *     H = sum_k S[k]^T Q[k] S[k] + curvature of the controls,      g = the cost's gradient
+ *
+ * and a step d minimises g.d + d.(H + damping I) d / 2 subject to low <= M d[k] <= high for every k. */
+#ifndef HB_GAUSS_NEWTON_H
+#define HB_GAUSS_NEWTON_H
+
+#include "base/base.h"
+
+typedef struct hb_gauss_newton {
+    int nx, nu, nv, nh; /* nh may be lowered from call to call */
+
+    /* filled in by the caller */
+    double *direction;  /* nu x nv: M */
+    double *a, *b;      /* nh x nx x nx and nh x nx x nu: Jacobians of each step */
+    double *lx, *lu;    /* (nh + 1) x nx and nh x nu: gradient of each stage's own cost */
+    double *q;          /* (nh + 1) x nx x nx: curvature of each stage's cost */
+    double *r, *slew;   /* nh x nu x nu and nh x nu: of its controls, and of their change since the stage before */
+    double *low, *high; /* nh x nu: how far the controls may move */
+
+    /* worked out by hb_gauss_newton_condense */
+    double *gradient; /* nh x nv */
+    double *hessian;  /* (nh nv) x (nh nv), lower triangle */
+
+    struct hb_gauss_newton_scratch *scratch;
+} hb_gauss_newton;
+
+int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_error *err);
+void hb_gauss_newton_free(hb_gauss_newton *n);
+
+/* Gradient and Hessian with respect to w. */
+void hb_gauss_newton_condense(hb_gauss_newton *n);
+/* The step d (nh x nv); -1 when the damped Hessian is not positive definite or something is not finite. */
+int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d);
+
+#endif

@@ -1,0 +1,528 @@
+/* A plan in named steps:
+ *
+ *     start      evaluate the warm start and a few samples around it
+ *     search     iterations of the chosen method on all samples
+ *     descend    second-order steps on the best candidates: all of the method `ilqr`, the polish of the others
+ *     finish     the best candidate becomes the plan, and the next warm start
+ *
+ * Each asks before every piece of work whether there is time for it; whatever was evaluated in full by then counts. */
+#include "plan/planner.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/descent.h"
+#include "plan/candidate_evaluation.h"
+#include "plan/population.h"
+
+const char *const hb_planner_method_name[] = {
+#define X(id, name, help) name,
+    HB_PLANNER_METHODS(X)
+#undef X
+        NULL,
+};
+
+const char *const hb_planner_method_help[] = {
+#define X(id, name, help) help,
+    HB_PLANNER_METHODS(X)
+#undef X
+        NULL,
+};
+
+const hb_planner_settings hb_planner_defaults = {
+    .method = HB_PLANNER_ILQR,
+    .samples = 100,
+    .horizon = 10,
+    .iterations = 100,
+    .learning_rate = 0.01,
+    .clip = 1,
+    .noise = 0.15,
+    .noise_correlation = 0.5,
+    .elites = 0.1,
+    .temperature = 0.1,
+};
+
+enum { STARTS = 1, SHORT = 5 };         /* samples that are descended from after the warm start, in so many steps */
+enum { MOST_UNKNOWNS = 1000 };          /* steps times directions of a second-order method: its matrices are dense */
+enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
+static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
+static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
+static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
+static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
+static const double polish_share = 0.4; /* of the time, when other methods end with second-order steps */
+
+struct hb_planner {
+    const hb_model *m;
+    hb_planner_settings settings;
+    hb_cost cost;
+    int max_samples, max_horizon, max_directions;
+    hb_control_map map;
+    hb_population population;
+    hb_candidate_evaluation *evaluation;
+    hb_descent *descent; /* NULL: too large for second-order steps */
+
+    hb_real *warm;             /* nh x nv: the plan in hand */
+    bool cold;                 /* there is none: `warm` is trim */
+    bool inherited;            /* the population holds sequences of the plan before */
+    hb_candidate best, other;  /* of the plan being made, and one being descended from */
+    hb_real *mean, *deviation; /* nh x nv: what is drawn from */
+    hb_real *kept;             /* ns x nh x nv: elites while they change places */
+    int *order;                /* ns, by cost */
+    double *action, *states;   /* nh x nu and (nh + 1) x nx: the plan */
+    hb_plan plan;
+
+    /* of the request being served */
+    hb_problem problem;
+    hb_random_key key;
+    uint64_t round; /* counts draws */
+};
+
+static int ndirections(const hb_planner_settings *s, const hb_model *m)
+{
+    return s->ndirections ? s->ndirections : m->nu;
+}
+
+static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
+{
+    const int nx = m->nx, nu = m->nu, nv = ndirections(s, m), nh = s->horizon;
+    const size_t sequence = (size_t)nh * (size_t)nv, ns = (size_t)s->samples;
+    hb_planner *p = hb_arena_take(arena, 1, sizeof *p), measured = {0};
+    hb_planner *to = p ? p : &measured;
+
+    to->map.nu = nu;
+    to->map.trim = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->map.low = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->map.high = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->map.direction = hb_arena_take(arena, (size_t)(nu * nv), sizeof(double));
+    hb_population_lay_out(&to->population, arena, &to->map, nv, s->samples, nh, true);
+    to->warm = hb_arena_take(arena, sequence, sizeof(hb_real));
+    hb_candidate_lay_out(&to->best, arena, nx, nv, nh);
+    hb_candidate_lay_out(&to->other, arena, nx, nv, nh);
+    to->mean = hb_arena_take(arena, sequence, sizeof(hb_real));
+    to->deviation = hb_arena_take(arena, sequence, sizeof(hb_real));
+    to->kept = hb_arena_take(arena, ns * sequence, sizeof(hb_real));
+    to->order = hb_arena_take(arena, ns, sizeof(int));
+    to->action = hb_arena_take(arena, (size_t)(nh * nu), sizeof(double));
+    to->states = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
+    return p;
+}
+
+static int check_number(const char *name, double value, double min, double max, hb_error *err)
+{
+    if (value >= min && value <= max)
+        return 0;
+    return hb_fail(err, EINVAL, "planner.%s: %g is outside %g to %g", name, value, min, max);
+}
+
+static int check_directions(const hb_planner_settings *s, const hb_model *m, hb_error *err)
+{
+    if (s->ndirections < 0 || s->ndirections > m->nu)
+        return hb_fail(err, EINVAL,
+                       "planner.directions: %d directions for %d controls, expected 0 (each control) to %d",
+                       s->ndirections, m->nu, m->nu);
+    for (int v = 0; v < s->ndirections; v++) {
+        double largest = 0;
+        for (int i = 0; i < m->nu; i++)
+            largest = fmax(largest, fabs(s->direction[v * m->nu + i]));
+        if (!(largest > 0 && isfinite(largest)))
+            return hb_fail(err, EINVAL, "planner.directions: direction %d has no finite element other than 0", v);
+    }
+    for (int i = 0; s->ndirections && i < m->nu; i++)
+        if (!(m->control_min[i] < m->control_trim[i] && m->control_trim[i] < m->control_max[i]))
+            return hb_fail(err, EINVAL,
+                           "planner.directions: the trim %g of control %d must lie between its bounds %g and %g, since "
+                           "plans are drawn back towards it; leave directions out to plan for each control",
+                           m->control_trim[i], i, m->control_min[i], m->control_max[i]);
+    return 0;
+}
+
+static int check_settings(const hb_planner_settings *s, const hb_model *m, hb_error *err)
+{
+    const struct {
+        const char *name;
+        double value, min, max;
+    } number[] = {
+        {"samples", s->samples, 1, 100000},
+        {"horizon", s->horizon, 1, 1000},
+        {"iterations", s->iterations, 0, 1000000},
+        {"dt", s->dt, 0, 1e3},
+        {"learning_rate", s->learning_rate, 0, 10},
+        {"clip", s->clip, 1e-12, 1e12},
+        {"noise", s->noise, 0, 10},
+        {"noise_correlation", s->noise_correlation, 0, 1},
+        {"elites", s->elites, 0, 1},
+        {"temperature", s->temperature, 0, 1e6},
+    };
+    int failed = 0;
+
+    if ((unsigned)s->method >= HB_PLANNER_NMETHODS)
+        return hb_fail(err, EINVAL, "planner.method: %d is none of the %d known", (int)s->method, HB_PLANNER_NMETHODS);
+    for (size_t i = 0; !failed && i < sizeof number / sizeof *number; i++)
+        failed = check_number(number[i].name, number[i].value, number[i].min, number[i].max, err);
+    if (failed)
+        return failed;
+    if (m->nu < 1 || m->nu > HB_MAX_CONTROLS)
+        return hb_fail(err, EINVAL, "planner: the model has %d controls, expected 1 to %d", m->nu, HB_MAX_CONTROLS);
+    for (int i = 0; i < m->nu; i++) {
+        double low = m->control_min[i], high = m->control_max[i], trim = m->control_trim[i];
+        if (!(isfinite(high - low) && low < high && low <= trim && trim <= high))
+            return hb_fail(err, EINVAL,
+                           "planner: control %d of the model has bounds %g and %g and trim %g, expected finite ones, "
+                           "min < max, with the trim between them",
+                           i, low, high, trim);
+    }
+    failed = check_directions(s, m, err);
+    if (!failed && (s->method == HB_PLANNER_ILQR || s->polish) && s->horizon * ndirections(s, m) > MOST_UNKNOWNS)
+        failed = hb_fail(err, EINVAL,
+                         "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
+                         "steps are made for; choose a shorter horizon, or another method without polish",
+                         s->horizon, ndirections(s, m), MOST_UNKNOWNS);
+    return failed;
+}
+
+/* the columns of M: each direction, as long as the narrowest control's range allows */
+static void set_map(hb_control_map *map, const hb_planner_settings *s, const hb_model *m)
+{
+    map->diagonal = s->ndirections == 0;
+    for (int i = 0; i < m->nu; i++) {
+        map->trim[i] = m->control_trim[i];
+        map->low[i] = m->control_min[i];
+        map->high[i] = m->control_max[i];
+    }
+    memset(map->direction, 0, (size_t)(map->nu * map->nv) * sizeof *map->direction);
+    for (int v = 0; v < map->nv; v++) {
+        double length = INFINITY;
+        for (int i = 0; i < m->nu; i++) {
+            double element = map->diagonal ? i == v : s->direction[v * m->nu + i];
+            map->direction[i * map->nv + v] = element;
+            if (element != 0)
+                length = fmin(length, (map->high[i] - map->low[i]) / fabs(element));
+        }
+        for (int i = 0; i < m->nu; i++)
+            map->direction[i * map->nv + v] *= length;
+    }
+}
+
+static void set(hb_planner *p, const hb_planner_settings *s, const hb_cost *c)
+{
+    p->settings = *s;
+    p->cost = *c;
+    p->map.nv = ndirections(s, p->m);
+    set_map(&p->map, s, p->m);
+    p->population.ns = s->samples;
+    p->population.nh = s->horizon;
+    p->inherited = false;
+}
+
+int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_settings *s, const hb_cost *c, hb_pool *pool,
+                   hb_error *err)
+{
+    hb_arena arena = {0};
+    int failed = check_settings(s, m, err);
+
+    if (!failed)
+        failed = hb_cost_check(c, m->nx, m->nu, err);
+    if (!failed) {
+        lay_out(&arena, m, s);
+        failed = hb_arena_allocate(&arena, err);
+    }
+    if (failed)
+        return failed;
+
+    hb_planner *p = lay_out(&arena, m, s);
+    p->m = m;
+    p->max_samples = s->samples;
+    p->max_horizon = s->horizon;
+    p->max_directions = ndirections(s, m);
+    /* a descent evaluates a vector of trials however few the samples are */
+    failed = hb_candidate_evaluation_new(&p->evaluation, m, pool, s->samples > HB_LANES ? s->samples : HB_LANES,
+                                         s->horizon, err);
+    if (!failed && p->max_horizon * p->max_directions <= MOST_UNKNOWNS)
+        failed = hb_descent_new(&p->descent, m, &p->map, p->max_directions, s->horizon, err);
+    if (failed) {
+        hb_planner_free(p);
+        return failed;
+    }
+    set(p, s, c);
+    hb_planner_reset(p);
+    *ret = p;
+    return 0;
+}
+
+void hb_planner_free(hb_planner *p)
+{
+    if (!p)
+        return;
+    hb_candidate_evaluation_free(p->evaluation);
+    hb_descent_free(p->descent);
+    free(p);
+}
+
+int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost *c, hb_error *err)
+{
+    const hb_planner_settings *old = &p->settings;
+    int nv = ndirections(s, p->m), failed = check_settings(s, p->m, err);
+
+    if (!failed)
+        failed = hb_cost_check(c, p->m->nx, p->m->nu, err);
+    if (failed)
+        return failed;
+    if ((s->method == HB_PLANNER_ILQR || s->polish) && !p->descent)
+        return hb_fail(err, EINVAL,
+                       "planner.method: started without room for second-order steps; restart to have them");
+    if (s->samples > p->max_samples || s->horizon > p->max_horizon || nv > p->max_directions)
+        return hb_fail(
+            err, EINVAL,
+            "planner: %d samples, horizon %d and %d directions exceed the %d, %d and %d it was started with; "
+            "restart to have more",
+            s->samples, s->horizon, nv, p->max_samples, p->max_horizon, p->max_directions);
+
+    /* sequences of another length, or in other directions, mean something else now */
+    bool same = s->horizon == old->horizon && s->ndirections == old->ndirections &&
+                !memcmp(s->direction, old->direction, (size_t)(s->ndirections * p->m->nu) * sizeof *s->direction);
+    set(p, s, c);
+    if (!same)
+        hb_planner_reset(p);
+    return 0;
+}
+
+/* ---- the plan in hand ---- */
+
+static size_t sequence_bytes(const hb_planner *p)
+{
+    return (size_t)(p->settings.horizon * p->map.nv) * sizeof(hb_real);
+}
+
+static size_t states_bytes(const hb_planner *p)
+{
+    return (size_t)((p->settings.horizon + 1) * p->m->nx) * sizeof(double);
+}
+
+void hb_planner_reset(hb_planner *p)
+{
+    memset(p->warm, 0, sequence_bytes(p));
+    memset(p->states, 0, states_bytes(p));
+    hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+    p->cold = true;
+    p->inherited = false;
+}
+
+void hb_planner_shift(hb_planner *p, double steps)
+{
+    if (!(steps > 0))
+        return;
+    hb_sequence_shift(p->settings.horizon, p->map.nv, steps, p->warm);
+    hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+    if (p->inherited)
+        hb_population_shift(&p->population, steps);
+}
+
+const double *hb_planner_current(const hb_planner *p)
+{
+    return p->action;
+}
+
+const double *hb_planner_states(const hb_planner *p)
+{
+    return p->states;
+}
+
+/* ---- making a plan ---- */
+
+/* a job on the first ns samples that draws those from draw_from on */
+static hb_candidate_job job_on(hb_planner *p, int ns, hb_piece kind, int draw_from)
+{
+    return (hb_candidate_job){
+        .population = &p->population,
+        .ns = ns,
+        .kind = kind,
+        .draw_from = draw_from,
+        .mean = p->mean,
+        .deviation = p->deviation,
+        .correlation = p->settings.noise_correlation,
+        .key = p->key,
+        .round = p->round,
+        .rate = p->settings.learning_rate,
+        .clip = p->settings.clip,
+        .fallback = p->warm,
+    };
+}
+
+/* The first sample is the warm start, the second trim, the others lie around the warm start, or are those of the plan
+ * before. So that there is soon something to return, the warm start is evaluated before all others; and the first few
+ * with it, when it is not worth much. */
+static bool start(hb_planner *p)
+{
+    hb_population *pop = &p->population;
+
+    memcpy(p->mean, p->warm, sequence_bytes(p));
+    for (int i = 0; i < pop->nh * p->map.nv; i++)
+        p->deviation[i] = (hb_real)p->settings.noise;
+    memset(p->other.w, 0, sequence_bytes(p));
+    if (pop->ns > 1 && !p->inherited)
+        hb_population_put(pop, 1, p->other.w);
+    hb_population_put(pop, 0, p->warm);
+
+    hb_candidate_job j = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
+    if (p->cold && pop->ns > 1)
+        j = job_on(p, pop->ns < HB_LANES ? pop->ns : HB_LANES, HB_PIECE_TRIAL, 2);
+    return hb_candidate_evaluation_run(p->evaluation, &j, &p->best);
+}
+
+/* keeps the elites as the first samples; the others are to be drawn from what they were refitted to. Returns the first
+ * of these. */
+static int refit(hb_planner *p)
+{
+    hb_population *pop = &p->population;
+    const ptrdiff_t size = pop->nh * p->map.nv;
+    int finite = hb_population_rank(pop, p->order), elites = (int)ceil(p->settings.elites * pop->ns);
+
+    elites = elites > finite ? finite : elites;
+    if (elites < 1)
+        return 0;
+    hb_population_refit(pop, p->order, elites, keep_fit, least_noise, p->mean, p->deviation);
+    for (int i = 0; i < elites; i++)
+        hb_population_get(pop, p->order[i], p->kept + i * size);
+    for (int i = 0; i < elites; i++)
+        hb_population_put(pop, i, p->kept + i * size);
+    return elites;
+}
+
+/* the first sample becomes the weighted mean; the others are to be drawn around it, closer each time */
+static int average(hb_planner *p)
+{
+    hb_population *pop = &p->population;
+    int finite = hb_population_rank(pop, p->order);
+
+    if (finite < 1)
+        return 0;
+    hb_population_average(pop, p->order, finite, p->settings.temperature, p->mean);
+    hb_population_put(pop, 0, p->mean);
+    for (int i = 0; i < pop->nh * p->map.nv; i++)
+        p->deviation[i] = (hb_real)fmax(narrow * p->deviation[i], least_noise);
+    return 1;
+}
+
+/* all iterations of the methods that work on the whole population */
+static bool search(hb_planner *p)
+{
+    const hb_planner_method method = p->settings.method;
+    const bool gradient = method == HB_PLANNER_GRADIENT || method == HB_PLANNER_GRADIENT_CEM;
+    const int ns = p->population.ns;
+    int draw_from = p->inherited ? ns : 2, adam = 0;
+
+    p->inherited = gradient;
+    for (int i = 0; i < p->settings.iterations; i++) {
+        hb_candidate_job j = job_on(p, ns, HB_PIECE_FORWARD, draw_from);
+        j.adam = gradient ? ++adam : 0;
+        if (!hb_candidate_evaluation_run(p->evaluation, &j, &p->best))
+            return false;
+        p->plan.iterations++;
+
+        /* what the next iteration works on */
+        draw_from = ns;
+        if (method == HB_PLANNER_CEM)
+            draw_from = refit(p);
+        else if (method == HB_PLANNER_MPPI)
+            draw_from = average(p);
+        else if (method == HB_PLANNER_GRADIENT_CEM && adam == REFIT_EVERY) {
+            draw_from = refit(p);
+            adam = 0;
+        }
+        p->round++;
+    }
+    return true;
+}
+
+/* second-order steps from *from; the best candidate becomes what they lead to, if that is better */
+static bool descend(hb_planner *p, hb_candidate *from, int most)
+{
+    bool done = hb_descent_run(p->descent, p->evaluation, &p->problem, most, from, &p->plan.iterations);
+
+    if (from != &p->best && from->cost < p->best.cost)
+        hb_candidate_copy(&p->best, from, p->m->nx, p->map.nv, p->settings.horizon);
+    return done;
+}
+
+/* Lest the warm start be in the wrong valley: second-order steps from the best of samples drawn widely around trim,
+ * with what time is left. */
+static void insure(hb_planner *p)
+{
+    hb_population *pop = &p->population;
+    const ptrdiff_t size = pop->nh * p->map.nv;
+
+    p->round++;
+    memset(p->mean, 0, sequence_bytes(p));
+    for (int i = 0; i < size; i++)
+        p->deviation[i] = (hb_real)(wide * p->settings.noise);
+    hb_candidate_job all = job_on(p, pop->ns, HB_PIECE_FORWARD, 1);
+    if (!hb_candidate_evaluation_run(p->evaluation, &all, &p->best))
+        return;
+
+    int finite = hb_population_rank(pop, p->order), starts = finite < STARTS ? finite : STARTS;
+    for (int i = 0; i < starts; i++)
+        hb_population_get(pop, p->order[i], p->kept + i * size);
+    for (int i = 0; i < starts; i++) {
+        /* its states are worked out again: those of samples are not kept */
+        hb_candidate_job one = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
+        hb_population_put(pop, 0, p->kept + i * size);
+        p->other.cost = INFINITY;
+        int left = p->settings.iterations - p->plan.iterations;
+        if (!hb_candidate_evaluation_run(p->evaluation, &one, &p->other) ||
+            !descend(p, &p->other, left < SHORT ? left : SHORT))
+            return;
+    }
+}
+
+static bool search_second_order(hb_planner *p)
+{
+    bool arrived = descend(p, &p->best, p->settings.iterations);
+
+    if (arrived && p->population.ns > 1)
+        insure(p);
+    return arrived;
+}
+
+static void finish(hb_planner *p, bool converged)
+{
+    p->plan.pieces = hb_candidate_evaluation_pieces(p->evaluation);
+    p->plan.dropped = hb_candidate_evaluation_dropped(p->evaluation);
+    p->plan.evaluated = isfinite(p->best.cost);
+    p->plan.converged = converged && p->plan.evaluated;
+    p->plan.cost = p->best.cost;
+    if (!p->plan.evaluated)
+        return;
+    p->cold = false;
+    memcpy(p->warm, p->best.w, sequence_bytes(p));
+    memcpy(p->states, p->best.states, states_bytes(p));
+    hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+}
+
+const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
+                               uint64_t tick, const hb_clock *clock, double deadline)
+{
+    const hb_planner_settings *s = &p->settings;
+    const bool polish = s->polish && s->method != HB_PLANNER_ILQR;
+    const double begun = polish && clock ? clock->now(clock->context) : 0;
+
+    p->problem = (hb_problem){
+        .model = model, .cost = &p->cost, .goal = goal, .x0 = x0, .nh = s->horizon, .dt = s->dt > 0 ? s->dt : p->m->dt};
+    p->key = (hb_random_key){.seed = s->seed, .stream = tick};
+    p->round = 0;
+    p->plan = (hb_plan){.action = p->action};
+    p->best.cost = p->other.cost = INFINITY;
+    hb_candidate_evaluation_begin(p->evaluation, &p->problem, clock,
+                                  polish ? deadline - polish_share * (deadline - begun) : deadline);
+
+    bool converged = start(p);
+    if (converged)
+        converged = s->method == HB_PLANNER_ILQR ? search_second_order(p) : search(p);
+    if (polish) {
+        hb_candidate_evaluation_extend(p->evaluation, deadline);
+        converged = isfinite(p->best.cost) && descend(p, &p->best, p->settings.iterations);
+    }
+    finish(p, converged);
+    return &p->plan;
+}

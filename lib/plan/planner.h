@@ -1,0 +1,83 @@
+/* Sampling-plus-gradient planning that can be stopped at any moment.
+ *
+ * The plan in hand is always the best candidate that was evaluated in full: valid, finite and clamped. Draws are
+ * keyed by (seed, tick, sample): the same seed gives the same bytes for any number of threads. */
+#ifndef HB_PLANNER_H
+#define HB_PLANNER_H
+
+#include <stdbool.h>
+
+#include "plan/cost.h"
+#include "plan/time_budget.h"
+#include "base/pool.h"
+#include "dynamics/predictor.h"
+
+#define HB_PLANNER_METHODS(X)                                                                                          \
+    X(GRADIENT, "gradient", "Adam on all samples in parallel, best wins (the paper's)")                                \
+    X(CEM, "cem", "cross-entropy method: refit to the elites")                                                         \
+    X(GRADIENT_CEM, "gradient_cem", "gradient steps, with a refit to the elites between them")                         \
+    X(MPPI, "mppi", "model predictive path integral: exponentially weighted mean")                                     \
+    X(ILQR, "ilqr", "second-order descent (Gauss-Newton) from the warm start and the best samples")
+
+typedef enum {
+#define X(id, name, help) HB_PLANNER_##id,
+    HB_PLANNER_METHODS(X)
+#undef X
+        HB_PLANNER_NMETHODS
+} hb_planner_method;
+
+extern const char *const hb_planner_method_name[], *const hb_planner_method_help[];
+
+typedef struct hb_planner_settings {
+    hb_planner_method method;
+    int samples, horizon, iterations; /* ns, nh, and the most iterations a plan */
+    double dt;                        /* seconds a step; 0: the model's */
+    double learning_rate;             /* of Adam, in units of each control's range */
+    double clip;                      /* norm of the gradient of one step's controls, at most */
+    double noise;                     /* standard deviation of samples, in units of each control's range */
+    double noise_correlation;         /* of successive steps, 0 (white) .. 1 */
+    double elites;                    /* fraction of samples that CEM refits to */
+    double temperature;               /* of MPPI, relative to the spread of costs */
+    bool polish;                      /* end with second-order steps on the best candidate */
+    uint64_t seed;
+    /* u = trim + B v: ndirections columns of B, each nu; 0: identity */
+    int ndirections;
+    double direction[HB_MAX_CONTROLS * HB_MAX_CONTROLS]; /* ndirections x nu */
+} hb_planner_settings;
+
+extern const hb_planner_settings hb_planner_defaults;
+
+typedef struct hb_plan {
+    const double *action; /* horizon x nu, physical, within bounds; row 0 is to be applied first */
+    double cost;
+    int iterations;   /* complete ones */
+    uint64_t pieces;  /* of work done */
+    uint64_t dropped; /* candidates that were not finite */
+    bool converged;   /* arrived, or did all its iterations, before the deadline */
+    bool evaluated;   /* false: no candidate could be evaluated; action is the shifted last plan or trim */
+} hb_plan;
+
+typedef struct hb_planner hb_planner;
+
+/* The pool is borrowed. */
+int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_settings *s, const hb_cost *c, hb_pool *pool,
+                   hb_error *err);
+void hb_planner_free(hb_planner *p);
+/* Changes what may change between two plans: cost weights and the numbers of the settings, sizes within those given
+ * at first. -EINVAL and no change otherwise. */
+int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost *c, hb_error *err);
+
+/* Forgets the warm start. */
+void hb_planner_reset(hb_planner *p);
+/* Moves the warm start on by a number of steps (a fraction is interpolated between steps). */
+void hb_planner_shift(hb_planner *p, double steps);
+/* Plans from x0 (nx, physical) until it converges, has done its iterations, or `deadline` (a value of clock->now)
+ * is near. tick keys the random draws. The result stays valid until the next call. */
+const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
+                               uint64_t tick, const hb_clock *clock, double deadline);
+/* The plan in hand as it stands: after a shift, what to apply when there is no time to plan. */
+const double *hb_planner_current(const hb_planner *p);
+/* Predicted states of the last plan: (horizon + 1) x nx, physical. */
+const double *hb_planner_states(const hb_planner *p);
+
+#endif

@@ -1,0 +1,249 @@
+/* The predictor works on normalised numbers, cost and callers on physical ones: this is where they meet.
+ *
+ *     u[k] --normalise--> step k --z[k+1]--> physical x[k+1] --> cost of stage k+1
+ *
+ * and backward, with l = dJ/dx in physical units: l[k] = dcost_k/dx + (dx[k+1]/dx[k])^T l[k+1]. */
+#include "plan/rollout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hb_rollout {
+    const hb_model *m;
+    hb_workspace *workspace;
+    int horizon, n; /* of the rollout just made */
+    size_t tape_size;
+    char *tape;       /* max_horizon tapes */
+    hb_real *z, *x;   /* (max_horizon + 1) x nx x HB_STRIDE, normalised and physical */
+    hb_real *u;       /* max_horizon x nu x HB_STRIDE, normalised */
+    hb_real *dt;      /* HB_STRIDE */
+    hb_real *dz, *du; /* nx and nu x HB_STRIDE, normalised */
+    hb_real *dx;      /* nx x HB_STRIDE, physical */
+    hb_real *per_std; /* nx, then nu: 1 / std */
+};
+
+static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, size_t tape_size)
+{
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu, nh = (size_t)max_horizon;
+    hb_rollout *r = hb_arena_take(arena, 1, sizeof *r);
+    hb_rollout measured;
+    hb_rollout *to = r ? r : &measured;
+
+    to->tape = hb_arena_take(arena, nh, tape_size);
+    to->z = hb_arena_take(arena, (nh + 1) * nx * HB_STRIDE, sizeof(hb_real));
+    to->x = hb_arena_take(arena, (nh + 1) * nx * HB_STRIDE, sizeof(hb_real));
+    to->u = hb_arena_take(arena, nh * nu * HB_STRIDE, sizeof(hb_real));
+    to->dt = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
+    to->dz = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
+    to->du = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
+    to->dx = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
+    to->per_std = hb_arena_take(arena, nx + nu, sizeof(hb_real));
+    return r;
+}
+
+int hb_rollout_new(hb_rollout **ret, const hb_model *m, int max_horizon, hb_error *err)
+{
+    size_t tape_size = hb_predictor_tape_size(m);
+    hb_arena arena = {0};
+
+    lay_out(&arena, m, max_horizon, tape_size);
+    int failed = hb_arena_allocate(&arena, err);
+    if (failed)
+        return failed;
+    hb_rollout *r = lay_out(&arena, m, max_horizon, tape_size);
+    r->m = m;
+    r->tape_size = tape_size;
+    for (int i = 0; i < m->nx; i++)
+        r->per_std[i] = (hb_real)(1 / m->state_std[i]);
+    for (int i = 0; i < m->nu; i++)
+        r->per_std[m->nx + i] = (hb_real)(1 / m->control_std[i]);
+
+    failed = hb_workspace_new(&r->workspace, m, false, err);
+    if (failed) {
+        hb_rollout_free(r);
+        return failed;
+    }
+    *ret = r;
+    return 0;
+}
+
+void hb_rollout_free(hb_rollout *r)
+{
+    if (!r)
+        return;
+    hb_workspace_free(r->workspace);
+    free(r);
+}
+
+const hb_real *hb_rollout_states(const hb_rollout *r)
+{
+    return r->x;
+}
+
+static bool may_proceed(const hb_proceed *proceed)
+{
+    return !proceed || proceed->ask(proceed->context);
+}
+
+static void fill(hb_real *row, int n, double value)
+{
+    for (int s = 0; s < n; s++)
+        row[s] = (hb_real)value;
+}
+
+/* to = from * std + mean, row by row */
+static void to_physical(int rows, const double *mean, const double *std, int n, const hb_real *restrict from,
+                        hb_real *restrict to)
+{
+    for (int i = 0; i < rows; i++) {
+        hb_real scale = (hb_real)std[i], offset = (hb_real)mean[i];
+        for (int s = 0; s < n; s++)
+            to[i * HB_STRIDE + s] = from[i * HB_STRIDE + s] * scale + offset;
+    }
+}
+
+/* to = (from - mean) / std */
+static void to_normalised(int rows, const double *mean, const hb_real *per_std, int n, const hb_real *restrict from,
+                          hb_real *restrict to)
+{
+    for (int i = 0; i < rows; i++) {
+        hb_real scale = per_std[i], offset = (hb_real)mean[i];
+        for (int s = 0; s < n; s++)
+            to[i * HB_STRIDE + s] = (from[i * HB_STRIDE + s] - offset) * scale;
+    }
+}
+
+static hb_batch step_input(const hb_rollout *r, int k)
+{
+    return (hb_batch){
+        .n = r->n,
+        .z = r->z + (ptrdiff_t)k * r->m->nx * HB_STRIDE,
+        .u = r->m->nu ? r->u + (ptrdiff_t)k * r->m->nu * HB_STRIDE : NULL,
+        .dt = r->dt,
+    };
+}
+
+/* the controls of stage k in u, NULL outside 0..horizon-1 */
+static const hb_real *controls_at(const hb_rollout *r, const hb_real *u, int k)
+{
+    return r->m->nu && k >= 0 && k < r->horizon ? u + (ptrdiff_t)k * r->m->nu * HB_STRIDE : NULL;
+}
+
+bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
+                     int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
+                     const hb_proceed *proceed)
+{
+    const hb_model *m = r->m;
+    const int nx = m->nx, nu = m->nu, lanes = hb_padded(n);
+
+    r->horizon = horizon;
+    r->n = n;
+    fill(r->dt, lanes, dt);
+    fill(cost, lanes, 0);
+    for (int i = 0; i < nx; i++) {
+        fill(r->x + i * HB_STRIDE, lanes, x0[i]);
+        fill(r->z + i * HB_STRIDE, lanes, (x0[i] - m->state_mean[i]) / m->state_std[i]);
+    }
+    for (int k = 0; k <= horizon; k++) {
+        const hb_real *x = r->x + (ptrdiff_t)k * nx * HB_STRIDE, *u_k = controls_at(r, u, k);
+
+        hb_cost_stage(c, goal, nx, nu, horizon, k, n, x, u_k, u_k ? controls_at(r, u, k - 1) : NULL, cost);
+        if (k == horizon)
+            break;
+        if (!may_proceed(proceed))
+            return false;
+        if (nu)
+            to_normalised(nu, m->control_mean, r->per_std + nx, lanes, u_k, r->u + (ptrdiff_t)k * nu * HB_STRIDE);
+        hb_batch in = step_input(r, k), next = step_input(r, k + 1);
+        hb_predictor_step(p, r->workspace, &in, (hb_real *)next.z, keep ? r->tape + (size_t)k * r->tape_size : NULL);
+        to_physical(nx, m->state_mean, m->state_std, lanes, next.z, r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
+    }
+    return true;
+}
+
+static void scale_rows(int rows, const hb_real *scale, int n, const hb_real *from, hb_real *to)
+{
+    for (int i = 0; i < rows; i++)
+        for (int s = 0; s < n; s++)
+            to[i * HB_STRIDE + s] = from[i * HB_STRIDE + s] * scale[i];
+}
+
+bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const hb_real *u,
+                         hb_real *du, const hb_proceed *proceed)
+{
+    const hb_model *m = r->m;
+    const int nx = m->nx, nu = m->nu, horizon = r->horizon, lanes = hb_padded(r->n);
+
+    for (int i = 0; i < horizon * nu; i++)
+        fill(du + (ptrdiff_t)i * HB_STRIDE, lanes, 0);
+    for (int i = 0; i < nx; i++)
+        fill(r->dx + i * HB_STRIDE, lanes, 0);
+    for (int k = horizon; k >= 0; k--) {
+        const hb_real *x = r->x + (ptrdiff_t)k * nx * HB_STRIDE;
+        const hb_real *u_k = controls_at(r, u, k), *before = u_k ? controls_at(r, u, k - 1) : NULL;
+        hb_real *du_k = u_k ? du + (u_k - u) : NULL;
+
+        if (k < horizon) {
+            if (!may_proceed(proceed))
+                return false;
+            hb_batch in = step_input(r, k);
+            /* through the step: dx, of the state after it, becomes that of the state before it */
+            for (int i = 0; i < nx; i++)
+                for (int s = 0; s < lanes; s++)
+                    r->dz[i * HB_STRIDE + s] = r->dx[i * HB_STRIDE + s] * (hb_real)m->state_std[i];
+            hb_predictor_adjoint(p, r->workspace, &in, r->tape + (size_t)k * r->tape_size, r->dz, r->dz,
+                                 nu ? r->du : NULL);
+            scale_rows(nx, r->per_std, lanes, r->dz, r->dx);
+            for (int i = 0; i < nu; i++)
+                for (int s = 0; s < lanes; s++)
+                    du_k[i * HB_STRIDE + s] += r->du[i * HB_STRIDE + s] * r->per_std[nx + i];
+        }
+        hb_cost_stage_gradient(c, goal, nx, nu, horizon, k, r->n, x, u_k, before, r->dx, du_k,
+                               before ? du + (before - u) : NULL);
+    }
+    return true;
+}
+
+/* lanes of a piece of Jacobians: few enough for a short piece, enough to be as fast a lane as a full block */
+enum { JACOBIAN_LANES = 3 * HB_LANES };
+
+/* Row i of the Jacobians of step k is the adjoint of the i-th unit vector: lane k * nx + i, cut into blocks. */
+bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int nsteps, const double *x, const double *u,
+                          double *a, double *b, const hb_proceed *proceed)
+{
+    const hb_model *m = r->m;
+    const int nx = m->nx, nu = m->nu, total = nsteps * nx;
+
+    for (int first = 0; first < total; first += JACOBIAN_LANES) {
+        r->horizon = 0;
+        r->n = total - first < JACOBIAN_LANES ? total - first : JACOBIAN_LANES;
+        if (!may_proceed(proceed))
+            return false;
+
+        fill(r->dt, HB_STRIDE, dt);
+        memset(r->dz, 0, (size_t)nx * HB_STRIDE * sizeof *r->dz);
+        for (int s = 0; s < hb_padded(r->n); s++) {
+            /* padding lanes repeat the last one */
+            int lane = first + (s < r->n ? s : r->n - 1), step = lane / nx;
+            for (int i = 0; i < nx; i++)
+                r->z[i * HB_STRIDE + s] = (hb_real)((x[step * nx + i] - m->state_mean[i]) / m->state_std[i]);
+            for (int i = 0; i < nu; i++)
+                r->u[i * HB_STRIDE + s] = (hb_real)((u[step * nu + i] - m->control_mean[i]) / m->control_std[i]);
+            r->dz[lane % nx * HB_STRIDE + s] = 1;
+        }
+        hb_batch in = step_input(r, 0);
+        hb_predictor_step(p, r->workspace, &in, r->x, r->tape);
+        if (!may_proceed(proceed))
+            return false;
+        hb_predictor_adjoint(p, r->workspace, &in, r->tape, r->dz, r->dz, nu ? r->du : NULL);
+
+        for (int s = 0; s < r->n; s++) {
+            double row_std = m->state_std[(first + s) % nx];
+            for (int j = 0; j < nx; j++)
+                a[(ptrdiff_t)(first + s) * nx + j] = r->dz[j * HB_STRIDE + s] * row_std / m->state_std[j];
+            for (int j = 0; j < nu; j++)
+                b[(ptrdiff_t)(first + s) * nu + j] = r->du[j * HB_STRIDE + s] * row_std / m->control_std[j];
+        }
+    }
+    return true;
+}

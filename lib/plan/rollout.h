@@ -1,0 +1,40 @@
+/* Action sequences -> states, costs and gradients, for one block of samples.
+ *
+ * A rollout is cut into pieces, one step of the model each (forward, then backward); before each piece `proceed`
+ * decides whether there is time for it, so that a deadline is overshot by one piece at most. */
+#ifndef HB_ROLLOUT_H
+#define HB_ROLLOUT_H
+
+#include "plan/cost.h"
+#include "dynamics/predictor.h"
+
+/* Asked before every piece; false stops the rollout there. Called on any thread of the pool. */
+typedef struct hb_proceed {
+    bool (*ask)(void *context);
+    void *context;
+} hb_proceed;
+
+typedef struct hb_rollout hb_rollout; /* memory for one block and one thread at a time */
+
+int hb_rollout_new(hb_rollout **ret, const hb_model *m, int max_horizon, hb_error *err);
+void hb_rollout_free(hb_rollout *r);
+
+/* Costs of n action sequences from one start. x0: nx, physical. u: horizon x nu x HB_STRIDE, physical. dt: seconds a
+ * step. cost: HB_STRIDE. `keep` what hb_rollout_gradient needs. proceed may be NULL. Returns false when stopped on the
+ * way: cost is then meaningless. */
+bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
+                     int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
+                     const hb_proceed *proceed);
+/* Gradient of the costs of the rollout just made: du, horizon x nu x HB_STRIDE, per physical unit. */
+bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const hb_real *u,
+                         hb_real *du, const hb_proceed *proceed);
+/* States of the rollout just made: (horizon + 1) x nx x HB_STRIDE, physical. */
+const hb_real *hb_rollout_states(const hb_rollout *r);
+
+/* Jacobians of `nsteps` steps of one trajectory, in physical units: a = dx_next/dx (nsteps x nx x nx), b = dx_next/du
+ * (nsteps x nx x nu) at the given states (nsteps x nx) and controls (nsteps x nu). A piece is a step of some rows'
+ * lanes, or its adjoint. */
+bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int nsteps, const double *x, const double *u,
+                          double *a, double *b, const hb_proceed *proceed);
+
+#endif

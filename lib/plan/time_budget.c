@@ -1,0 +1,85 @@
+#include "plan/time_budget.h"
+
+void hb_time_budget_begin(hb_time_budget *p, const hb_clock *clock, double deadline, atomic_bool *stop)
+{
+    p->clock = clock;
+    p->deadline = deadline;
+    p->stop = stop;
+    p->pieces = 0;
+    p->running = false;
+}
+
+/* a piece this many times longer than the mean was interrupted: it says nothing about the next */
+static const double interrupted = 8;
+/* how fast the largest is forgotten, by piece, and what is expected, by refusals in a row: else one bad time would be
+ * the last */
+static const double fading = 0.02, doubt = 0.3;
+
+static void end_piece(hb_time_budget *p, double now)
+{
+    if (!p->running)
+        return;
+    p->running = false;
+
+    hb_piece_times *t = &p->past[p->running_as];
+    double took = now - p->since;
+    if (t->count > 0 && took > interrupted * t->mean)
+        took = interrupted * t->mean;
+    t->count++;
+    t->measured = true;
+    t->last = took;
+    t->mean += (took - t->mean) / (double)(t->count < 100 ? t->count : 100);
+    t->max += fading * (t->mean - t->max);
+    t->max = took > t->max ? took : t->max;
+}
+
+/* between the mean and the longest of late: a rare long piece may overshoot by its own length, but counting on it every
+ * time would leave the end of every budget unused. A kind that was never seen is tried. */
+static double expected(const hb_piece_times *t)
+{
+    return t->mean + (t->max - t->mean) / 4;
+}
+
+/* every plan may end with a refusal; one that begins with it has learned nothing new */
+static void refuse(hb_piece_times *t)
+{
+    if (!t->measured) {
+        t->mean *= 1 - doubt;
+        t->max *= 1 - doubt;
+    }
+    t->measured = false;
+}
+
+bool hb_time_budget_fits(const hb_time_budget *p, hb_piece kind, int count)
+{
+    return !p->clock || p->clock->now(p->clock->context) + count * expected(&p->past[kind]) <= p->deadline;
+}
+
+void hb_time_budget_rest(hb_time_budget *p)
+{
+    if (p->clock && p->running)
+        end_piece(p, p->clock->now(p->clock->context));
+}
+
+bool hb_time_budget_ask(void *context)
+{
+    hb_time_budget *p = context;
+
+    if (p->clock) {
+        double now = p->clock->now(p->clock->context);
+        end_piece(p, now);
+        if (now >= p->deadline) {
+            atomic_store_explicit(p->stop, true, memory_order_relaxed);
+        } else if (now + expected(&p->past[p->kind]) > p->deadline) {
+            atomic_store_explicit(p->stop, true, memory_order_relaxed);
+            refuse(&p->past[p->kind]);
+        }
+        p->since = now;
+        p->running_as = p->kind;
+    }
+    if (atomic_load_explicit(p->stop, memory_order_relaxed))
+        return false;
+    p->running = true;
+    p->pieces++;
+    return true;
+}

@@ -1,11 +1,24 @@
-/* A stretch of motion under one control: what the estimator learns from and a predictor is tested on. */
+/* A stretch of motion: what the estimator learns from and a predictor is tested on.
+ *
+ *     x |--------|--------|--------|--------| x_next       dt seconds, cut into `parts` equal ones
+ *          u[0]     u[1]     u[2]     u[3]
+ *
+ * u is what the vehicle was told, averaged over each part, not what its actuators made of it: delay and lag are a
+ * matter of the one who learns (actuators.h). */
 #ifndef HB_TRANSITION_H
 #define HB_TRANSITION_H
 
-/* One transition: the control u was held from state x on for dt seconds and led to x_next. Physical units. */
+#include <stdbool.h>
+
+enum { HB_TRANSITION_PARTS = 4 }; /* at most */
+
+/* Physical units. */
 typedef struct hb_transition {
-    const double *x, *u, *x_next; /* nx, nu, nx */
+    const double *x, *u, *x_next; /* nx, parts x nu, nx */
     double dt;
+    int parts;      /* 0 is taken for 1: the command was held */
+    bool continues; /* it starts where the one before it ended: the actuators' past is known */
+    int averaged;   /* samples of telemetry behind each end; 0 is taken for 1 */
 } hb_transition;
 
 #endif

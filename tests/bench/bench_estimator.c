@@ -25,7 +25,7 @@ static void push(void *context)
     pushing *p = context;
     int i = p->next++ % WINDOW;
 
-    hb_estimator_push(p->e, &(hb_transition){p->x[i], p->u[i], p->x_next[i], p->dt});
+    hb_estimator_push(p->e, &(hb_transition){.x = p->x[i], .u = p->u[i], .x_next = p->x_next[i], .dt = p->dt});
 }
 
 static void fill(pushing *p, const hb_model *m)

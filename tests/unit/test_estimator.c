@@ -329,7 +329,7 @@ static void test_nonsense_is_rejected_and_changes_nothing(void **state)
     for (int b = 0; b < 4; b++)
         for (int place = 0; place < 2 * m->nx + m->nu + 1; place++) {
             transition t = v.t;
-            t.t = (hb_transition){t.x, t.u, t.x_next, v.t.t.dt};
+            t.t = (hb_transition){.x = t.x, .u = t.u, .x_next = t.x_next, .dt = v.t.t.dt};
             if (place < m->nx)
                 t.x[place] = bad[b];
             else if (place < 2 * m->nx)
@@ -344,7 +344,7 @@ static void test_nonsense_is_rejected_and_changes_nothing(void **state)
             assert_int_equal(hb_estimator_health(e)->rejected, ++rejected);
         }
     transition t = v.t;
-    t.t = (hb_transition){t.x, t.u, t.x_next, 0};
+    t.t = (hb_transition){.x = t.x, .u = t.u, .x_next = t.x_next};
     hb_estimator_push(e, &t.t);
     t.t.dt = -0.1;
     hb_estimator_push(e, &t.t);

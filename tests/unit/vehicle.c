@@ -26,7 +26,7 @@ const hb_transition *from_normalised(transition *p, const hb_model *m, const dou
     }
     for (int i = 0; i < m->nu; i++)
         p->u[i] = u[i] * m->control_std[i] + m->control_mean[i];
-    p->t = (hb_transition){p->x, p->u, p->x_next, dt};
+    p->t = (hb_transition){.x = p->x, .u = p->u, .x_next = p->x_next, .dt = dt};
     return &p->t;
 }
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +120,61 @@ static void print_controls(const hb_model *m)
     }
 }
 
+static bool has_actuators(const hb_model *m)
+{
+    for (int i = 0; i < m->nu; i++)
+        if (m->actuator_delay[i] != 0 || m->actuator_lag[i] != 0 || m->actuator_rate[i] != 0)
+            return true;
+    return false;
+}
+
+static void print_actuators(const hb_model *m)
+{
+    if (!has_actuators(m)) {
+        printf("  %-14s %s\n", "actuators", "ideal: a command acts at once");
+        return;
+    }
+    printf("  actuators\n");
+    for (int i = -1; i < m->nu; i++) {
+        print_name(m->control_name, m->control_unit, m->nu, i);
+        if (i < 0)
+            printf("  %12s %12s %12s\n", "delay [s]", "lag [s]", "rate [1/s]");
+        else
+            printf("  %12.6g %12.6g %12.6g\n", m->actuator_delay[i], m->actuator_lag[i], m->actuator_rate[i]);
+    }
+}
+
+/* Place of the variance of coefficient i of problem p (0, or a state) in the prior's covariance. */
+static double prior_std(const hb_model *m, int p, int i)
+{
+    size_t nb = (size_t)m->nb, at = ((size_t)p * nb + (size_t)i) * nb + (size_t)i;
+
+    return sqrt(fmax(m->prior_covariance[at], 0));
+}
+
+static void print_prior(const hb_model *m)
+{
+    if (!m->has_prior) {
+        printf("  %-14s none: coefficients are fitted with the ridge alone\n", "prior");
+        return;
+    }
+    printf("  prior\n");
+    for (int i = 0; i < m->nb && m->shape == HB_VECTOR; i++)
+        printf("    %-12d %12.6g +- %.6g\n", i, m->prior_mean[i], prior_std(m, 0, i));
+    for (int p = 0; p < m->nx && m->shape == HB_PER_STATE; p++) {
+        double variance = 0, square = 0;
+        for (int i = 0; i < m->nb; i++) {
+            square += m->prior_mean[i * m->nx + p] * m->prior_mean[i * m->nx + p] / m->nb;
+            variance += prior_std(m, p, i) * prior_std(m, p, i) / m->nb;
+        }
+        printf("    %-12s %d coefficients, mean of size %.6g, standard deviation %.6g\n", m->state_name[p], m->nb,
+               sqrt(square), sqrt(variance));
+    }
+    printf("  noise of a step, normalised\n");
+    for (int i = 0; i < m->nx; i++)
+        printf("    %-12s %12.6g\n", m->state_name[i], m->noise[i]);
+}
+
 static void print_notes(const char *notes)
 {
     if (!*notes)
@@ -138,6 +194,8 @@ static void print_text(const hb_model *m, const char *path)
     print_use(m);
     print_states(m);
     print_controls(m);
+    print_actuators(m);
+    print_prior(m);
     print_notes(m->notes);
 }
 
@@ -168,10 +226,11 @@ static json_t *controls(const hb_model *m)
     json_t *list = json_array();
 
     for (int i = 0; i < m->nu; i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f}", "name", m->control_name[i], "unit",
-                                        m->control_unit[i], "mean", m->control_mean[i], "std", m->control_std[i], "min",
-                                        m->control_min[i], "max", m->control_max[i], "trim", m->control_trim[i]));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name", m->control_name[i], "unit",
+                            m->control_unit[i], "mean", m->control_mean[i], "std", m->control_std[i], "min",
+                            m->control_min[i], "max", m->control_max[i], "trim", m->control_trim[i], "delay",
+                            m->actuator_delay[i], "lag", m->actuator_lag[i], "rate", m->actuator_rate[i]));
     return list;
 }
 
@@ -185,6 +244,26 @@ static json_t *nominal(const hb_model *m)
     return json_pack("{s:s, s:o}", "name", m->nominal->name, "parameters", parameters);
 }
 
+static json_t *numbers(const double *value, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real(value[i]));
+    return list;
+}
+
+static json_t *prior(const hb_model *m)
+{
+    size_t nb = (size_t)m->nb;
+
+    if (!m->has_prior)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o}", "mean", numbers(m->prior_mean, (size_t)hb_model_ncoefficients(m)), "covariance",
+                     numbers(m->prior_covariance, (size_t)hb_model_nproblems(m) * nb * nb), "noise",
+                     numbers(m->noise, (size_t)m->nx));
+}
+
 static bool print_json(const hb_model *m, const char *path)
 {
     char hash[17];
@@ -192,14 +271,14 @@ static bool print_json(const hb_model *m, const char *path)
     snprintf(hash, sizeof hash, "%016" PRIx64, m->hash);
     json_t *all =
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:f, s:I, s:o, s:o, s:o, "
-                  "s:o, s:o, s:s}",
+                  "s:o, s:o, s:o, s:s}",
                   "file", path, "hash", hash, "nx", m->nx, "nu", m->nu, "nb", m->nb, "architecture",
                   hb_architecture_name[m->architecture], "activation", hb_activation_name[m->activation], "average",
                   hb_average_name[m->average], "integration", hb_integration_name[m->integration], "substeps",
                   m->substeps, "method", hb_method_name[m->method], "shape", hb_shape_name[m->shape], "ridge", m->ridge,
                   "volume", m->volume, "dt", m->dt, "parameters", (json_int_t)m->nparameters, "basis_widths",
                   widths(&m->basis), "average_widths", widths(&m->average_network), "nominal", nominal(m), "states",
-                  states(m), "controls", controls(m), "notes", m->notes);
+                  states(m), "controls", controls(m), "prior", prior(m), "notes", m->notes);
     bool good = all && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(16)) == 0;
 
     printf("\n");
@@ -237,7 +316,8 @@ const ctl_command ctl_command_model = {
     .summary = "what a basis file holds",
     .help =
         "Checks a basis file (.safetensors) as hilbertd does when it loads it, and prints its sizes, architecture,\n"
-        "states and controls with units and normalisation, control bounds, and notes.\n"
+        "states and controls with units and normalisation, control bounds, actuators,\n"
+        "the prior of the coefficients, and notes.\n"
         "\n"
         "  -j, --json  print one JSON object\n"
         "  -h, --help  this text\n",

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,8 @@ static int check_choices(const hb_model *m, hb_error *err)
         return hb_fail(err, EINVAL,
                        "a nominal model gives rates of change: integration is separate or combined, not "
                        "direct");
+    if (m->nb == 0 && m->has_prior)
+        return hb_fail(err, EINVAL, "there is a prior, but no basis functions whose coefficients it could describe");
     if (m->nb == 0 && m->average == HB_AVERAGE_NONE)
         return hb_fail(err, EINVAL, "there are neither basis functions nor an average");
     if (m->average == HB_AVERAGE_NOMINAL)
@@ -215,6 +218,71 @@ static int check_bounds(const hb_model *m, hb_error *err)
     return 0;
 }
 
+static int check_actuators(const hb_model *m, hb_error *err)
+{
+    const struct {
+        const char *what;
+        const double *value;
+    } row[] = {{"delay", m->actuator_delay}, {"lag", m->actuator_lag}, {"rate", m->actuator_rate}};
+
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+        for (int i = 0; i < m->nu; i++)
+            if (!(row[k].value[i] >= 0) || isinf(row[k].value[i]))
+                return hb_fail(err, EINVAL,
+                               "the actuator %s of control '%s' is %g, expected a finite number, 0 or above",
+                               row[k].what, m->control_name[i], row[k].value[i]);
+    return 0;
+}
+
+/* One covariance: symmetric and positive semidefinite, both up to the rounding of a file in single precision. */
+static int check_covariance(int block, size_t n, const double *p, double *scratch, hb_error *err)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < n * n; i++)
+        if (!isfinite(p[i]))
+            return hb_fail(err, EINVAL, "the prior's covariance %d is not finite in row %zu, column %zu", block, i / n,
+                           i % n);
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs(p[i * n + i]));
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (fabs(p[i * n + k] - p[k * n + i]) > 1e-6 * most)
+                return hb_fail(err, EINVAL,
+                               "the prior's covariance %d is not symmetric: %g in row %zu, column %zu, but "
+                               "%g across",
+                               block, p[i * n + k], i, k, p[k * n + i]);
+    memcpy(scratch, p, n * n * sizeof *p);
+    for (size_t i = 0; i < n; i++)
+        scratch[i * n + i] += 1e-6 * most + DBL_MIN;
+    if (hb_cholesky((int)n, scratch))
+        return hb_fail(err, EINVAL, "the prior's covariance %d is not positive semidefinite", block);
+    return 0;
+}
+
+static int check_prior(const hb_model *m, hb_error *err)
+{
+    size_t nb = (size_t)m->nb;
+    int r = 0;
+
+    if (!m->has_prior)
+        return 0;
+    for (int i = 0; i < hb_model_ncoefficients(m); i++)
+        if (!isfinite(m->prior_mean[i]))
+            return hb_fail(err, EINVAL, "the prior's mean %d is not finite", i);
+    for (int i = 0; i < m->nx; i++)
+        if (!(m->noise[i] > 0) || isinf(m->noise[i]))
+            return hb_fail(err, EINVAL, "the noise of state '%s' is %g, expected a finite number above 0",
+                           m->state_name[i], m->noise[i]);
+    double *scratch = malloc(nb * nb * sizeof *scratch);
+    if (!scratch)
+        return hb_fail(err, ENOMEM, "out of memory for a prior over %d coefficients", m->nb);
+    for (int p = 0; p < hb_model_nproblems(m) && r == 0; p++)
+        r = check_covariance(p, nb, m->prior_covariance + (size_t)p * nb * nb, scratch, err);
+    free(scratch);
+    return r;
+}
+
 int hb_model_check(const hb_model *m, hb_error *err)
 {
     hb_model copy = *m;
@@ -230,6 +298,10 @@ int hb_model_check(const hb_model *m, hb_error *err)
         r = check_normalisation("control", m->nu, m->control_name, m->control_mean, m->control_std, err);
     if (r == 0)
         r = check_bounds(m, err);
+    if (r == 0)
+        r = check_actuators(m, err);
+    if (r == 0)
+        r = check_prior(m, err);
     for (size_t i = 0; i < m->nparameters && r == 0; i++)
         if (!isfinite(m->parameter[i]))
             r = hb_fail(err, EINVAL, "parameter %zu is not finite", i);
@@ -246,6 +318,12 @@ int hb_model_allows(const hb_model *m, hb_method method, hb_error *err)
 }
 
 /* --- life --- */
+
+/* Numbers in the prior's covariance. */
+static size_t prior_size(const hb_model *m)
+{
+    return (size_t)hb_model_nproblems(m) * (size_t)m->nb * (size_t)m->nb;
+}
 
 /* Lays the model out on the arena; returns NULL while measuring. */
 static hb_model *lay_out(const hb_model *shape_of, size_t notes_size, hb_arena *arena)
@@ -266,6 +344,15 @@ static hb_model *lay_out(const hb_model *shape_of, size_t notes_size, hb_arena *
     to->control_min = hb_arena_take(arena, nu, sizeof(double));
     to->control_max = hb_arena_take(arena, nu, sizeof(double));
     to->control_trim = hb_arena_take(arena, nu, sizeof(double));
+    to->actuator_delay = hb_arena_take(arena, nu, sizeof(double));
+    to->actuator_lag = hb_arena_take(arena, nu, sizeof(double));
+    to->actuator_rate = hb_arena_take(arena, nu, sizeof(double));
+    to->prior_mean = to->prior_covariance = to->noise = NULL;
+    if (shape_of->has_prior) {
+        to->prior_mean = hb_arena_take(arena, (size_t)hb_model_ncoefficients(shape_of), sizeof(double));
+        to->prior_covariance = hb_arena_take(arena, prior_size(shape_of), sizeof(double));
+        to->noise = hb_arena_take(arena, nx, sizeof(double));
+    }
     to->parameter = hb_arena_take(arena, shape_of->nparameters, sizeof(hb_real));
     to->notes = hb_arena_take(arena, notes_size, 1);
     return m;
@@ -298,6 +385,8 @@ int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb
         m->control_min[i] = -1;
         m->control_max[i] = 1;
     }
+    for (int i = 0; m->has_prior && i < m->nx; i++)
+        m->noise[i] = 1;
     if (m->average != HB_AVERAGE_NOMINAL)
         m->nominal = NULL;
     if (notes)
@@ -310,6 +399,49 @@ int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb
 void hb_model_free(hb_model *m)
 {
     free(m);
+}
+
+static void copy_doubles(double *to, const double *from, size_t n)
+{
+    if (n)
+        memcpy(to, from, n * sizeof *to);
+}
+
+int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, hb_error *err)
+{
+    hb_model shape = *m, *to;
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
+
+    shape.has_prior = with_prior;
+    int r = hb_model_new(&to, &shape, m->notes, err);
+    if (r)
+        return r;
+    memcpy(to->state_name, m->state_name, nx * sizeof *m->state_name);
+    memcpy(to->state_unit, m->state_unit, nx * sizeof *m->state_unit);
+    if (nu) {
+        memcpy(to->control_name, m->control_name, nu * sizeof *m->control_name);
+        memcpy(to->control_unit, m->control_unit, nu * sizeof *m->control_unit);
+    }
+    copy_doubles(to->state_mean, m->state_mean, nx);
+    copy_doubles(to->state_std, m->state_std, nx);
+    copy_doubles(to->control_mean, m->control_mean, nu);
+    copy_doubles(to->control_std, m->control_std, nu);
+    copy_doubles(to->control_min, m->control_min, nu);
+    copy_doubles(to->control_max, m->control_max, nu);
+    copy_doubles(to->control_trim, m->control_trim, nu);
+    copy_doubles(to->actuator_delay, m->actuator_delay, nu);
+    copy_doubles(to->actuator_lag, m->actuator_lag, nu);
+    copy_doubles(to->actuator_rate, m->actuator_rate, nu);
+    if (with_prior && m->has_prior) {
+        copy_doubles(to->prior_mean, m->prior_mean, (size_t)hb_model_ncoefficients(m));
+        copy_doubles(to->prior_covariance, m->prior_covariance, prior_size(m));
+        copy_doubles(to->noise, m->noise, nx);
+    }
+    if (m->nparameters)
+        memcpy(to->parameter, m->parameter, m->nparameters * sizeof *m->parameter);
+    hb_model_seal(to);
+    *ret = to;
+    return 0;
 }
 
 /* --- hash --- */
@@ -330,6 +462,14 @@ static uint64_t hash_mlp(uint64_t hash, const hb_mlp *mlp)
 {
     hash = hb_hash(hash, &mlp->nlayers, sizeof mlp->nlayers);
     return hb_hash(hash, mlp->width, (size_t)(mlp->nlayers + 1) * sizeof *mlp->width);
+}
+
+static uint64_t hash_actuators(uint64_t hash, int which, int n, const double *value)
+{
+    for (int i = 0; i < n; i++)
+        if (value[i] != 0)
+            return hash_doubles(hb_hash(hash, &which, sizeof which), n, value);
+    return hash;
 }
 
 void hb_model_seal(hb_model *m)
@@ -363,5 +503,14 @@ void hb_model_seal(hb_model *m)
     hash = hash_doubles(hash_doubles(hash, m->nu, m->control_mean), m->nu, m->control_std);
     hash = hash_doubles(hash_doubles(hash, m->nu, m->control_min), m->nu, m->control_max);
     hash = hash_doubles(hash, m->nu, m->control_trim);
+    /* what is left out of files is left out here, so that an older file keeps its hash */
+    hash = hash_actuators(hash, 1, m->nu, m->actuator_delay);
+    hash = hash_actuators(hash, 2, m->nu, m->actuator_lag);
+    hash = hash_actuators(hash, 3, m->nu, m->actuator_rate);
+    if (m->has_prior) {
+        hash = hash_doubles(hash, hb_model_ncoefficients(m), m->prior_mean);
+        hash = hb_hash(hash, m->prior_covariance, prior_size(m) * sizeof(double));
+        hash = hash_doubles(hash, m->nx, m->noise);
+    }
     m->hash = hb_hash(hash, m->parameter, m->nparameters * sizeof *m->parameter);
 }

@@ -63,6 +63,8 @@ typedef struct hb_model {
     hb_mlp basis; /* shared: trunk and head; independent: each one of the nb */
     hb_mlp average_network;
 
+    bool has_prior; /* the fields prior_* and noise are there; false: they are NULL */
+
     const hb_nominal *nominal;                       /* with HB_AVERAGE_NOMINAL, else NULL */
     double nominal_parameter[HB_NOMINAL_PARAMETERS]; /* in the order of nominal->parameter_name */
 
@@ -71,6 +73,16 @@ typedef struct hb_model {
     double *state_mean, *state_std;                                    /* nx */
     double *control_mean, *control_std;                                /* nu */
     double *control_min, *control_max, *control_trim;                  /* nu, physical units */
+
+    /* What stands between a command and the control that acts: a' = (command(t - delay) - a) / lag, |a'| <= rate. */
+    double *actuator_delay, *actuator_lag; /* nu, seconds; 0: none */
+    double *actuator_rate;                 /* nu, physical units per second; 0: no limit */
+
+    /* Coefficients over the functions that the basis was trained on, c ~ N(prior_mean, prior_covariance), and what the
+     * fitted basis leaves of a step. A covariance is symmetric, and positive semidefinite up to rounding. */
+    double *prior_mean;       /* as coefficients: nb, or nb x nx */
+    double *prior_covariance; /* nb x nb; with per-state coefficients nx blocks of nb x nb, one per state */
+    double *noise;            /* nx, standard deviation of the residual of one step of dt, normalised, above 0 */
 
     size_t nparameters;
     hb_real *parameter; /* nparameters, see the order above */
@@ -87,14 +99,18 @@ int hb_model_check(const hb_model *m, hb_error *err);
 
 /* A model to fill in: `shape_of` gives every field up to and including nominal_parameter (input may be NULL for all
  * states). The rest is set so that it says nothing: names x0.., u0.., no units, mean 0, std 1, bounds -1..1, trim 0,
- * parameters 0. Of basis and average_network only nlayers and the hidden widths (width[1..nlayers-1]) are read. notes
- * is copied (NULL: empty). The model is one block of memory. */
+ * ideal actuators, prior (when shape_of has one) 0 with noise 1, parameters 0. Of basis and average_network only
+ * nlayers and the hidden widths (width[1..nlayers-1]) are read. notes is copied (NULL: empty). The model is one block
+ * of memory. */
 int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb_error *err);
 /* Reads a basis file (model_layout.h says what is in it) or refuses it with the reason. */
 int hb_model_load(hb_model **ret, const char *path, hb_error *err);
 /* Writes to a temporary file beside `path`, syncs, and renames: a reader never sees half a model. */
 int hb_model_save(const hb_model *m, const char *path, hb_error *err);
 void hb_model_free(hb_model *m);
+/* A copy with room for a prior when `with_prior`, else without one. A prior that m has is copied; one that it has not
+ * is to be filled in (mean 0, covariance 0, noise 1), and the copy sealed again. */
+int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, hb_error *err);
 
 /* Recomputes the hash; to be called after the fields or parameters of a new model were filled in. */
 void hb_model_seal(hb_model *m);
@@ -106,6 +122,12 @@ int hb_model_allows(const hb_model *m, hb_method method, hb_error *err);
 static inline int hb_model_ncoefficients(const hb_model *m)
 {
     return m->shape == HB_PER_STATE ? m->nb * m->nx : m->nb;
+}
+
+/* Problems by which coefficients are fitted, nb unknowns each: one, or one per state. */
+static inline int hb_model_nproblems(const hb_model *m)
+{
+    return m->shape == HB_PER_STATE ? m->nx : 1;
 }
 
 /* Names of the enumerations, as in files and configurations; NULL-terminated. */

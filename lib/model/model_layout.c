@@ -29,11 +29,24 @@ const hb_list hb_layout_list[HB_NLISTS] = {
 };
 
 const hb_vector hb_layout_vector[HB_NVECTORS] = {
-    {"state.mean", PLACE(state_mean), PLACE(nx)},     {"state.std", PLACE(state_std), PLACE(nx)},
-    {"control.mean", PLACE(control_mean), PLACE(nu)}, {"control.std", PLACE(control_std), PLACE(nu)},
-    {"control.min", PLACE(control_min), PLACE(nu)},   {"control.max", PLACE(control_max), PLACE(nu)},
-    {"control.trim", PLACE(control_trim), PLACE(nu)},
+    {"state.mean", PLACE(state_mean), PLACE(nx), false},     {"state.std", PLACE(state_std), PLACE(nx), false},
+    {"control.mean", PLACE(control_mean), PLACE(nu), false}, {"control.std", PLACE(control_std), PLACE(nu), false},
+    {"control.min", PLACE(control_min), PLACE(nu), false},   {"control.max", PLACE(control_max), PLACE(nu), false},
+    {"control.trim", PLACE(control_trim), PLACE(nu), false}, {"actuator.delay", PLACE(actuator_delay), PLACE(nu), true},
+    {"actuator.lag", PLACE(actuator_lag), PLACE(nu), true},  {"actuator.rate", PLACE(actuator_rate), PLACE(nu), true},
 };
+
+void hb_layout_prior(const hb_model *m, hb_prior_part part[HB_PRIOR_PARTS])
+{
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx;
+    bool per_state = m->shape == HB_PER_STATE;
+
+    part[0] = (hb_prior_part){"prior.mean", PLACE(prior_mean), per_state ? 2 : 1, {nb, nx}};
+    part[1] = (hb_prior_part){"prior.covariance", PLACE(prior_covariance), per_state ? 3 : 2, {nb, nb, nb}};
+    if (per_state)
+        part[1].shape[0] = nx;
+    part[2] = (hb_prior_part){"prior.noise", PLACE(noise), 1, {nx}};
+}
 
 /* `rows` is what the tensor has of the layer's rows; leading 0: no such dimension. */
 static hb_part *add_part(hb_part *p, const char *name, const char *suffix, size_t blocks, size_t rows, size_t columns,

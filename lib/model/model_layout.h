@@ -15,12 +15,18 @@
  *
  *     state.mean, state.std                                   [nx]
  *     control.mean, .std, .min, .max, .trim                   [nu]
+ *     actuator.delay, .lag, .rate                             [nu], seconds, seconds, units per second; each is left
+ *                                                             out when it is 0 for all
  *     independent   basis.{l}.weight, .bias                   [nb, out, in], [nb, out]
  *     shared        trunk.{l}.weight, .bias                   [out, in], [out]
  *                   head.weight, .bias                        [nb, nx, width], [nb, nx]
  *                   average.head.weight, .bias (average=head) [nx, width], [nx]
  *     average=network   average.{l}.weight, .bias             [out, in], [out]
+ *     prior.mean                                              [nb], or [nb, nx] with shape = per_state
+ *     prior.covariance                                        [nb, nb], or [nx, nb, nb]: a block per state
+ *     prior.noise                                             [nx], standard deviation of the residual of a step
  *
+ * The three of the prior are all there or none of them: a file without them has no prior.
  * {l} counts layers from 0. Widths and depths are those of the tensors. */
 #ifndef HB_MODEL_LAYOUT_H
 #define HB_MODEL_LAYOUT_H
@@ -48,11 +54,12 @@ typedef struct hb_list {
 /* A tensor of one double a state or control. */
 typedef struct hb_vector {
     const char *name;
-    size_t place; /* of a double * */
-    size_t count; /* place of nx or nu */
+    size_t place;  /* of a double * */
+    size_t count;  /* place of nx or nu */
+    bool optional; /* left out when all are 0 */
 } hb_vector;
 
-enum { HB_NKEYS = 10, HB_NLISTS = 4, HB_NVECTORS = 7 };
+enum { HB_NKEYS = 10, HB_NLISTS = 4, HB_NVECTORS = 10 };
 
 extern const hb_key hb_layout_key[HB_NKEYS];
 extern const hb_list hb_layout_list[HB_NLISTS];
@@ -75,6 +82,19 @@ typedef struct hb_part {
     size_t shape[3];
     size_t offset, blocks, length, stride;
 } hb_part;
+
+/* A tensor of the prior. */
+typedef struct hb_prior_part {
+    const char *name;
+    size_t place; /* of a double * */
+    int rank;
+    size_t shape[3];
+} hb_prior_part;
+
+enum { HB_PRIOR_PARTS = 3 };
+
+/* The tensors of the prior of a model whose sizes are set, whether it has one or not. */
+void hb_layout_prior(const hb_model *m, hb_prior_part part[HB_PRIOR_PARTS]);
 
 enum { HB_MAX_PARTS = 4 * HB_MAX_LAYERS + 4 };
 

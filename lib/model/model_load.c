@@ -267,6 +267,9 @@ static int load_networks(const hb_safetensors *f, hb_model *shape, hb_error *err
 static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts,
                               hb_error *err)
 {
+    hb_prior_part prior[HB_PRIOR_PARTS];
+
+    hb_layout_prior(shape, prior);
     for (int i = 0; i < f->ntensors; i++) {
         const char *name = f->tensor[i].name;
         bool known = false;
@@ -274,6 +277,8 @@ static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, co
             known = !strcmp(name, parts[k].name);
         for (int k = 0; k < HB_NVECTORS && !known; k++)
             known = !strcmp(name, hb_layout_vector[k].name) && hb_layout_count(shape, hb_layout_vector[k].count);
+        for (int k = 0; k < HB_PRIOR_PARTS && shape->has_prior && !known; k++)
+            known = !strcmp(name, prior[k].name);
         if (!known)
             return hb_fail(err, EINVAL,
                            "%s: tensor '%s' has no place in this model (architecture %s, average %s, %d "
@@ -312,15 +317,24 @@ static int check_shape(const hb_safetensors *f, const char *name, int rank, cons
     return 0;
 }
 
+static bool is_left_out(const hb_safetensors *f, const hb_vector *v)
+{
+    return v->optional && !hb_safetensors_find(f, v->name);
+}
+
 static int check_shapes(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts, hb_error *err)
 {
+    hb_prior_part prior[HB_PRIOR_PARTS];
     int r = 0;
 
     for (int i = 0; i < HB_NVECTORS && r == 0; i++) {
         size_t count = (size_t)hb_layout_count(shape, hb_layout_vector[i].count);
-        if (count)
+        if (count && !is_left_out(f, &hb_layout_vector[i]))
             r = check_shape(f, hb_layout_vector[i].name, 1, &count, err);
     }
+    hb_layout_prior(shape, prior);
+    for (int i = 0; i < HB_PRIOR_PARTS && shape->has_prior && r == 0; i++)
+        r = check_shape(f, prior[i].name, prior[i].rank, prior[i].shape, err);
     for (int i = 0; i < nparts && r == 0; i++)
         r = check_shape(f, parts[i].name, parts[i].rank, parts[i].shape, err);
     return r;
@@ -329,14 +343,20 @@ static int check_shapes(const hb_safetensors *f, const hb_model *shape, const hb
 /* Reads the numbers; shapes are known to be right. */
 static int load_tensors(const hb_safetensors *f, hb_model *m, const hb_part *parts, int nparts, hb_error *err)
 {
+    hb_prior_part prior[HB_PRIOR_PARTS];
     hb_real *flat = malloc((m->nparameters + 1) * sizeof *flat);
     int r = flat ? 0 : hb_fail(err, ENOMEM, "%s: out of memory", f->path);
 
     for (int i = 0; i < HB_NVECTORS && r == 0; i++) {
-        if (hb_layout_count(m, hb_layout_vector[i].count)) {
+        if (hb_layout_count(m, hb_layout_vector[i].count) && !is_left_out(f, &hb_layout_vector[i])) {
             double **vector = hb_layout_place(m, hb_layout_vector[i].place);
             r = hb_safetensors_doubles(f, hb_safetensors_find(f, hb_layout_vector[i].name), *vector, err);
         }
+    }
+    hb_layout_prior(m, prior);
+    for (int i = 0; i < HB_PRIOR_PARTS && m->has_prior && r == 0; i++) {
+        double **numbers = hb_layout_place(m, prior[i].place);
+        r = hb_safetensors_doubles(f, hb_safetensors_find(f, prior[i].name), *numbers, err);
     }
     for (int i = 0; i < nparts && r == 0; i++) {
         const hb_part *p = &parts[i];
@@ -346,6 +366,17 @@ static int load_tensors(const hb_safetensors *f, hb_model *m, const hb_part *par
     }
     free(flat);
     return r;
+}
+
+/* One tensor of the prior asks for all of them. */
+static void find_prior(const hb_safetensors *f, hb_model *shape)
+{
+    hb_prior_part prior[HB_PRIOR_PARTS];
+
+    hb_layout_prior(shape, prior);
+    for (int i = 0; i < HB_PRIOR_PARTS; i++)
+        if (hb_safetensors_find(f, prior[i].name))
+            shape->has_prior = true;
 }
 
 /* Sizes and choices of the model in the file; shape->input and *names are allocated. */
@@ -377,6 +408,8 @@ static int load_shape(const hb_safetensors *f, hb_model *shape, char (**names)[H
         r = load_nominal(f, shape, err);
     if (r == 0)
         r = load_networks(f, shape, err);
+    if (r == 0)
+        find_prior(f, shape);
     return r ? r : hb_fail_in(err, f->path, hb_model_size(shape, err));
 }
 

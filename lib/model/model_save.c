@@ -72,17 +72,33 @@ static void describe(const hb_model *m, texts *t)
     add_text(t, "notes", strdup(m->notes));
 }
 
+static bool all_zero(const double *value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (value[i] != 0)
+            return false;
+    return true;
+}
+
 /* Vectors as they are, parameters gathered into `flat`, in the order of the file; returns the number of tensors. */
 static int list_tensors(const hb_model *m, const hb_part *parts, int nparts, hb_real *flat, hb_tensor *tensor)
 {
+    hb_prior_part prior[HB_PRIOR_PARTS];
     int n = 0;
 
     for (int i = 0; i < HB_NVECTORS; i++) {
         const hb_vector *v = &hb_layout_vector[i];
         size_t count = (size_t)hb_layout_count(m, v->count);
         double **data = hb_layout_place(m, v->place);
-        if (count)
+        if (count && !(v->optional && all_zero(*data, count)))
             tensor[n++] = (hb_tensor){.name = v->name, .dtype = HB_F64, .rank = 1, .shape = {count}, .data = *data};
+    }
+    hb_layout_prior(m, prior);
+    for (int i = 0; i < HB_PRIOR_PARTS && m->has_prior; i++) {
+        hb_tensor *t = &tensor[n++];
+        double **data = hb_layout_place(m, prior[i].place);
+        *t = (hb_tensor){.name = prior[i].name, .dtype = HB_F64, .rank = prior[i].rank, .data = *data};
+        memcpy(t->shape, prior[i].shape, sizeof prior[i].shape);
     }
     for (int i = 0; i < nparts; i++) {
         const hb_part *p = &parts[i];
@@ -98,7 +114,7 @@ static int list_tensors(const hb_model *m, const hb_part *parts, int nparts, hb_
 int hb_model_save(const hb_model *m, const char *path, hb_error *err)
 {
     hb_part parts[HB_MAX_PARTS];
-    hb_tensor tensor[HB_MAX_PARTS + HB_NVECTORS];
+    hb_tensor tensor[HB_MAX_PARTS + HB_NVECTORS + HB_PRIOR_PARTS];
     texts t = {0};
     int r = hb_fail_in(err, path, hb_model_check(m, err));
 

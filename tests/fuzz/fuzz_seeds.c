@@ -10,6 +10,7 @@ static int write_seed(const char *folder, hb_architecture architecture, hb_avera
     hb_model shape = {.nx = 2,
                       .nu = 1,
                       .nb = 2,
+                      .has_prior = average == HB_AVERAGE_HEAD,
                       .architecture = architecture,
                       .average = average,
                       .integration = HB_COMBINED,

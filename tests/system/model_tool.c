@@ -23,6 +23,7 @@ static int example(const char *path)
     hb_model shape = {.nx = 13,
                       .nu = 4,
                       .nb = 8,
+                      .has_prior = true,
                       .activation = HB_SILU,
                       .average = HB_AVERAGE_NOMINAL,
                       .nominal = hb_nominal_find("quadrotor"),
@@ -54,6 +55,14 @@ static int example(const char *path)
         m->control_max[i] = 0.15;
         m->control_trim[i] = 0.0662;
     }
+    m->actuator_delay[0] = 0.02;
+    m->actuator_lag[1] = 0.05;
+    for (int i = 0; i < 8; i++) {
+        m->prior_mean[i] = 0.5;
+        m->prior_covariance[i * 9] = 0.25;
+    }
+    for (int i = 0; i < 13; i++)
+        m->noise[i] = 0.125;
     for (size_t i = 0; i < m->nparameters; i++)
         m->parameter[i] = (hb_real)hb_random_normal((hb_random_key){.seed = 1}, i);
     hb_model_seal(m);

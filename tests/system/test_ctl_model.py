@@ -32,7 +32,8 @@ class Model(unittest.TestCase):
         for expected in ("architecture shared: one network 14-64-32-104, silu", "basis 8 functions", "parameters 6472",
                          "coefficients 8, one a function; trained with least_squares, ridge 0.001",
                          "integration combined, 1 RK4 step a period of 0.02 s", "states (13)", "controls (4)",
-                         "x m 0 1 no", "vx m/s 0 1 yes", "u3 N 0 1 0.03 0.0662 0.15", "an example", "in two lines"):
+                         "x m 0 1 no", "vx m/s 0 1 yes", "u3 N 0 1 0.03 0.0662 0.15", "7 0.5 +- 0.5", "u1 N 0 0.05 0", "vx 0.125",
+                         "an example", "in two lines"):
             self.assertIn(expected, lines)
         self.assertIn("average nominal: quadrotor, mass 0.027, ", "\n".join(lines))
 
@@ -54,6 +55,11 @@ class Model(unittest.TestCase):
         self.assertEqual(model["nominal"]["parameters"]["mass"], 0.027)
         self.assertEqual(model["states"][1], {"name": "vx", "unit": "m/s", "mean": 0, "std": 1, "input": True})
         self.assertEqual(model["controls"][0]["trim"], 0.0662)
+        self.assertEqual(model["controls"][0]["delay"], 0.02)
+        self.assertEqual(model["controls"][1]["lag"], 0.05)
+        self.assertEqual(model["prior"]["mean"], [0.5] * 8)
+        self.assertEqual(model["prior"]["covariance"], [0.25 if i % 9 == 0 else 0 for i in range(64)])
+        self.assertEqual(model["prior"]["noise"], [0.125] * 13)
         self.assertEqual(model["notes"], "an example\nin two lines")
         self.assertIn(model["hash"], run("model", self.path).stdout)
 

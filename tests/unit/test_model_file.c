@@ -14,6 +14,31 @@
 static char folder[] = "/tmp/test_model_file-XXXXXX";
 static char path[sizeof folder + 32];
 
+/* Covariances are L L^T of random L, one of rank nb - 1. */
+static void fill_prior(hb_model *m, hb_random_key key)
+{
+    int nb = m->nb;
+    double *l = malloc((size_t)(nb * nb) * sizeof *l);
+
+    assert_non_null(l);
+    for (int i = 0; i < hb_model_ncoefficients(m); i++)
+        m->prior_mean[i] = hb_random_normal(key, 20000 + (uint64_t)i);
+    for (int i = 0; i < m->nx; i++)
+        m->noise[i] = 0.1 + hb_random_uniform(key, 21000 + (uint64_t)i);
+    for (int p = 0; p < hb_model_nproblems(m); p++) {
+        for (int i = 0; i < nb * nb; i++)
+            l[i] = i % nb == nb - 1 ? 0 : hb_random_normal(key, 30000 + (uint64_t)(p * nb * nb + i));
+        for (int i = 0; i < nb; i++)
+            for (int k = 0; k < nb; k++) {
+                double sum = 0;
+                for (int j = 0; j < nb; j++)
+                    sum += l[i * nb + j] * l[k * nb + j];
+                m->prior_covariance[(p * nb + i) * nb + k] = sum;
+            }
+    }
+    free(l);
+}
+
 /* Every number differs from every other, so that a swap shows. */
 static void fill(hb_model *m)
 {
@@ -34,6 +59,8 @@ static void fill(hb_model *m)
     }
     for (size_t i = 0; i < m->nparameters; i++)
         m->parameter[i] = (hb_real)hb_random_normal(key, 10000 + i);
+    if (m->has_prior)
+        fill_prior(m, key);
     hb_model_seal(m);
 }
 
@@ -75,6 +102,20 @@ static void assert_models_equal(const hb_model *a, const hb_model *b)
     assert_memory_equal(a->control_min, b->control_min, nu * sizeof(double));
     assert_memory_equal(a->control_max, b->control_max, nu * sizeof(double));
     assert_memory_equal(a->control_trim, b->control_trim, nu * sizeof(double));
+    assert_memory_equal(a->actuator_delay, b->actuator_delay, nu * sizeof(double));
+    assert_memory_equal(a->actuator_lag, b->actuator_lag, nu * sizeof(double));
+    assert_memory_equal(a->actuator_rate, b->actuator_rate, nu * sizeof(double));
+    assert_int_equal(a->has_prior, b->has_prior);
+    if (a->has_prior) {
+        size_t nb = (size_t)a->nb, blocks = a->shape == HB_PER_STATE ? nx : 1;
+        assert_memory_equal(a->prior_mean, b->prior_mean, blocks * nb * sizeof(double));
+        assert_memory_equal(a->prior_covariance, b->prior_covariance, blocks * nb * nb * sizeof(double));
+        assert_memory_equal(a->noise, b->noise, nx * sizeof(double));
+    } else {
+        assert_null(b->prior_mean);
+        assert_null(b->prior_covariance);
+        assert_null(b->noise);
+    }
     assert_int_equal(a->nparameters, b->nparameters);
     assert_memory_equal(a->parameter, b->parameter, a->nparameters * sizeof *a->parameter);
     assert_string_equal(a->notes, b->notes);
@@ -144,6 +185,113 @@ static void test_round_trip_of_every_kind(void **state)
                         assert_round_trip(m);
                         hb_model_free(m);
                     }
+}
+
+static void fill_actuators(hb_model *m)
+{
+    for (int i = 0; i < m->nu; i++) {
+        m->actuator_delay[i] = 0.01 + i;
+        m->actuator_lag[i] = 0.05 + i;
+        m->actuator_rate[i] = 7.0 * i;
+    }
+    hb_model_seal(m);
+}
+
+static void test_round_trip_of_priors_and_actuators(void **state)
+{
+    (void)state;
+
+    for (int per_state = 0; per_state < 2; per_state++) {
+        hb_model shape = some_shape(HB_SHARED, HB_AVERAGE_HEAD);
+        shape.has_prior = true;
+        shape.shape = per_state ? HB_PER_STATE : HB_VECTOR;
+        hb_model *m = some_model(shape);
+        assert_round_trip(m);
+        fill_actuators(m);
+        assert_round_trip(m);
+        hb_model_free(m);
+    }
+}
+
+/* A file in which there is nothing of them has no prior and ideal actuators. */
+static void test_files_without_priors_and_actuators_are_as_before(void **state)
+{
+    (void)state;
+    hb_model *m = some_model(some_shape(HB_SHARED, HB_AVERAGE_HEAD)), *loaded = NULL;
+    hb_safetensors *f = NULL;
+    hb_error err;
+
+    if (hb_model_save(m, path, &err) || hb_safetensors_load(&f, path, &err) || hb_model_load(&loaded, path, &err))
+        fail_msg("%s", err.text);
+    for (int i = 0; i < f->ntensors; i++)
+        assert_true(strncmp(f->tensor[i].name, "prior.", 6) != 0 && strncmp(f->tensor[i].name, "actuator.", 9) != 0);
+    assert_false(loaded->has_prior);
+    for (int i = 0; i < m->nu; i++)
+        assert_true(loaded->actuator_delay[i] == 0 && loaded->actuator_lag[i] == 0 && loaded->actuator_rate[i] == 0);
+    hb_safetensors_free(f);
+    hb_model_free(loaded);
+    hb_model_free(m);
+}
+
+static void test_hash_knows_priors_and_actuators(void **state)
+{
+    (void)state;
+    hb_model shape = some_shape(HB_SHARED, HB_AVERAGE_HEAD);
+    hb_model *without = some_model(shape), *m;
+    uint64_t seen[8];
+    int n = 0;
+
+    shape.has_prior = true;
+    m = some_model(shape);
+    seen[n++] = without->hash;
+    seen[n++] = m->hash;
+    double *changed[] = {&m->prior_mean[1],     &m->prior_covariance[5], &m->noise[2],
+                         &m->actuator_delay[0], &m->actuator_lag[0],     &m->actuator_rate[0]};
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+        double kept = *changed[i];
+        *changed[i] += 0.25;
+        hb_model_seal(m);
+        seen[n++] = m->hash;
+        *changed[i] = kept;
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(seen[i], seen[k]);
+    hb_model_free(without);
+    hb_model_free(m);
+}
+
+static void test_copies_take_or_leave_the_prior(void **state)
+{
+    (void)state;
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = variant_model(v), *copy = NULL, *back = NULL;
+        hb_error err;
+
+        fill(m);
+        fill_actuators(m);
+        assert_int_equal(hb_model_copy(&copy, m, false, &err), 0);
+        assert_models_equal(m, copy);
+        hb_model_free(copy);
+        if (m->nb == 0) {
+            assert_int_equal(hb_model_copy(&copy, m, true, &err), -EINVAL);
+            hb_model_free(m);
+            continue;
+        }
+        assert_int_equal(hb_model_copy(&copy, m, true, &err), 0);
+        assert_true(copy->has_prior);
+        fill_prior(copy, (hb_random_key){.seed = 3});
+        hb_model_seal(copy);
+        assert_int_equal(hb_model_copy(&back, copy, true, &err), 0);
+        assert_models_equal(copy, back);
+        hb_model_free(back);
+        assert_int_equal(hb_model_copy(&back, copy, false, &err), 0);
+        assert_models_equal(m, back);
+        hb_model_free(back);
+        hb_model_free(copy);
+        hb_model_free(m);
+    }
 }
 
 /* those that others test with, nominal models among them */
@@ -546,6 +694,28 @@ static const malformed of_nominal[] = {
     {TEXT, "average", "none", "metadata 'nominal' is not known here; free text goes into 'notes'"},
 };
 
+/* nx = 3, nu = 2, nb = 4, with a prior and actuators */
+static const malformed of_prior[] = {
+    {NO_TENSOR, "prior.mean", "", "tensor 'prior.mean' is missing, expected with shape [4]"},
+    {NO_TENSOR, "prior.covariance", "", "tensor 'prior.covariance' is missing, expected with shape [4, 4]"},
+    {NO_TENSOR, "prior.noise", "", "tensor 'prior.noise' is missing, expected with shape [3]"},
+    {SHAPED, "prior.mean", "4 3", "tensor 'prior.mean': shape [4, 3], expected [4]"},
+    {SHAPED, "prior.covariance", "3 4 4", "tensor 'prior.covariance': shape [3, 4, 4], expected [4, 4]"},
+    {SHAPED, "prior.noise", "4", "tensor 'prior.noise': shape [4], expected [3]"},
+    {VALUE, "prior.mean", "2 nan", "tensor 'prior.mean': element 2 is NaN, expected a finite number"},
+    {VALUE, "prior.covariance", "7 inf", "tensor 'prior.covariance': element 7 is infinite, expected a finite number"},
+    {VALUE, "prior.covariance", "9 1", "the prior's covariance 0 is not symmetric: 1 in row 2, column 1, but 0 across"},
+    {VALUE, "prior.covariance", "10 -0.1", "the prior's covariance 0 is not positive semidefinite"},
+    {VALUE, "prior.noise", "1 0", "the noise of state 'x1' is 0, expected a finite number above 0"},
+    {SHAPED, "actuator.delay", "3", "tensor 'actuator.delay': shape [3], expected [2]"},
+    {VALUE, "actuator.delay", "0 -1", "the actuator delay of control 'u0' is -1, expected a finite number, 0 or above"},
+    {VALUE, "actuator.lag", "1 -0.5", "the actuator lag of control 'u1' is -0.5, expected a finite number, 0 or above"},
+    {VALUE, "actuator.rate", "1 nan", "tensor 'actuator.rate': element 1 is NaN, expected a finite number"},
+    {RENAMED, "actuator.rate", "actuator.speed",
+     "tensor 'actuator.speed' has no place in this model (architecture shared, average head, 3 states, 2 controls, 4 "
+     "basis functions of 3 layers)"},
+};
+
 static void assert_all_refused(const hb_model *good, const malformed *cases, size_t n)
 {
     hb_safetensors *f = NULL;
@@ -596,6 +766,15 @@ static void test_malformed_models_are_refused_by_name(void **state)
     assert_all_refused(shared, of_shared, sizeof of_shared / sizeof *of_shared);
     hb_model_free(independent);
     hb_model_free(shared);
+
+    hb_model with_prior = some_shape(HB_SHARED, HB_AVERAGE_HEAD);
+    with_prior.has_prior = true;
+    hb_model *prior = some_model(with_prior);
+    for (int i = 0; i < 16; i++)
+        prior->prior_covariance[i] = i % 5 == 0;
+    fill_actuators(prior);
+    assert_all_refused(prior, of_prior, sizeof of_prior / sizeof *of_prior);
+    hb_model_free(prior);
 
     hb_model shape = some_shape(HB_SHARED, HB_AVERAGE_NOMINAL);
     shape.nx = 13;
@@ -684,6 +863,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip_of_every_kind),
         cmocka_unit_test(test_round_trip_of_test_models),
+        cmocka_unit_test(test_round_trip_of_priors_and_actuators),
+        cmocka_unit_test(test_files_without_priors_and_actuators_are_as_before),
+        cmocka_unit_test(test_hash_knows_priors_and_actuators),
+        cmocka_unit_test(test_copies_take_or_leave_the_prior),
         cmocka_unit_test(test_round_trip_of_one_state_and_one_layer),
         cmocka_unit_test(test_round_trip_of_the_deepest),
         cmocka_unit_test(test_golden_parameters_lie_where_model_h_says),

@@ -11,8 +11,8 @@ set -eu
 build="gcc libc6-dev meson ninja-build pkg-config"
 daemon="libzmq3-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libopenblas-dev libyaml-dev
         libsystemd-dev libjansson-dev"
-clients="libmujoco-dev libhdf5-dev gnuplot-nox python3 python3-zmq python3-protobuf python3-numpy"
-tests="libcmocka-dev clang libclang-rt-14-dev scdoc man-db systemd"
+clients="libmujoco-dev libhdf5-dev zlib1g-dev gnuplot-nox python3 python3-zmq python3-protobuf python3-numpy"
+tests="libcmocka-dev liblzma-dev clang libclang-rt-14-dev scdoc man-db systemd"
 packaging="bash-completion debhelper debootstrap dh-python dpkg-dev lintian systemd-container"
 cross="gcc-aarch64-linux-gnu qemu-user"
 

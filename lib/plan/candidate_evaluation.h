@@ -64,7 +64,7 @@ void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline)
  * the end. Costs that are known for all samples count even when the gradients are not. */
 bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_job *job, hb_candidate *best);
 
-/* Jacobians of every step along a candidate whose controls are u (nh x nu), see hb_rollout_jacobians. */
+/* Jacobians of every step along a candidate whose controls are u (nh x nu; effective), see hb_rollout_jacobians. */
 bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_candidate *at, const double *u, double *a,
                                        double *b);
 

@@ -50,8 +50,10 @@ int hb_cost_check(const hb_cost *c, int nx, int nu, hb_error *err);
 typedef struct hb_goal {
     const double *target; /* nx if ntargets is 1 (a point), else (nh + 1) x nx (a reference trajectory) */
     int ntargets;
-    const double *last_control; /* nu, physical: in force until now */
-    const double *trim;         /* nu */
+    const double *last_control;   /* nu, physical: commanded until now */
+    const double *trim;           /* nu */
+    const double *lag;            /* nu, seconds: time constants of the actuators; NULL: they act at once */
+    const double *actuator_state; /* nu, physical: what they give at the start; NULL: last_control */
 } hb_goal;
 
 /* Cost of one stage, k of 0..nh, for n samples: adds to cost (HB_STRIDE). x: nx rows, physical; u: nu rows, physical,

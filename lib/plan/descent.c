@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan/gauss_newton.h"
+#include "plan/lag.h"
 
 /* what is tried: lengths of each step, and dampings relative to the mean of the Hessian's diagonal. When nothing
  * helps, the next level of damping is tried before giving up. */
@@ -20,8 +21,10 @@ struct hb_descent {
     const hb_control_map *map;
     hb_gauss_newton *newton;
     hb_population trial;
-    double *u;    /* nh x nu: controls of the candidate */
-    double *step; /* nh x nv */
+    double *u;         /* nh x nu: controls of the candidate */
+    double *effective; /* nh x nu: what the actuators make of them */
+    double *step;      /* nh x nv */
+    hb_lag lag;
 };
 
 static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_map *map, int max_directions,
@@ -32,6 +35,7 @@ static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_
 
     hb_population_lay_out(&to->trial, arena, map, max_directions, TRIALS, max_horizon, false);
     to->u = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
+    to->effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->step = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(double));
     return d;
 }
@@ -131,7 +135,8 @@ static bool step(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *pr
     const double before = from->cost;
 
     hb_control_map_apply(d->map, problem->nh, from->w, d->u);
-    if (!hb_candidate_evaluation_jacobians(e, from, d->u, d->newton->a, d->newton->b))
+    hb_lag_effective(&d->lag, problem->goal, d->nu, problem->nh, d->u, d->effective);
+    if (!hb_candidate_evaluation_jacobians(e, from, d->effective, d->newton->a, d->newton->b))
         return false;
     for (int level = 0; level < LEVELS; level++) {
         if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
@@ -161,6 +166,10 @@ bool hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem 
     n->nh = d->trial.nh = problem->nh;
     n->nv = d->map->nv;
     memcpy(n->direction, d->map->direction, (size_t)(d->nu * d->map->nv) * sizeof *n->direction);
+    hb_lag_set(&d->lag, problem->goal, d->nu, problem->dt);
+    n->lags = d->lag.any;
+    memcpy(n->keep, d->lag.keep, (size_t)d->nu * sizeof *n->keep);
+    memcpy(n->share, d->lag.share, (size_t)d->nu * sizeof *n->share);
     for (bool helped = true; helped && most > 0; most--) {
         if (!step(d, e, problem, from, &helped))
             return false;

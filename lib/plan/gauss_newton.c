@@ -16,6 +16,9 @@ struct hb_gauss_newton_scratch {
     double *sensitivity[2]; /* nx x (nh nv): S of this step and the next */
     double *weighted;       /* nx x (nh nv): Q S */
     double *moved;          /* nx x nv: B M */
+    double *actuator;       /* nu x (nh nv): da/dw */
+    double *effective;      /* nu x (nh nv): de/dw */
+    double *dactuator;      /* nu: dJ/da */
     double *adjoint[2];     /* nx */
     double *factor;         /* (nh nv)^2 */
     double *free_step;      /* nh nv: the step without bounds */
@@ -37,6 +40,8 @@ static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv
     to->direction = hb_arena_take(arena, nu * nv, number);
     to->a = hb_arena_take(arena, nh * nx * nx, number);
     to->b = hb_arena_take(arena, nh * nx * nu, number);
+    to->keep = hb_arena_take(arena, nu, number);
+    to->share = hb_arena_take(arena, nu, number);
     to->lx = hb_arena_take(arena, (nh + 1) * nx, number);
     to->lu = hb_arena_take(arena, nh * nu, number);
     to->q = hb_arena_take(arena, (nh + 1) * nx * nx, number);
@@ -52,6 +57,9 @@ static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv
     }
     to->scratch->weighted = hb_arena_take(arena, nx * size, number);
     to->scratch->moved = hb_arena_take(arena, nx * nv, number);
+    to->scratch->actuator = hb_arena_take(arena, nu * size, number);
+    to->scratch->effective = hb_arena_take(arena, nu * size, number);
+    to->scratch->dactuator = hb_arena_take(arena, nu, number);
     to->scratch->factor = hb_arena_take(arena, size * size, number);
     to->scratch->free_step = hb_arena_take(arena, size, number);
     to->scratch->row = hb_arena_take(arena, rows, sizeof(int));
@@ -109,6 +117,16 @@ static void add_product(int rows, int columns, int size, const double *s, const 
         }
 }
 
+/* dJ/du of control i from dJ/de and the state after the step; dJ/da becomes that of the state before it */
+static double through_actuator(const hb_gauss_newton *n, int i, double deffective)
+{
+    double *da = &n->scratch->dactuator[i];
+    double du = (1 - n->share[i]) * deffective + (1 - n->keep[i]) * *da;
+
+    *da = n->share[i] * deffective + n->keep[i] * *da;
+    return du;
+}
+
 /* gradient by the adjoint: l[k] = lx[k] + A[k]^T l[k+1], g[k] = M^T (lu[k] + B[k]^T l[k+1]) */
 static void condense_gradient(hb_gauss_newton *n)
 {
@@ -116,15 +134,18 @@ static void condense_gradient(hb_gauss_newton *n)
     double *after = n->scratch->adjoint[0], *before = n->scratch->adjoint[1];
 
     memcpy(after, n->lx + n->nh * nx, (size_t)nx * sizeof *after);
+    memset(n->scratch->dactuator, 0, (size_t)nu * sizeof *n->scratch->dactuator);
     for (int k = n->nh - 1; k >= 0; k--) {
         const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
 
         for (int v = 0; v < nv; v++)
             n->gradient[k * nv + v] = 0;
         for (int i = 0; i < nu; i++) {
-            double sum = n->lu[k * nu + i];
+            double sum = n->lags ? 0 : n->lu[k * nu + i];
             for (int j = 0; j < nx; j++)
                 sum += b[j * nu + i] * after[j];
+            if (n->lags)
+                sum = n->lu[k * nu + i] + through_actuator(n, i, sum);
             for (int v = 0; v < nv; v++)
                 n->gradient[k * nv + v] += n->direction[i * nv + v] * sum;
         }
@@ -171,9 +192,39 @@ static void condense_controls(hb_gauss_newton *n)
     }
 }
 
+/* S[k+1] = A[k] S[k], and B[k] M in the columns of w[k]; with lag, B[k] times de/dw in all columns up to them */
+static void move_sensitivity(hb_gauss_newton *n, int k, const double *s, double *next)
+{
+    const int nx = n->nx, nu = n->nu, nv = n->nv, size = n->nh * nv, before = k * nv, after = before + nv;
+    const double *b = n->b + (ptrdiff_t)k * nx * nu;
+    struct hb_gauss_newton_scratch *t = n->scratch;
+
+    memset(next, 0, (size_t)nx * (size_t)size * sizeof *next);
+    multiply_add(nx, nx, n->a + (ptrdiff_t)k * nx * nx, before, size, s, next);
+    if (!n->lags) {
+        memset(t->moved, 0, (size_t)(nx * nv) * sizeof *t->moved);
+        multiply_add(nx, nu, b, nv, nv, n->direction, t->moved);
+        for (int i = 0; i < nx; i++)
+            memcpy(next + (ptrdiff_t)i * size + before, t->moved + i * nv, (size_t)nv * sizeof *next);
+        return;
+    }
+    for (int i = 0; i < nu; i++) {
+        double *a = t->actuator + (ptrdiff_t)i * size, *e = t->effective + (ptrdiff_t)i * size;
+        for (int c = 0; c < before; c++) {
+            e[c] = n->share[i] * a[c];
+            a[c] *= n->keep[i];
+        }
+        for (int v = 0; v < nv; v++) {
+            e[before + v] = (1 - n->share[i]) * n->direction[i * nv + v];
+            a[before + v] = (1 - n->keep[i]) * n->direction[i * nv + v];
+        }
+    }
+    multiply_add(nx, nu, b, after, size, t->effective, next);
+}
+
 void hb_gauss_newton_condense(hb_gauss_newton *n)
 {
-    const int nx = n->nx, nu = n->nu, nv = n->nv, size = n->nh * nv;
+    const int nx = n->nx, nv = n->nv, size = n->nh * nv;
     struct hb_gauss_newton_scratch *t = n->scratch;
     double *s = t->sensitivity[0], *next = t->sensitivity[1];
 
@@ -181,16 +232,9 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     memset(n->hessian, 0, (size_t)size * (size_t)size * sizeof *n->hessian);
     condense_controls(n);
     for (int k = 0; k < n->nh; k++) {
-        const int before = k * nv, after = before + nv;
-        const double *b = n->b + (ptrdiff_t)k * nx * nu;
+        const int after = (k + 1) * nv;
 
-        /* S[k+1] = A[k] S[k], and B[k] M in the columns of w[k] */
-        memset(t->moved, 0, (size_t)(nx * nv) * sizeof *t->moved);
-        multiply_add(nx, nu, b, nv, nv, n->direction, t->moved);
-        memset(next, 0, (size_t)nx * (size_t)size * sizeof *next);
-        multiply_add(nx, nx, n->a + (ptrdiff_t)k * nx * nx, before, size, s, next);
-        for (int i = 0; i < nx; i++)
-            memcpy(next + (ptrdiff_t)i * size + before, t->moved + i * nv, (size_t)nv * sizeof *next);
+        move_sensitivity(n, k, s, next);
 
         /* H += S^T Q S */
         memset(t->weighted, 0, (size_t)nx * (size_t)size * sizeof *t->weighted);

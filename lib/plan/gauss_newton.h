@@ -5,9 +5,14 @@
  *
  *     H = sum_k S[k]^T Q[k] S[k] + curvature of the controls,      g = the cost's gradient
  *
- * and a step d minimises g.d + d.(H + damping I) d / 2 subject to low <= M d[k] <= high for every k. */
+ * Where actuators lag, f sees e[k] = u[k] + (a[k] - u[k]) share and a[k+1] = u[k] + (a[k] - u[k]) keep: B is the
+ * Jacobian by e, and da/dw goes along with S.
+ *
+ * A step d minimises g.d + d.(H + damping I) d / 2 subject to low <= M d[k] <= high for every k. */
 #ifndef HB_GAUSS_NEWTON_H
 #define HB_GAUSS_NEWTON_H
+
+#include <stdbool.h>
 
 #include "base/base.h"
 
@@ -17,6 +22,9 @@ typedef struct hb_gauss_newton {
     /* filled in by the caller */
     double *direction;  /* nu x nv: M */
     double *a, *b;      /* nh x nx x nx and nh x nx x nu: Jacobians of each step */
+    bool lags;          /* do actuators lag? false: keep and share are not used */
+    double *keep;       /* nu: what stays of an actuator's state after a step, */
+    double *share;      /* nu: and its share in the control that the step sees */
     double *lx, *lu;    /* (nh + 1) x nx and nh x nu: gradient of each stage's own cost */
     double *q;          /* (nh + 1) x nx x nx: curvature of each stage's cost */
     double *r, *slew;   /* nh x nu x nu and nh x nu: of its controls, and of their change since the stage before */

@@ -2,11 +2,16 @@
  *
  *     u[k] --normalise--> step k --z[k+1]--> physical x[k+1] --> cost of stage k+1
  *
- * and backward, with l = dJ/dx in physical units: l[k] = dcost_k/dx + (dx[k+1]/dx[k])^T l[k+1]. */
+ * and backward, with l = dJ/dx in physical units: l[k] = dcost_k/dx + (dx[k+1]/dx[k])^T l[k+1].
+ *
+ * With lag (lag.h) the step sees what the actuators make of u[k], and their state goes along: a[k], and backward
+ * la = dJ/da. */
 #include "plan/rollout.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "plan/lag.h"
 
 struct hb_rollout {
     const hb_model *m;
@@ -20,6 +25,9 @@ struct hb_rollout {
     hb_real *dz, *du; /* nx and nu x HB_STRIDE, normalised */
     hb_real *dx;      /* nx x HB_STRIDE, physical */
     hb_real *per_std; /* nx, then nu: 1 / std */
+    hb_lag lag;
+    hb_real *actuator, *effective; /* nu x HB_STRIDE, physical: state, and mean over a step */
+    hb_real *dactuator;            /* nu x HB_STRIDE */
 };
 
 static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, size_t tape_size)
@@ -38,6 +46,9 @@ static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, 
     to->du = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     to->dx = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
     to->per_std = hb_arena_take(arena, nx + nu, sizeof(hb_real));
+    to->actuator = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
+    to->effective = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
+    to->dactuator = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     return r;
 }
 
@@ -129,6 +140,46 @@ static const hb_real *controls_at(const hb_rollout *r, const hb_real *u, int k)
     return r->m->nu && k >= 0 && k < r->horizon ? u + (ptrdiff_t)k * r->m->nu * HB_STRIDE : NULL;
 }
 
+/* what the actuators make of the commands u of one step; their state moves on */
+static const hb_real *actuate(hb_rollout *r, int n, const hb_real *u)
+{
+    if (!r->lag.any)
+        return u;
+    for (int i = 0; i < r->m->nu; i++) {
+        const hb_real share = (hb_real)r->lag.share[i], keep = (hb_real)r->lag.keep[i];
+        const hb_real *restrict command = u + i * HB_STRIDE;
+        hb_real *restrict a = r->actuator + i * HB_STRIDE, *restrict effective = r->effective + i * HB_STRIDE;
+        for (int s = 0; s < n; s++) {
+            hb_real off = a[s] - command[s];
+            effective[s] = command[s] + off * share;
+            a[s] = command[s] + off * keep;
+        }
+    }
+    return r->effective;
+}
+
+/* backward: adds to du of the commands what comes from r->du, normalised, of the effective controls, and from
+ * r->dactuator, of the state after the step, which becomes that before it */
+static void actuate_backward(hb_rollout *r, int n, hb_real *du)
+{
+    for (int i = 0; i < r->m->nu; i++) {
+        const hb_real per_std = r->per_std[r->m->nx + i];
+        const hb_real share = (hb_real)r->lag.share[i], keep = (hb_real)r->lag.keep[i];
+        const hb_real *restrict dz = r->du + i * HB_STRIDE;
+        hb_real *restrict da = r->dactuator + i * HB_STRIDE, *restrict d = du + i * HB_STRIDE;
+
+        if (!r->lag.any)
+            for (int s = 0; s < n; s++)
+                d[s] += dz[s] * per_std;
+        else
+            for (int s = 0; s < n; s++) {
+                hb_real deffective = dz[s] * per_std;
+                d[s] += deffective * (1 - share) + da[s] * (1 - keep);
+                da[s] = deffective * share + da[s] * keep;
+            }
+    }
+}
+
 bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
                      int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
                      const hb_proceed *proceed)
@@ -144,6 +195,9 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
         fill(r->x + i * HB_STRIDE, lanes, x0[i]);
         fill(r->z + i * HB_STRIDE, lanes, (x0[i] - m->state_mean[i]) / m->state_std[i]);
     }
+    hb_lag_set(&r->lag, goal, nu, dt);
+    for (int i = 0; r->lag.any && i < nu; i++)
+        fill(r->actuator + i * HB_STRIDE, lanes, hb_lag_start(goal)[i]);
     for (int k = 0; k <= horizon; k++) {
         const hb_real *x = r->x + (ptrdiff_t)k * nx * HB_STRIDE, *u_k = controls_at(r, u, k);
 
@@ -153,7 +207,8 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
         if (!may_proceed(proceed))
             return false;
         if (nu)
-            to_normalised(nu, m->control_mean, r->per_std + nx, lanes, u_k, r->u + (ptrdiff_t)k * nu * HB_STRIDE);
+            to_normalised(nu, m->control_mean, r->per_std + nx, lanes, actuate(r, lanes, u_k),
+                          r->u + (ptrdiff_t)k * nu * HB_STRIDE);
         hb_batch in = step_input(r, k), next = step_input(r, k + 1);
         hb_predictor_step(p, r->workspace, &in, (hb_real *)next.z, keep ? r->tape + (size_t)k * r->tape_size : NULL);
         to_physical(nx, m->state_mean, m->state_std, lanes, next.z, r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
@@ -178,6 +233,8 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
         fill(du + (ptrdiff_t)i * HB_STRIDE, lanes, 0);
     for (int i = 0; i < nx; i++)
         fill(r->dx + i * HB_STRIDE, lanes, 0);
+    for (int i = 0; i < nu; i++)
+        fill(r->dactuator + i * HB_STRIDE, lanes, 0);
     for (int k = horizon; k >= 0; k--) {
         const hb_real *x = r->x + (ptrdiff_t)k * nx * HB_STRIDE;
         const hb_real *u_k = controls_at(r, u, k), *before = u_k ? controls_at(r, u, k - 1) : NULL;
@@ -194,9 +251,7 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
             hb_predictor_adjoint(p, r->workspace, &in, r->tape + (size_t)k * r->tape_size, r->dz, r->dz,
                                  nu ? r->du : NULL);
             scale_rows(nx, r->per_std, lanes, r->dz, r->dx);
-            for (int i = 0; i < nu; i++)
-                for (int s = 0; s < lanes; s++)
-                    du_k[i * HB_STRIDE + s] += r->du[i * HB_STRIDE + s] * r->per_std[nx + i];
+            actuate_backward(r, lanes, du_k);
         }
         hb_cost_stage_gradient(c, goal, nx, nu, horizon, k, r->n, x, u_k, before, r->dx, du_k,
                                before ? du + (before - u) : NULL);

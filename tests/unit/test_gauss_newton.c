@@ -14,6 +14,8 @@ typedef struct linear_problem {
     int nv;
     double a[NH][NX][NX], b[NH][NX][NU], q[NH + 1][NX], lx[NH + 1][NX], r[NH][NU], lu[NH][NU], slew[NH][NU];
     double direction[NU][NU];
+    bool lags;
+    double keep[NU], share[NU];
 } linear_problem;
 
 static double draw(uint64_t stream, int index)
@@ -25,6 +27,11 @@ static void make_problem(linear_problem *p, uint64_t seed, int nv)
 {
     double *number = (double *)p->a;
     p->nv = nv;
+    p->lags = false;
+    for (int i = 0; i < NU; i++) {
+        p->keep[i] = 0.25 * i;
+        p->share[i] = 0.3 * i;
+    }
     for (int i = 0; i < (int)(NH * NX * (NX + NU)); i++)
         number[i] = 0.6 * draw(seed, i);
     for (int k = 0; k <= NH; k++)
@@ -46,10 +53,10 @@ static void make_problem(linear_problem *p, uint64_t seed, int nv)
 /* change of the cost when w moves by d, by simulation */
 static double cost_change(const linear_problem *p, const double *d)
 {
-    double x[NX] = {0}, before[NU] = {0}, total = 0;
+    double x[NX] = {0}, before[NU] = {0}, actuator[NU] = {0}, total = 0;
 
     for (int k = 0; k <= NH; k++) {
-        double u[NU] = {0}, next[NX] = {0};
+        double u[NU] = {0}, effective[NU], next[NX] = {0};
         for (int i = 0; i < NX; i++)
             total += p->lx[k][i] * x[i] + p->q[k][i] * x[i] * x[i] / 2;
         if (k == NH)
@@ -60,12 +67,14 @@ static double cost_change(const linear_problem *p, const double *d)
             total += p->lu[k][i] * u[i] + p->r[k][i] * u[i] * u[i] / 2 +
                      p->slew[k][i] * (u[i] - before[i]) * (u[i] - before[i]) / 2;
             before[i] = u[i];
+            effective[i] = p->lags ? u[i] + (actuator[i] - u[i]) * p->share[i] : u[i];
+            actuator[i] = u[i] + (actuator[i] - u[i]) * p->keep[i];
         }
         for (int i = 0; i < NX; i++) {
             for (int j = 0; j < NX; j++)
                 next[i] += p->a[k][i][j] * x[j];
             for (int j = 0; j < NU; j++)
-                next[i] += p->b[k][i][j] * u[j];
+                next[i] += p->b[k][i][j] * effective[j];
         }
         memcpy(x, next, sizeof x);
     }
@@ -87,6 +96,9 @@ static hb_gauss_newton *to_newton(const linear_problem *p, double bound)
     memcpy(n->lx, p->lx, sizeof p->lx);
     memcpy(n->lu, p->lu, sizeof p->lu);
     memcpy(n->slew, p->slew, sizeof p->slew);
+    n->lags = p->lags;
+    memcpy(n->keep, p->keep, sizeof p->keep);
+    memcpy(n->share, p->share, sizeof p->share);
     for (int k = 0; k <= NH; k++)
         for (int i = 0; i < NX; i++)
             n->q[(k * NX + i) * NX + i] = p->q[k][i];
@@ -134,11 +146,12 @@ static void test_condensed_derivatives_are_those_of_the_simulated_cost(void **st
     (void)state;
 
     for (int nv = 2; nv <= NU; nv++)
-        for (uint64_t seed = 0; seed < 5; seed++) {
+        for (uint64_t seed = 0; seed < 10; seed++) {
             linear_problem p;
             double gradient[MAX], hessian[MAX * MAX];
             int size = NH * nv;
-            make_problem(&p, seed, nv);
+            make_problem(&p, seed / 2, nv);
+            p.lags = seed % 2;
             hb_gauss_newton *n = to_newton(&p, 1e9);
             differentiate(&p, gradient, hessian);
             for (int i = 0; i < size; i++) {

@@ -69,12 +69,18 @@ static const hb_cost quadratic_cost = {
 static const double nothing[NU] = {0};
 static const hb_goal goal = {.target = target, .ntargets = 1, .last_control = nothing, .trim = nothing};
 
+/* the same with actuators that lag, and are not where the last command would have them */
+static const double lag[NU] = {0.15, 0}, actuator[NU] = {-0.8, 0.4};
+static const hb_goal lagging = {
+    .target = target, .ntargets = 1, .last_control = nothing, .trim = nothing, .lag = lag, .actuator_state = actuator};
+
 /* the cost of a sequence, by simulation in double */
-static double simulate(const double *u)
+static double simulate(const hb_goal *g, const double *u)
 {
-    double x[NX], dt = 0.1, total = 0;
+    double x[NX], a[NU], effective[NU], dt = 0.1, total = 0;
 
     memcpy(x, start, sizeof x);
+    memcpy(a, g->lag ? g->actuator_state : nothing, sizeof a);
     for (int k = 0; k <= NH; k++) {
         total += 3 * (pow(x[0] - target[0], 2) + pow(x[2] - target[2], 2)) * (k == NH ? 10 : 1) / (NH + 1);
         total += 0.2 * (x[1] * x[1] + x[3] * x[3]) / (NH + 1);
@@ -84,6 +90,13 @@ static double simulate(const double *u)
         for (int i = 0; i < NU; i++) {
             double before = k ? u[(k - 1) * NU + i] : 0;
             total += (0.05 * u[k * NU + i] * u[k * NU + i] + 0.1 * pow(u[k * NU + i] - before, 2)) / NH;
+            effective[i] = u[k * NU + i];
+            if (g->lag && g->lag[i] > 0) {
+                double next = u[k * NU + i] + (a[i] - u[k * NU + i]) * exp(-dt / g->lag[i]);
+                /* a' = (u - a) / lag: its mean is u less what it moved by in all, times lag over dt */
+                effective[i] = u[k * NU + i] - (next - a[i]) * g->lag[i] / dt;
+                a[i] = next;
+            }
         }
         for (int stage = 0; stage < 4; stage++) {
             for (int i = 0; i < NX; i++)
@@ -93,7 +106,7 @@ static double simulate(const double *u)
                 for (int j = 0; j < NX; j++)
                     s[stage][i] += rate_a[i][j] * at[j];
                 for (int j = 0; j < NU; j++)
-                    s[stage][i] += rate_b[i][j] * u[k * NU + j];
+                    s[stage][i] += rate_b[i][j] * effective[j];
             }
         }
         for (int i = 0; i < NX; i++)
@@ -103,19 +116,19 @@ static double simulate(const double *u)
 }
 
 /* the least cost within bounds: coordinate by coordinate, exact for each, until nothing moves */
-static double optimum(double bound, double *u)
+static double optimum(const hb_goal *g, double bound, double *u)
 {
     memset(u, 0, NH * NU * sizeof *u);
     for (int sweep = 0; sweep < 5000; sweep++)
         for (int i = 0; i < NH * NU; i++) {
-            double at = u[i], h = 0.5, middle = simulate(u);
+            double at = u[i], h = 0.5, middle = simulate(g, u);
             u[i] = at + h;
-            double above = simulate(u);
+            double above = simulate(g, u);
             u[i] = at - h;
-            double below = simulate(u);
+            double below = simulate(g, u);
             u[i] = fmin(fmax(at - h * (above - below) / 2 / (above - 2 * middle + below), -bound), bound);
         }
-    return simulate(u);
+    return simulate(g, u);
 }
 
 typedef struct rig {
@@ -159,15 +172,16 @@ static void test_second_order_finds_the_optimum(void **state)
     (void)state;
     static const double bounds[] = {50, 1.2};
 
-    for (int i = 0; i < 2; i++) {
-        double u[NH * NU], least = optimum(bounds[i], u);
+    for (int i = 0; i < 4; i++) {
+        const hb_goal *g = i / 2 ? &lagging : &goal;
+        double u[NH * NU], bound = bounds[i % 2], least = optimum(g, bound, u);
         hb_planner_settings s = settings(HB_PLANNER_ILQR);
         s.samples = 1;
-        rig r = rig_new(linear_model(bounds[i], 1), &s, &quadratic_cost, 1);
-        const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+        rig r = rig_new(linear_model(bound, 1), &s, &quadratic_cost, 1);
+        const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, g, 0, NULL, 0);
         assert_true(plan->evaluated && plan->converged);
         assert_near(plan->cost, least, 1e-5 * least);
-        assert_near(simulate(plan->action), least, 1e-5 * least);
+        assert_near(simulate(g, plan->action), least, 1e-5 * least);
         for (int j = 0; j < NH * NU; j++)
             assert_near(plan->action[j], u[j], 0.01);
         /* the problem is quadratic: one step gets there, one more sees that it has */
@@ -183,7 +197,7 @@ static void test_every_method_comes_close_to_the_optimum(void **state)
         [HB_PLANNER_GRADIENT] = 0.02, [HB_PLANNER_CEM] = 0.02,   [HB_PLANNER_GRADIENT_CEM] = 0.02,
         [HB_PLANNER_MPPI] = 0.1,      [HB_PLANNER_ILQR] = 0.001,
     };
-    double u[NH * NU], least = optimum(3, u), idle = simulate((double[NH *NU]){0});
+    double u[NH * NU], least = optimum(&goal, 3, u), idle = simulate(&goal, (double[NH * NU]){0});
 
     assert_true(idle > 1.5 * least);
     for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
@@ -197,7 +211,7 @@ static void test_every_method_comes_close_to_the_optimum(void **state)
             if (!(plan->cost <= least * (1 + allowed)))
                 fail_msg("%s, polish %d: %g, the optimum is %g", hb_planner_method_name[method], polish, plan->cost,
                          least);
-            assert_near(simulate(plan->action), plan->cost, 1e-5);
+            assert_near(simulate(&goal, plan->action), plan->cost, 1e-5);
             assert_true(plan->cost > least * (1 - 1e-5));
             assert_int_equal(plan->dropped, 0);
             rig_free(&r);
@@ -223,7 +237,7 @@ static void test_cost_and_states_are_those_of_the_actions(void **state)
             assert_true(hb_rollout_cost(rollout, r.predictor, &quadratic_cost, &goal, start, NH, r.m->dt, 1, u, false,
                                         cost, NULL));
             assert_near(cost[0], plan->cost, 1e-5 * plan->cost);
-            assert_near(simulate(plan->action), plan->cost, 1e-5 * plan->cost);
+            assert_near(simulate(&goal, plan->action), plan->cost, 1e-5 * plan->cost);
             for (int i = 0; i < (NH + 1) * NX; i++)
                 assert_near(hb_planner_states(r.planner)[i], hb_rollout_states(rollout)[i * HB_STRIDE], 1e-5);
             assert_memory_equal(plan->action, hb_planner_current(r.planner), NH * NU * sizeof(double));

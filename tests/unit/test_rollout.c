@@ -31,7 +31,7 @@ typedef struct bench {
     hb_rollout *r;
     int nh, n;
     hb_real *u, *du, *cost;
-    double target[16], control[8], *x0;
+    double target[16], control[8], lag[8], actuator[8], *x0;
     hb_goal goal;
 } bench;
 
@@ -165,6 +165,87 @@ static void random_problem(bench *b, uint64_t seed)
                           b->m->control_std[i % b->m->nu] * hb_random_normal(key, (uint64_t)(1000 + i * b->n + s)));
 }
 
+/* actuators that lag by different times, one of them not, and start elsewhere than at the last control */
+static void set_lag(bench *b)
+{
+    for (int i = 0; i < b->m->nu; i++) {
+        b->lag[i] = (i + 1) % 4 * 0.6 * b->m->dt;
+        b->actuator[i] = b->control[i] + 0.5 * b->m->control_std[i];
+    }
+    b->goal.lag = b->lag;
+    b->goal.actuator_state = b->actuator;
+}
+
+/* states of the first sequence after all its steps */
+static void end_of_rollout(bench *b, double *x)
+{
+    evaluate(b, &(hb_cost){0}, false);
+    for (int i = 0; i < b->m->nx; i++)
+        x[i] = hb_rollout_states(b->r)[(b->nh * b->m->nx + i) * HB_STRIDE];
+}
+
+/* against the model stepped finely under actuators that are integrated finely, where the model is a vehicle */
+static void test_lag_is_that_of_fine_integration(void **state)
+{
+    (void)state;
+    enum { NH = 6, FINE = 100 };
+    int tried = 0;
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = variant_model(v);
+        if (m->average != HB_AVERAGE_NOMINAL || m->integration != HB_COMBINED) {
+            hb_model_free(m);
+            continue;
+        }
+        hb_real *c = new_coefficients(m, 3);
+        bench b = bench_new(m, c, NH, 1);
+        double x[13], found[13], without[13], a[4], mean, error = 0, ignored = 0;
+
+        random_problem(&b, (uint64_t)v);
+        end_of_rollout(&b, without);
+        set_lag(&b);
+        end_of_rollout(&b, found);
+        memcpy(x, b.x0, (size_t)m->nx * sizeof *x);
+        memcpy(a, b.actuator, (size_t)m->nu * sizeof *a);
+        for (int k = 0; k < NH * FINE; k++) {
+            double h = m->dt / FINE;
+            hb_batch in = {.n = 1, .z = new_rows(m->nx), .u = new_rows(m->nu + 1), .dt = constant_row(h)};
+            hb_workspace *w;
+            hb_error err;
+            if (hb_workspace_new(&w, m, false, &err))
+                fail_msg("%s", err.text);
+            for (int i = 0; i < m->nx; i++)
+                ((hb_real *)in.z)[i * HB_STRIDE] = (hb_real)((x[i] - m->state_mean[i]) / m->state_std[i]);
+            for (int i = 0; i < m->nu; i++) {
+                /* trapezoidal rule */
+                double u = b.u[(k / FINE * m->nu + i) * HB_STRIDE], before = a[i];
+                a[i] = b.lag[i] > 0 ? (a[i] * (b.lag[i] - h / 2) + u * h) / (b.lag[i] + h / 2) : u;
+                mean = b.lag[i] > 0 ? (before + a[i]) / 2 : u;
+                ((hb_real *)in.u)[i * HB_STRIDE] = (hb_real)((mean - m->control_mean[i]) / m->control_std[i]);
+            }
+            hb_predictor_step(b.p, w, &in, (hb_real *)in.z, NULL);
+            for (int i = 0; i < m->nx; i++)
+                x[i] = in.z[i * HB_STRIDE] * m->state_std[i] + m->state_mean[i];
+            free((void *)in.z);
+            free((void *)in.u);
+            free((void *)in.dt);
+            hb_workspace_free(w);
+        }
+        for (int i = 0; i < m->nx; i++) {
+            error = fmax(error, fabs(found[i] - x[i]) / m->state_std[i]);
+            ignored = fmax(ignored, fabs(without[i] - x[i]) / m->state_std[i]);
+        }
+        /* what is left comes from the shape of a control over a step, of which the model sees the mean */
+        assert_true(ignored > 0.5);
+        assert_true(error < 0.02 * ignored);
+        tried++;
+        bench_free(&b);
+        free(c);
+        hb_model_free(m);
+    }
+    assert_int_equal(tried, 3);
+}
+
 #ifdef HB_DOUBLE
 
 static void test_gradient_is_that_of_finite_differences(void **state)
@@ -172,12 +253,15 @@ static void test_gradient_is_that_of_finite_differences(void **state)
     (void)state;
     enum { NH = 5, N = 3 };
 
-    for (int v = 0; v < nvariants; v++) {
+    for (int trial = 0; trial < 2 * nvariants; trial++) {
+        int v = trial / 2;
         hb_model *m = variant_model(v);
         hb_real *c = new_coefficients(m, 3);
         bench b = bench_new(m, c, NH, N);
         hb_cost cost = mixed_cost(m);
         random_problem(&b, (uint64_t)v);
+        if (trial % 2)
+            set_lag(&b);
         evaluate(&b, &cost, true);
 
         /* all sequences at once, since lanes do not mix */
@@ -332,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_costs_gradients_and_trajectories),
+        cmocka_unit_test(test_lag_is_that_of_fine_integration),
 #ifdef HB_DOUBLE
         cmocka_unit_test(test_gradient_is_that_of_finite_differences),
         cmocka_unit_test(test_jacobians_are_those_of_finite_differences),

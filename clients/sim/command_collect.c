@@ -10,6 +10,7 @@
 
 #include "sim/collect.h"
 #include "common/progress.h"
+#include "sim/weather.h"
 
 static const char help[] =
     "usage: hilbert-sim collect PLANT -o FILE.h5 [OPTIONS]\n"
@@ -25,6 +26,9 @@ static const char help[] =
     "  -p, --policy NAME     what moves it (default: the plant's own; see hilbert-sim list)\n"
     "  -r, --range P=LOW:HIGH, P=VALUE\n"
     "                        draw hidden parameter P from this range, or fix it; may be given many times\n"
+    "  -w, --weather W,...   fix hidden parameters by a name of hilbert-sim list, or by P=VALUE; what concerns the "
+    "link\n"
+    "                        between a vehicle and a controller is of no account here\n"
     "      --dt SECONDS      control period (default: the plant's)\n"
     "      --irregular       steps of 0.5 to 1.5 periods\n"
     "  -j, --threads N       default: one for each processor\n"
@@ -34,19 +38,13 @@ static const char help[] =
 enum { OPTION_DT = 256, OPTION_IRREGULAR };
 
 static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},
-    {"functions", required_argument, NULL, 'f'},
-    {"episodes", required_argument, NULL, 'e'},
-    {"steps", required_argument, NULL, 'n'},
-    {"seed", required_argument, NULL, 's'},
-    {"policy", required_argument, NULL, 'p'},
-    {"range", required_argument, NULL, 'r'},
-    {"dt", required_argument, NULL, OPTION_DT},
-    {"irregular", no_argument, NULL, OPTION_IRREGULAR},
-    {"threads", required_argument, NULL, 'j'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {0},
+    {"output", required_argument, NULL, 'o'},   {"functions", required_argument, NULL, 'f'},
+    {"episodes", required_argument, NULL, 'e'}, {"steps", required_argument, NULL, 'n'},
+    {"seed", required_argument, NULL, 's'},     {"policy", required_argument, NULL, 'p'},
+    {"range", required_argument, NULL, 'r'},    {"weather", required_argument, NULL, 'w'},
+    {"dt", required_argument, NULL, OPTION_DT}, {"irregular", no_argument, NULL, OPTION_IRREGULAR},
+    {"threads", required_argument, NULL, 'j'},  {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},           {0},
 };
 
 static void show(void *context, int done, int of)
@@ -115,7 +113,7 @@ int hb_command_collect(int argc, char **argv)
     }
 
     optind = 2;
-    while ((option = getopt_long(argc, argv, "o:f:e:n:s:p:r:j:qh", options, NULL)) >= 0) {
+    while ((option = getopt_long(argc, argv, "o:f:e:n:s:p:r:w:j:qh", options, NULL)) >= 0) {
         switch (option) {
         case 'o':
             c.path = optarg;
@@ -147,6 +145,10 @@ int hb_command_collect(int argc, char **argv)
                 return hb_usage_error("collect", "--range %s", err.text);
             c.low[parameter] = low;
             c.high[parameter] = high;
+            break;
+        case 'w':
+            if (hb_weather_read(c.plant, optarg, c.low, c.high, &(hb_link){0}, &err))
+                return hb_usage_error("collect", "--weather %s", err.text);
             break;
         case OPTION_DT:
             if (!hb_parse_number(optarg, 1e-4, 10, &c.dt))

@@ -36,6 +36,8 @@ static const char help[] =
     "      --realtime            physics keeps pace with the clock, also while an answer is awaited\n"
     "\n"
     "the plant\n"
+    "      --weather W,...       what the vehicle meets: mild, real or another name of hilbert-sim list, P=VALUE of a\n"
+    "                            hidden parameter or of the link (rates, jitter, loss); later ones win\n"
     "      --mass KG, --set P=VALUE   a hidden parameter (see hilbert-sim list); may be given many times\n"
     "      --at T:P=VALUE        change a parameter at T seconds, e.g. 5s:mass=0.022; may be given many times\n"
     "      --start S=VALUE,...   states to start from; the rest as at the target (default: a draw, see --radius)\n"
@@ -74,6 +76,7 @@ enum {
     OPTION_EXAMPLES,
     OPTION_BUDGET,
     OPTION_REALTIME,
+    OPTION_WEATHER,
     OPTION_MASS,
     OPTION_SET,
     OPTION_AT,
@@ -106,6 +109,7 @@ static const struct option options[] = {
     {"examples", required_argument, NULL, OPTION_EXAMPLES},
     {"budget", required_argument, NULL, OPTION_BUDGET},
     {"realtime", no_argument, NULL, OPTION_REALTIME},
+    {"weather", required_argument, NULL, OPTION_WEATHER},
     {"mass", required_argument, NULL, OPTION_MASS},
     {"set", required_argument, NULL, OPTION_SET},
     {"at", required_argument, NULL, OPTION_AT},
@@ -262,6 +266,9 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
         case OPTION_REALTIME:
             f->flight.realtime = true;
             break;
+        case OPTION_WEATHER:
+            status = hb_weather_read(f->plant, optarg, f->low, f->high, &f->flight.link, err);
+            break;
         case OPTION_MASS:
         case OPTION_SET:
             snprintf(text, sizeof text, "%s%s", option == OPTION_MASS ? "mass=" : "", optarg);
@@ -341,6 +348,10 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
     if (!f->in_process &&
         (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1 || f->examples > 0))
         return hb_fail(err, EINVAL, "--config, --model, --no-adapt, --examples and --threads go with --in-process");
+    if (f->flight.link.request_rate > 0)
+        f->flight.dt = 1 / f->flight.link.request_rate;
+    if (f->flight.realtime && memcmp(&f->flight.link, &(hb_link){0}, sizeof f->flight.link) != 0)
+        return hb_fail(err, EINVAL, "--realtime has a link of its own: leave rates, jitter, loss and outliers out");
     if (start) {
         memcpy(f->flight.start, f->flight.target, sizeof f->flight.start);
         f->has_start = true;

@@ -9,7 +9,9 @@
  *     in force  |-- old u --|---------- new u -----------|
  *     sample    x, old u    x, new u                     x, new u
  *
- * A change within the first tenth of a period counts as one at its start: shorter transitions tell nobody anything. */
+ * A change within the first tenth of a period counts as one at its start: shorter transitions tell nobody anything.
+ *
+ * The link (weather.h) may send samples at a rate of their own, move samples and requests in time, and lose some. */
 #include "sim/flight.h"
 
 #include <errno.h>
@@ -97,30 +99,145 @@ static int wait_moving(hb_plant *p, hb_loop *l, double asked, double begun, doub
     }
 }
 
-static int tell(hb_loop *l, const hb_flight_settings *s, double time, const double *x, const double *u, hb_error *err)
+/* One flight as it goes on. */
+typedef struct flight {
+    hb_plant *plant;
+    hb_loop *loop;
+    const hb_flight_settings *settings;
+    double time;                 /* of the plant, seconds */
+    int sample;                  /* number of the next of those that telemetry sends by itself */
+    bool lied;                   /* the outlier was sent */
+    double *reference;           /* (horizon + 1) x nx */
+    double u[HB_PLANT_CONTROLS]; /* commanded */
+} flight;
+
+static int tell(flight *f, double time, const double *x, const double *u, hb_error *err)
 {
-    return l->publish(l, s->epoch_us + llround(1e6 * time), x, u, s->reset_counter, err);
+    const hb_flight_settings *s = f->settings;
+
+    return f->loop->publish(f->loop, s->epoch_us + llround(1e6 * time), x, u, s->reset_counter, err);
 }
 
-static int one_period(hb_plant *p, hb_loop *l, const hb_flight_settings *s, double begun, double *u,
-                      hb_flight_step *step, hb_error *err)
+/* Number k of telemetry, as the link reports and lets it through. */
+static int tell_sample(flight *f, int k, const double *x, hb_error *err)
 {
-    double seen[HB_PLANT_STATES], spent = 0;
-    hb_loop_answer answer = {0};
-    const hb_loop_question question = {
-        .time_us = s->epoch_us + llround(1e6 * step->time),
-        .x = seen,
-        .target = s->has_target ? s->target : NULL,
+    const hb_link *link = &f->settings->link;
+    double seen[HB_PLANT_STATES], u[HB_PLANT_CONTROLS];
+
+    if (hb_link_fate_of(link, f->settings->key, HB_LINK_TELEMETRY, k) != HB_LINK_ARRIVES)
+        return 0;
+    memcpy(seen, x, (size_t)f->loop->nx * sizeof *seen);
+    hb_plant_control(f->plant, (hb_plant_report)link->report, f->u, u);
+    if (link->outlier_time > 0 && f->time >= link->outlier_time && !f->lied) {
+        f->lied = true;
+        seen[(int)link->outlier_state] += link->outlier;
+        for (int i = 0; i < f->loop->nu && link->outlier_control != 0; i++)
+            u[i] = link->outlier_control;
+    }
+    return tell(f, f->time, seen, u, err);
+}
+
+static void step_to(flight *f, double time)
+{
+    if (time > f->time + 1e-9)
+        hb_plant_step(f->plant, f->u, time - f->time);
+    f->time = time;
+}
+
+/* Until the next request, with what telemetry sends by itself on the way. */
+static int move_to(flight *f, double until, hb_error *err)
+{
+    const hb_link *link = &f->settings->link;
+    double x[HB_PLANT_STATES], period = link->telemetry_rate > 0 ? 1 / link->telemetry_rate : INFINITY, due;
+    int status = 0;
+
+    while (!status && link->telemetry_rate > 0 &&
+           (due = hb_link_time(link, f->settings->key, HB_LINK_TELEMETRY, f->sample, period)) < until - 1e-9) {
+        step_to(f, due);
+        hb_plant_observe(f->plant, x);
+        status = tell_sample(f, f->sample++, x, err);
+    }
+    step_to(f, until);
+    return status;
+}
+
+bool hb_flight_target(const hb_plant_type *plant, const hb_flight_settings *s, double time, double *target)
+{
+    const double *fixed = s->has_target ? s->target : plant->target;
+
+    if (fixed)
+        memcpy(target, fixed, (size_t)plant->nx * sizeof *target);
+    if (s->path)
+        s->path(time, target);
+    return fixed != NULL;
+}
+
+static hb_loop_question question(flight *f, double time, const double *x)
+{
+    const hb_flight_settings *s = f->settings;
+    hb_loop_question q = {
+        .time_us = s->epoch_us + llround(1e6 * time),
+        .x = x,
         .budget = s->budget,
         .reset_counter = s->reset_counter,
     };
 
-    hb_plant_observe(p, seen);
-    double asked = now();
-    int status = l->ask(l, &question, err);
+    if (!s->has_target)
+        return q;
+    q.ntargets = s->path && f->loop->horizon > 0 ? f->loop->horizon + 1 : 1;
+    q.target = f->reference;
+    for (int i = 0; i < q.ntargets; i++)
+        hb_flight_target(f->plant->type, s, time + i * f->loop->step, f->reference + i * f->loop->nx);
+    return q;
+}
+
+/* Number k of the requests in frozen time, and what follows until the next. */
+static int one_request(flight *f, int k, hb_flight_step *step, hb_error *err)
+{
+    const hb_flight_settings *s = f->settings;
+    hb_link_fate fate = hb_link_fate_of(&s->link, s->key, HB_LINK_REQUEST, k);
+    double seen[HB_PLANT_STATES];
+    hb_loop_answer answer = {0};
+    int status = 0;
+
+    hb_plant_observe(f->plant, seen);
+    step->latency = NAN;
+    if (fate != HB_LINK_LOST) {
+        const hb_loop_question q = question(f, f->time, seen);
+        double asked = now();
+        status = f->loop->ask(f->loop, &q, err);
+        if (!status)
+            status = wait_still(f->loop, asked, step, &answer, err);
+    }
+    if (!status && fate == HB_LINK_ARRIVES) {
+        step->answer = answer;
+        if (answer.has_action)
+            memcpy(f->u, answer.action, (size_t)f->loop->nu * sizeof *f->u);
+    } else {
+        step->latency = NAN;
+    }
+    if (!status && s->link.telemetry_rate == 0)
+        status = tell_sample(f, k, seen, err);
+    memcpy(step->answer.action, f->u, (size_t)f->loop->nu * sizeof *f->u);
     if (!status)
-        status = s->realtime ? wait_moving(p, l, asked, begun, s->dt, u, step, &answer, &spent, err)
-                             : wait_still(l, asked, step, &answer, err);
+        status = move_to(f, hb_link_time(&s->link, s->key, HB_LINK_REQUEST, k + 1, s->dt), err);
+    return status;
+}
+
+/* The same while the clock runs. */
+static int one_moving_request(flight *f, double begun, hb_flight_step *step, hb_error *err)
+{
+    const hb_flight_settings *s = f->settings;
+    hb_loop *l = f->loop;
+    double seen[HB_PLANT_STATES], spent = 0;
+    hb_loop_answer answer = {0};
+
+    hb_plant_observe(f->plant, seen);
+    const hb_loop_question q = question(f, step->time, seen);
+    double asked = now();
+    int status = l->ask(l, &q, err);
+    if (!status)
+        status = wait_moving(f->plant, l, asked, begun, s->dt, f->u, step, &answer, &spent, err);
     if (status < 0)
         return status;
 
@@ -128,45 +245,51 @@ static int one_period(hb_plant *p, hb_loop *l, const hb_flight_settings *s, doub
     status = 0;
     /* as long as the old action was in force for a while, a sample of its own */
     if (!changed || split)
-        status = tell(l, s, step->time, seen, u, err);
+        status = tell(f, step->time, seen, f->u, err);
     if (answered)
         step->answer = answer;
     if (!status && changed) {
-        memcpy(u, answer.action, (size_t)l->nu * sizeof *u);
+        memcpy(f->u, answer.action, (size_t)l->nu * sizeof *f->u);
         if (split)
-            hb_plant_observe(p, seen);
-        status = tell(l, s, step->time + (split ? spent : 0), seen, u, err);
+            hb_plant_observe(f->plant, seen);
+        status = tell(f, step->time + (split ? spent : 0), seen, f->u, err);
     }
-    memcpy(step->answer.action, u, (size_t)l->nu * sizeof *u);
+    memcpy(step->answer.action, f->u, (size_t)l->nu * sizeof *f->u);
     if (s->dt - spent > 0)
-        hb_plant_step(p, u, s->dt - spent);
+        hb_plant_step(f->plant, f->u, s->dt - spent);
     return status;
+}
+
+static int begin(flight *f, hb_error *err)
+{
+    const hb_flight_settings *s = f->settings;
+    const hb_plant_type *type = f->plant->type;
+    int status = hb_plant_reset(f->plant, s->start, s->key, err);
+
+    if (type->nu > 0)
+        memcpy(f->u, type->control_trim, (size_t)type->nu * sizeof *f->u);
+    if (status || !f->loop->prepare)
+        return status;
+    const hb_loop_question first = question(f, 0, s->start);
+    return f->loop->prepare(f->loop, &first, f->u, err);
 }
 
 int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_flight_record *ret, hb_error *err)
 {
     size_t nx = (size_t)p->type->nx, n = (size_t)fmax(1, round(s->seconds / s->dt));
     hb_flight_record r = {.x = calloc((n + 1) * nx, sizeof *r.x), .step = calloc(n, sizeof *r.step)};
-    double u[HB_PLANT_CONTROLS];
-    int status = r.x && r.step ? 0 : hb_fail(err, ENOMEM, "out of memory");
+    flight f = {.plant = p, .loop = l, .settings = s};
+    int status = 0;
 
+    f.reference = calloc(((size_t)l->horizon + 1) * nx, sizeof *f.reference);
+    if (!r.x || !r.step || !f.reference)
+        status = hb_fail(err, ENOMEM, "out of memory");
     if (!status)
-        status = hb_plant_reset(p, s->start, s->key, err);
-    if (p->type->nu > 0)
-        memcpy(u, p->type->control_trim, (size_t)p->type->nu * sizeof *u);
-    if (!status && l->prepare) {
-        const hb_loop_question first = {
-            .time_us = s->epoch_us,
-            .x = s->start,
-            .target = s->has_target ? s->target : NULL,
-            .reset_counter = s->reset_counter,
-        };
-        status = l->prepare(l, &first, u, err);
-    }
+        status = begin(&f, err);
     double epoch = now();
     for (size_t k = 0; !status && k < n && !r.failure; k++) {
         hb_flight_step *step = &r.step[k];
-        step->time = (double)k * s->dt;
+        step->time = s->realtime ? (double)k * s->dt : f.time;
         for (int i = 0; !status && i < s->nevents; i++)
             if (llround(s->event[i].time / s->dt) == (long long)k)
                 status = hb_plant_set(p, s->event[i].parameter, s->event[i].value, err);
@@ -175,13 +298,14 @@ int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_fligh
         if (s->realtime)
             sleep_until(begun);
         if (!status)
-            status = one_period(p, l, s, begun, u, step, err);
+            status = s->realtime ? one_moving_request(&f, begun, step, err) : one_request(&f, (int)k, step, err);
         hb_plant_state(p, r.x + (k + 1) * nx);
         if (!status && s->watch)
             s->watch(s->watch_context, step, r.x + k * nx);
         r.failure = hb_plant_failure(p);
         r.nsteps = (int)k + 1;
     }
+    free(f.reference);
     if (status)
         hb_flight_record_free(&r);
     else

@@ -3,6 +3,7 @@
 #define HB_FLIGHT_H
 
 #include "sim/loop.h"
+#include "sim/weather.h"
 
 enum { HB_FLIGHT_EVENTS = 16 };
 
@@ -16,12 +17,14 @@ typedef struct hb_flight_event {
 struct hb_flight_step;
 
 typedef struct hb_flight_settings {
-    double seconds, dt;
+    double seconds, dt; /* dt: from request to request */
+    hb_link link;       /* not with realtime */
     double start[HB_PLANT_STATES];
     bool has_target; /* else the daemon's configured one is flown to, and the plant's own is what distances refer to */
     double target[HB_PLANT_STATES];
-    double budget; /* seconds for an answer; 0: the configured one */
-    bool realtime; /* physics keeps pace with the clock, also while an answer is awaited */
+    void (*path)(double time, double *target); /* where the target is; NULL: it stays. With has_target */
+    double budget;                             /* seconds for an answer; 0: the configured one */
+    bool realtime;                             /* physics keeps pace with the clock, also while an answer is awaited */
     int nevents;
     hb_flight_event event[HB_FLIGHT_EVENTS]; /* by time */
     hb_random_key key;                       /* of gusts and sensor noise */
@@ -50,6 +53,8 @@ typedef struct hb_flight_record {
 int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_flight_record *ret, hb_error *err);
 void hb_flight_record_free(hb_flight_record *r);
 
+/* Where the flight should be `time` seconds after its start; false: nowhere in particular. */
+bool hb_flight_target(const hb_plant_type *plant, const hb_flight_settings *s, double time, double *target);
 /* Distance in space (states x, y, z) of a state to the target. */
 double hb_flight_distance(const hb_plant_type *plant, const double *x, const double *target);
 /* Index of a state by name, or -1. */
@@ -64,6 +69,7 @@ typedef struct hb_flight_response {
 typedef struct hb_flight_summary {
     double seconds;
     double settled_m;       /* mean distance over the last second */
+    double rms_m;           /* root mean square of the distance over the second half of the flight */
     double settled_after_s; /* from when on it stays within 10 cm; infinite when it does not */
     bool crashed;
     const char *failure;

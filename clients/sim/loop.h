@@ -10,7 +10,8 @@
 typedef struct hb_loop_question {
     int64_t time_us;        /* of the plant's clock */
     const double *x;        /* nx, as sensors see it */
-    const double *target;   /* nx; NULL: the configured one */
+    const double *target;   /* ntargets x nx; NULL: the configured one */
+    int ntargets;           /* 1, or a reference: one for each step of the loop's horizon and the end */
     double budget;          /* seconds; 0: the configured one */
     uint32_t reset_counter; /* changes from flight to flight */
 } hb_loop_question;
@@ -30,6 +31,8 @@ typedef struct hb_loop hb_loop;
 
 struct hb_loop {
     int nx, nu;
+    int horizon; /* steps of a plan, where a reference may be asked for; 0: it takes single targets only */
+    double step; /* seconds each */
     /* Before the first period of a flight, whose question is given: waits until the loop is closed. May be NULL. */
     int (*prepare)(hb_loop *l, const hb_loop_question *q, const double *u, hb_error *err);
     /* The control `u` is in force from the state `x` on. */

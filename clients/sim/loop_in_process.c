@@ -59,7 +59,7 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
         .x = q->x,
         .nx = l->nx,
         .target = q->target,
-        .ntargets = q->target != NULL,
+        .ntargets = q->ntargets,
         .reset_counter = q->reset_counter,
         .budget = q->budget,
         .received = now(NULL),

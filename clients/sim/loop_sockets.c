@@ -41,7 +41,7 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
         .state = q->x,
         .nstate = l->nx,
         .target = q->target,
-        .ntarget = q->target ? l->nx : 0,
+        .ntarget = q->ntargets * l->nx,
         .budget = q->budget,
         .reset_counter = q->reset_counter,
     };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/policy.h"
+#include "sim/weather.h"
 
 static const char help[] =
     "usage: hilbert-sim COMMAND [OPTIONS]\n"
@@ -16,7 +17,7 @@ static const char help[] =
     "Plants (quadrotor, half-cheetah, ant, vanderpol) as a source of data and as something to fly.\n"
     "\n"
     "commands\n"
-    "  list [PLANT]     plants, their states, controls and hidden parameters, and collection policies\n"
+    "  list [PLANT]     plants, their states, controls and hidden parameters, policies and weather\n"
     "  collect PLANT    simulate many versions of a plant and write a data set\n"
     "  fly PLANT        close the loop around a plant with hilbertd or in this process\n"
     "\n"
@@ -130,6 +131,22 @@ static void list_plant(const hb_plant_type *t)
     printf("\n");
 }
 
+static void list_weather(void)
+{
+    printf("link: between any plant and a controller, for --weather\n");
+    for (int i = 0; hb_link_setting_at(i); i++) {
+        const hb_link_setting *s = hb_link_setting_at(i);
+        char possible[40];
+        snprintf(possible, sizeof possible, "%g:%g", s->min, s->max);
+        printf("  %-15s %-20s %-3s %s\n", s->name, possible, s->unit, s->help);
+    }
+    printf("weather: names for --weather\n");
+    for (int i = 0; hb_weather_at(i); i++)
+        printf("  %-8s %s\n%s%s%s", hb_weather_at(i)->name, hb_weather_at(i)->help,
+               hb_weather_at(i)->settings[0] ? "           " : "", hb_weather_at(i)->settings,
+               hb_weather_at(i)->settings[0] ? "\n" : "");
+}
+
 int hb_command_list(int argc, char **argv)
 {
     hb_error err = {0};
@@ -146,6 +163,7 @@ int hb_command_list(int argc, char **argv)
     for (int i = 0; hb_plant_type_at(i); i++)
         if (!only || only == hb_plant_type_at(i))
             list_plant(hb_plant_type_at(i));
+    list_weather();
     return 0;
 }
 

@@ -86,6 +86,7 @@ int hb_plant_set(hb_plant *p, int parameter, double value, hb_error *err)
 int hb_plant_reset(hb_plant *p, const double *x, hb_random_key key, hb_error *err)
 {
     p->draws = (hb_draws){.key = key};
+    p->sensor_draws = (hb_draws){.key = {.seed = key.seed, .stream = ~key.stream}};
     p->time = 0;
     return p->type->reset(p, x, err);
 }
@@ -109,7 +110,15 @@ void hb_plant_observe(hb_plant *p, double *x)
 {
     p->type->state(p, x);
     if (p->type->disturb)
-        p->type->disturb(p, &p->draws, x);
+        p->type->disturb(p, &p->sensor_draws, x);
+}
+
+void hb_plant_control(const hb_plant *p, hb_plant_report what, const double *command, double *u)
+{
+    if (what != HB_REPORT_COMMAND && p->type->control)
+        p->type->control(p, what, command, u);
+    else
+        memcpy(u, command, (size_t)p->type->nu * sizeof *u);
 }
 
 const char *hb_plant_failure(const hb_plant *p)

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/numeric.h"
 
-enum { HB_PLANT_STATES = 64, HB_PLANT_CONTROLS = 16, HB_PLANT_PARAMETERS = 32 };
+enum { HB_PLANT_STATES = 64, HB_PLANT_CONTROLS = 16, HB_PLANT_PARAMETERS = 48 };
 
 /* What is hidden from a controller. */
 typedef struct hb_plant_parameter {
@@ -33,6 +33,9 @@ double hb_draw_normal(hb_draws *d);
 typedef struct hb_plant hb_plant;
 struct hb_mujoco;
 
+/* A control on its way from the command to what the actuators do. */
+typedef enum { HB_REPORT_COMMAND, HB_REPORT_IN_FORCE, HB_REPORT_MADE } hb_plant_report;
+
 typedef struct hb_plant_type {
     const char *name, *help;
     int nx, nu, nparameters;
@@ -52,8 +55,10 @@ typedef struct hb_plant_type {
     void (*state)(const hb_plant *p, double *x);
     void (*apply)(hb_plant *p, int parameter);                  /* of live ones; NULL: there are none */
     void (*disturb)(const hb_plant *p, hb_draws *d, double *x); /* sensor noise; NULL: there is none */
-    const char *(*failure)(const hb_plant *p);                  /* why the flight is over, or NULL */
-    const struct hb_mujoco *(*mujoco)(const hb_plant *p);       /* to draw; NULL: there is none */
+    /* hb_plant_control; NULL: all are the command */
+    void (*control)(const hb_plant *p, hb_plant_report what, const double *command, double *u);
+    const char *(*failure)(const hb_plant *p);            /* why the flight is over, or NULL */
+    const struct hb_mujoco *(*mujoco)(const hb_plant *p); /* to draw; NULL: there is none */
 } hb_plant_type;
 
 /* Fields of a plant with controls whose tables have their plain names in its file: state_name, control_min, ... */
@@ -71,9 +76,10 @@ typedef struct hb_plant_type {
 struct hb_plant {
     const hb_plant_type *type;
     double parameter[HB_PLANT_PARAMETERS];
-    hb_draws draws; /* of gusts and sensor noise */
-    double time;    /* seconds since the reset */
-    void *own;      /* the type's */
+    hb_draws draws;        /* of gusts */
+    hb_draws sensor_draws; /* apart, so that the weather does not depend on how often it is looked at */
+    double time;           /* seconds since the reset */
+    void *own;             /* the type's */
 };
 
 /* index from 0, NULL at the end. */
@@ -95,6 +101,9 @@ void hb_plant_step(hb_plant *p, const double *u, double dt);
 void hb_plant_state(const hb_plant *p, double *x);
 /* The state as sensors see it. */
 void hb_plant_observe(hb_plant *p, double *x);
+/* The control as a vehicle that is commanded `command` from now on may report it: the command, what is in force after
+ * the delay, or what the actuators have made of it by now. */
+void hb_plant_control(const hb_plant *p, hb_plant_report what, const double *command, double *u);
 /* Why the flight is over (crashed, left the arena, the simulation broke down), or NULL. */
 const char *hb_plant_failure(const hb_plant *p);
 

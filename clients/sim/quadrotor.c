@@ -1,10 +1,14 @@
 /* Crazyflie 2.x in MuJoCo. models/quadrotor.xml has the geometry; this file turns controls, wind and payload into
  * forces, 1000 times a second.
  *
- *     m v' = R e_z sum f + m g - drag (v - wind - gust)        g = 9.81 m/s^2
- *     I w' = torque(f) - w x I w
+ *     command --delay--> in force --lag--> made --rotor efficiency, sag, ground effect--> thrust f
  *
- * Inertia does not follow mass: a battery or a payload sits near the centre. The `inertia` parameter scales it. */
+ *     made' = (in force - made) / lag
+ *     m v' = R e_z sum f + m g - drag (v - wind - gust)        g = 9.81 m/s^2
+ *     I w' = sum (r_i - com) x f_i + drag torques - w x I w
+ *
+ * Position and velocity are those of the centre of mass. Inertia does not follow mass: a battery or a payload sits near
+ * the centre. The `inertia` parameter scales it. */
 #include "sim/plant.h"
 
 #include <errno.h>
@@ -35,6 +39,21 @@ enum {
     PAYLOAD,
     NOISE,
     DELAY,
+    LAG,
+    COM_X,
+    COM_Y,
+    COM_Z,
+    SAG,
+    SAG_TIME,
+    GROUND,
+    NOISE_POSITION,
+    NOISE_VELOCITY,
+    NOISE_ATTITUDE,
+    NOISE_RATES,
+    BIAS_POSITION,
+    BIAS_VELOCITY,
+    BIAS_ATTITUDE,
+    BIAS_RATES,
     NPARAMETERS
 };
 
@@ -55,7 +74,25 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
                  true},
     [NOISE] = {"noise", "1", "sensor noise; 1 is 2 mm, 2 cm/s, 0.3 degrees and 0.03 rad/s (standard deviations)", 0, 0,
                0, 0, 100, true},
-    [DELAY] = {"delay", "s", "from command to thrust", 0, 0, 0, 0, 0.2, true},
+    [DELAY] = {"delay", "s", "from command to where it begins to act", 0, 0, 0, 0, 0.2, true},
+    [LAG] = {"lag", "s", "time constant of the rotors: thrust follows what is in force as a first-order lag", 0, 0, 0,
+             0, 1, true},
+    [COM_X] = {"com_x", "mm", "centre of mass ahead of the middle of the rotors", 0, 0, 0, -20, 20, true},
+    [COM_Y] = {"com_y", "mm", "centre of mass to the left of it", 0, 0, 0, -20, 20, true},
+    [COM_Z] = {"com_z", "mm", "centre of mass above it", 0, 0, 0, -20, 20, true},
+    [SAG] = {"sag", "1", "share of the thrust that the battery has lost after sag_time", 0, 0, 0, 0, 0.5, true},
+    [SAG_TIME] = {"sag_time", "s", "in which the battery sags, evenly", 10, 10, 10, 0.1, 1e6, true},
+    [GROUND] = {"ground", "1", "ground effect: 1 is Cheeseman and Bennett's for a rotor of 23 mm", 0, 0, 0, 0, 3, true},
+    [NOISE_POSITION] = {"noise_position", "m", "sensor noise (standard deviation), besides `noise`", 0, 0, 0, 0, 1,
+                        true},
+    [NOISE_VELOCITY] = {"noise_velocity", "m/s", "the same of velocities", 0, 0, 0, 0, 10, true},
+    [NOISE_ATTITUDE] = {"noise_attitude", "degree", "the same of each axis of the attitude", 0, 0, 0, 0, 45, true},
+    [NOISE_RATES] = {"noise_rates", "rad/s", "the same of body rates", 0, 0, 0, 0, 10, true},
+    [BIAS_POSITION] = {"bias_position", "m", "constant error of sensors, drawn for each flight (standard deviation)", 0,
+                       0, 0, 0, 1, true},
+    [BIAS_VELOCITY] = {"bias_velocity", "m/s", "the same of velocities", 0, 0, 0, 0, 10, true},
+    [BIAS_ATTITUDE] = {"bias_attitude", "degree", "the same of each axis of the attitude", 0, 0, 0, 0, 45, true},
+    [BIAS_RATES] = {"bias_rates", "rad/s", "the same of body rates", 0, 0, 0, 0, 10, true},
 };
 
 static const char *const state_name[NX] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
@@ -75,10 +112,12 @@ typedef struct quadrotor {
     hb_mujoco sim;
     mjData *scratch; /* where constants that follow from mass and inertia are worked out */
     double nominal_inertia[3];
+    double nominal_site[3 * NU]; /* where the rotors are when the centre of mass is in their middle */
     double gust[3];
     double queue[QUEUE][NU]; /* what was commanded in the last QUEUE physics steps */
     unsigned newest;         /* index into queue */
-    bool queued;             /* queue holds something */
+    double made[NU];         /* what the lag has made of what the delay let through */
+    double bias[4][3];       /* of sensors, in standard deviations: position, velocity, attitude, rates */
 } quadrotor;
 
 static int create(hb_plant *p, hb_error *err)
@@ -91,6 +130,7 @@ static int create(hb_plant *p, hb_error *err)
         return status;
     q->scratch = mj_makeData(q->sim.model);
     memcpy(q->nominal_inertia, q->sim.model->body_inertia + 3 * BODY, sizeof q->nominal_inertia);
+    memcpy(q->nominal_site, q->sim.model->site_pos, sizeof q->nominal_site);
     return 0;
 }
 
@@ -114,7 +154,8 @@ static void take_parameters(hb_plant *p)
     for (int i = 0; i < 3; i++)
         m->body_inertia[3 * BODY + i] = p->parameter[INERTIA] * q->nominal_inertia[i];
     for (int i = 0; i < NU; i++)
-        m->actuator_gainprm[mjNGAIN * i] = p->parameter[ROTOR0 + i];
+        for (int k = 0; k < 3; k++)
+            m->site_pos[3 * i + k] = q->nominal_site[3 * i + k] - 1e-3 * p->parameter[COM_X + k];
     /* the engine takes a single body's inertia matrix from constants of the model; not worked out on `data`, whose
      * state that would overwrite */
     mj_setConst(m, q->scratch);
@@ -143,20 +184,35 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
     /* gusts start in their long-term distribution */
     for (int i = 0; i < 3; i++)
         q->gust[i] = p->parameter[GUST] * hb_draw_normal(&p->draws);
-    q->queued = false;
+    /* sensors differ from vehicle to vehicle */
+    for (int i = 0; i < 12; i++)
+        q->bias[i / 3][i % 3] = hb_draw_normal(&p->sensor_draws);
+    /* it flew before, with its rotors at trim */
+    for (int i = 0; i < QUEUE; i++)
+        memcpy(q->queue[i], control_trim, sizeof q->queue[i]);
+    memcpy(q->made, control_trim, sizeof q->made);
     return 0;
 }
 
-static const double *delayed(quadrotor *q, const double *u, int delay)
+/* One physics step of h seconds from commands to thrusts. */
+static void turn_rotors(const hb_plant *p, const double *u, double h)
 {
-    /* before the first command there is nothing older than it */
-    if (!q->queued)
-        for (int i = 0; i < QUEUE; i++)
-            memcpy(q->queue[i], u, sizeof q->queue[i]);
-    q->queued = true;
+    quadrotor *q = p->own;
+    const double *a = p->parameter;
+    unsigned delay = (unsigned)fmin(round(a[DELAY] / h), QUEUE - 1);
+    double follow = a[LAG] > 0 ? -expm1(-h / a[LAG]) : 1;
+    double charge = 1 - a[SAG] * fmin(p->time / a[SAG_TIME], 1);
+    /* the lift of a rotor above the ground, which grows without bound only below where it can be */
+    double height = fmax(q->sim.data->qpos[2], 0.023 / 2), ratio = 0.023 / (4 * height);
+    double lift = 1 + a[GROUND] * (1 / (1 - ratio * ratio) - 1);
+
     q->newest = (q->newest + 1) % QUEUE;
     memcpy(q->queue[q->newest], u, sizeof q->queue[0]);
-    return q->queue[(q->newest + QUEUE - (unsigned)delay) % QUEUE];
+    const double *in_force = q->queue[(q->newest + QUEUE - delay) % QUEUE];
+    for (int i = 0; i < NU; i++) {
+        q->made[i] += follow * (in_force[i] - q->made[i]);
+        q->sim.data->ctrl[i] = a[ROTOR0 + i] * charge * lift * q->made[i];
+    }
 }
 
 static void step(hb_plant *p, const double *u, double dt)
@@ -166,11 +222,10 @@ static void step(hb_plant *p, const double *u, double dt)
     mjData *d = q->sim.data;
     int n = hb_mujoco_steps(&q->sim, dt, PHYSICS_STEP);
     double h = m->opt.timestep, keep = exp(-h / p->parameter[GUST_TIME]);
-    int delay = (int)fmin(round(p->parameter[DELAY] / h), QUEUE - 1);
     double *force = d->xfrc_applied + 6 * BODY;
 
     for (int k = 0; k < n; k++) {
-        memcpy(d->ctrl, delayed(q, u, delay), NU * sizeof *u);
+        turn_rotors(p, u, h);
         for (int i = 0; i < 3; i++) {
             if (p->parameter[GUST] > 0)
                 q->gust[i] = keep * q->gust[i] + p->parameter[GUST] * sqrt(1 - keep * keep) * hb_draw_normal(&p->draws);
@@ -178,6 +233,16 @@ static void step(hb_plant *p, const double *u, double dt)
         }
         mj_step(m, d);
     }
+}
+
+/* In force is what the next physics step will let through. */
+static void control(const hb_plant *p, hb_plant_report what, const double *command, double *u)
+{
+    const quadrotor *q = p->own;
+    unsigned delay = (unsigned)fmin(round(p->parameter[DELAY] / PHYSICS_STEP), QUEUE - 1);
+    const double *in_force = delay > 0 ? q->queue[(q->newest + 1 + QUEUE - delay) % QUEUE] : command;
+
+    memcpy(u, what == HB_REPORT_MADE ? q->made : in_force, NU * sizeof *u);
 }
 
 static void state(const hb_plant *p, double *x)
@@ -194,21 +259,33 @@ static void state(const hb_plant *p, double *x)
     x[QW] = position[3];
 }
 
-/* Sensor noise: a small random rotation on the attitude, so that it stays a rotation. */
+/* Sensors: noise and constant errors. The attitude is turned by small angles, so that it stays a rotation. */
 static void disturb(const hb_plant *p, hb_draws *d, double *x)
 {
-    double noise = p->parameter[NOISE], rotation[3], q[4] = {x[QW], x[QX], x[QY], x[QZ]}, turn[4], result[4];
+    static const double unit[4] = {0.002, 0.02, 0.3, 0.03}; /* of `noise` */
+    const quadrotor *own = p->own;
+    const double *a = p->parameter;
+    double error[4][3], sum = 0;
 
-    if (noise == 0)
+    for (int kind = 0; kind < 4; kind++) {
+        double sigma = hypot(a[NOISE] * unit[kind], a[NOISE_POSITION + kind]);
+        for (int i = 0; i < 3; i++) {
+            double draw = sigma > 0 ? hb_draw_normal(d) : 0;
+            error[kind][i] = sigma * draw + a[BIAS_POSITION + kind] * own->bias[kind][i];
+            sum += fabs(error[kind][i]);
+        }
+    }
+    if (sum == 0)
         return;
     for (int i = 0; i < 3; i++) {
-        x[X + 2 * i] += noise * 0.002 * hb_draw_normal(d);
-        x[VX + 2 * i] += noise * 0.02 * hb_draw_normal(d);
-        rotation[i] = noise * 0.3 * M_PI / 180 * hb_draw_normal(d);
-        x[WX + i] += noise * 0.03 * hb_draw_normal(d);
+        x[X + 2 * i] += error[0][i];
+        x[VX + 2 * i] += error[1][i];
+        error[2][i] *= M_PI / 180;
+        x[WX + i] += error[3][i];
     }
-    double angle = mju_normalize3(rotation);
-    mju_axisAngle2Quat(turn, rotation, angle);
+    double q[4] = {x[QW], x[QX], x[QY], x[QZ]}, turn[4], result[4];
+    double angle = mju_normalize3(error[2]);
+    mju_axisAngle2Quat(turn, error[2], angle);
     mju_mulQuat(result, q, turn);
     x[QW] = result[0];
     memcpy(x + QX, result + 1, 3 * sizeof *x);
@@ -266,6 +343,7 @@ const hb_plant_type hb_plant_quadrotor = {
     .dt = 0.04,
     .apply = apply,
     .disturb = disturb,
+    .control = control,
     HB_PLANT_FUNCTIONS,
     .mujoco = engine,
 };

@@ -79,6 +79,7 @@ void hb_report_json(const hb_plant_type *plant, const hb_flight_entry *e, FILE *
     json_t *o = json_object(), *parameters = json_object(), *start = json_object(), *events = json_array();
 
     json_object_set_new(o, "settled_m", number(s->settled_m));
+    json_object_set_new(o, "rms_m", number(s->rms_m));
     json_object_set_new(o, "settled_after_s", number(s->settled_after_s));
     json_object_set_new(o, "crashed", json_boolean(s->crashed));
     json_object_set_new(o, "failure", s->failure ? json_string(s->failure) : json_null());

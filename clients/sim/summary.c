@@ -66,15 +66,21 @@ int hb_flight_summarise(const hb_plant_type *plant, const hb_flight_settings *s,
                         hb_flight_summary *ret, hb_error *err)
 {
     int n = r->nsteps, last_second = (int)fmin(n, fmax(1, round(1 / s->dt))), nlatencies = 0, costs = 0, errors = 0;
-    const double *target = s->has_target ? s->target : plant->target;
+    double target[HB_PLANT_STATES], squares = 0;
     hb_flight_summary sum = {.seconds = n * s->dt, .crashed = r->failure != NULL, .failure = r->failure};
     double *distance = calloc(3 * ((size_t)n + 1), sizeof *distance);
     if (!distance)
         return hb_fail(err, ENOMEM, "out of memory");
     double *latency = distance + n + 1, *planning = latency + n + 1;
 
-    for (int k = 0; k <= n; k++)
-        distance[k] = target ? hb_flight_distance(plant, r->x + (size_t)k * (size_t)plant->nx, target) : NAN;
+    for (int k = 0; k <= n; k++) {
+        double time = k < n ? r->step[k].time : n * s->dt;
+        distance[k] = hb_flight_target(plant, s, time, target)
+                          ? hb_flight_distance(plant, r->x + (size_t)k * (size_t)plant->nx, target)
+                          : NAN;
+        squares += k > n / 2 ? distance[k] * distance[k] : 0;
+    }
+    sum.rms_m = sqrt(squares / (n - n / 2));
     for (int k = 0; k < last_second; k++)
         sum.settled_m += distance[n - k] / last_second;
     int settled = settled_from(distance, 0, n);

@@ -21,6 +21,8 @@ typedef struct pd_loop {
     double told_x[NX], told_u[4];
     int64_t asked_us, told_us;
     int asked, told;
+    int64_t told_at[4000]; /* microseconds */
+    double told_vz[4000], told_u0[4000];
     int silent_from, silent_to; /* questions that get no answer */
     int broken_at;              /* the question that fails, or -1 */
 } pd_loop;
@@ -34,6 +36,9 @@ static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u
     memcpy(s->told_x, x, sizeof s->told_x);
     memcpy(s->told_u, u, sizeof s->told_u);
     s->told_us = time_us;
+    s->told_at[s->told] = time_us;
+    s->told_vz[s->told] = x[VZ];
+    s->told_u0[s->told] = u[0];
     s->told++;
     return 0;
 }
@@ -313,6 +318,121 @@ static void reports_say_the_same(void **state)
     hb_plant_free(p);
 }
 
+static hb_flight_record fly_in(const char *weather, hb_plant *p, pd_loop *l, hb_flight_settings *s)
+{
+    double low[HB_PLANT_PARAMETERS], high[HB_PLANT_PARAMETERS];
+    hb_flight_record r = {0};
+    hb_error err = {0};
+
+    for (int i = 0; i < p->type->nparameters; i++)
+        low[i] = p->type->parameter[i].nominal;
+    assert_int_equal(hb_weather_read(p->type, weather, low, high, &s->link, &err), 0);
+    for (int i = 0; i < p->type->nparameters; i++)
+        assert_int_equal(hb_plant_set(p, i, low[i], &err), 0);
+    if (s->link.request_rate > 0)
+        s->dt = 1 / s->link.request_rate;
+    assert_int_equal(hb_flight_run(p, &l->loop, s, &r, &err), 0);
+    return r;
+}
+
+/* telemetry at a rate of its own, with jitter: times are truthful, increasing, and as far off as they may be */
+static void telemetry_keeps_its_own_time(void **state)
+{
+    hb_plant *p = quadrotor();
+    pd_loop l = make_loop();
+    hb_flight_settings s = settings();
+    hb_flight_record r = fly_in("telemetry_rate=100,request_rate=50,jitter=0.003", p, &l, &s);
+    int moved = 0;
+    (void)state;
+
+    assert_int_equal(r.nsteps, 300);
+    assert_true(l.told >= 599 && l.told <= 601);
+    for (int k = 1; k < l.told; k++) {
+        int64_t off = l.told_at[k] - 5000000 - k * 10000;
+        assert_true(off >= -3000 && off <= 3000 && off % 1000 == 0 && l.told_at[k] > l.told_at[k - 1]);
+        moved += off != 0;
+    }
+    assert_true(moved > l.told / 2);
+    hb_flight_record_free(&r);
+    hb_plant_free(p);
+}
+
+static void what_is_lost_is_not_told(void **state)
+{
+    hb_plant *p = quadrotor();
+    pd_loop l = make_loop();
+    hb_flight_settings s = settings();
+    s.seconds = 40;
+    hb_flight_record r = fly_in("loss=0.2,request_loss=0.1", p, &l, &s);
+    int late = 0;
+    (void)state;
+
+    for (int k = 0; k < r.nsteps; k++)
+        late += isnan(r.step[k].latency);
+    /* of 1000: four standard deviations of a binomial are 51 and 38; half of the lost requests were asked */
+    assert_int_equal(r.nsteps, 1000);
+    assert_in_range(l.told, 750, 850);
+    assert_in_range(late, 62, 138);
+    assert_in_range(l.asked, 922, 978);
+    hb_flight_record_free(&r);
+    hb_plant_free(p);
+}
+
+static void one_sample_lies(void **state)
+{
+    hb_plant *p = quadrotor();
+    pd_loop l = make_loop();
+    hb_flight_settings s = settings();
+    hb_flight_record r = fly_in("outlier=50,outlier_time=2,outlier_state=5,outlier_control=1", p, &l, &s);
+    int lies = 0;
+    (void)state;
+
+    for (int k = 0; k < l.told; k++)
+        if (fabs(l.told_vz[k] - r.x[k * NX + VZ]) > 1) {
+            lies++;
+            assert_int_equal(k, 50);
+            assert_near(l.told_vz[k] - r.x[k * NX + VZ], 50, 1e-9);
+            assert_near(l.told_u0[k], 1, 0);
+        }
+    assert_int_equal(lies, 1);
+    hb_flight_record_free(&r);
+    hb_plant_free(p);
+}
+
+static void telemetry_reports_what_is_in_force(void **state)
+{
+    hb_plant *p = quadrotor();
+    pd_loop l = make_loop();
+    hb_flight_settings s = settings();
+    hb_flight_record r = fly_in("delay=0.04,report=1", p, &l, &s);
+    (void)state;
+
+    for (int k = 1; k < l.told; k++)
+        assert_near(l.told_u0[k], r.step[k - 1].answer.action[0], 0);
+    hb_flight_record_free(&r);
+    hb_plant_free(p);
+}
+
+static void weather_is_read_and_checked(void **state)
+{
+    const hb_plant_type *t = &hb_plant_quadrotor;
+    double low[HB_PLANT_PARAMETERS] = {0}, high[HB_PLANT_PARAMETERS] = {0};
+    int lag = hb_plant_parameter_find(t, "lag", NULL);
+    hb_link link = {0};
+    hb_error err = {0};
+    (void)state;
+
+    assert_int_equal(hb_weather_read(t, "real,lag=0.06,loss=0", low, high, &link, &err), 0);
+    assert_true(low[lag] == 0.06 && high[lag] == 0.06 && link.loss == 0 && link.jitter > 0);
+    assert_int_equal(hb_weather_read(t, "hurricane", low, high, &link, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "hurricane"));
+    assert_int_equal(hb_weather_read(t, "lag=-1", low, high, &link, &err), -EINVAL);
+    assert_int_equal(hb_weather_read(t, "loss=2", low, high, &link, &err), -EINVAL);
+    assert_int_equal(hb_weather_read(t, "lug=1", low, high, &link, &err), -EINVAL);
+    for (int i = 0; hb_weather_at(i); i++)
+        assert_int_equal(hb_weather_read(t, hb_weather_at(i)->name, low, high, &link, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +442,11 @@ int main(void)
         cmocka_unit_test(a_broken_loop_is_an_error),
         cmocka_unit_test(late_answers_keep_the_last_action),
         cmocka_unit_test(reports_say_the_same),
+        cmocka_unit_test(telemetry_keeps_its_own_time),
+        cmocka_unit_test(what_is_lost_is_not_told),
+        cmocka_unit_test(one_sample_lies),
+        cmocka_unit_test(telemetry_reports_what_is_in_force),
+        cmocka_unit_test(weather_is_read_and_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The plants of hilbert-sim against closed forms, and the MuJoCo quadrotor against the analytic one beside this file,
  * which shares no code with it. Tolerances are stated where they are used. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,141 @@ static void commands_wait_for_the_delay(void **state)
     fly(p, more, 3);
     hb_plant_state(p, x);
     assert_near(x[VZ], (4 * 0.08 / 0.027 - g) * (0.12 - 0.053), 1e-9);
+    hb_plant_free(p);
+}
+
+/* v = a (t - lag (1 - e^(-t / lag))) after a step of thrust; the lag is advanced before each millisecond's force */
+static void rotors_follow_with_their_lag(void **state)
+{
+    hb_plant *p = plant(&hb_plant_quadrotor);
+    const double more[4] = {0.08, 0.08, 0.08, 0.08}, lag = 0.05, t = 0.12, a = 4 * 0.08 / 0.027 - g;
+    double x[NX], made[4];
+    (void)state;
+
+    set(p, "lag", lag);
+    start_at(p, level);
+    fly(p, more, 3);
+    hb_plant_state(p, x);
+    assert_near(x[VZ], a * (t - lag * (1 - exp(-t / lag))), 5e-4 * a);
+    hb_plant_control(p, HB_REPORT_MADE, more, made);
+    assert_near(made[2], 0.08 + (hb_plant_quadrotor.control_trim[2] - 0.08) * exp(-t / lag), 1e-12);
+    hb_plant_free(p);
+}
+
+static void the_control_in_force_is_the_delayed_one(void **state)
+{
+    hb_plant *p = plant(&hb_plant_quadrotor);
+    const double old[4] = {0.07, 0.07, 0.07, 0.07}, new[4] = {0.08, 0.08, 0.08, 0.08};
+    double u[4];
+    (void)state;
+
+    start_at(p, level);
+    hb_plant_control(p, HB_REPORT_IN_FORCE, new, u);
+    assert_near(u[0], 0.08, 0);
+    set(p, "delay", 0.05);
+    fly(p, old, 2);
+    hb_plant_step(p, new, 0.049);
+    hb_plant_control(p, HB_REPORT_IN_FORCE, new, u);
+    assert_near(u[0], 0.07, 0);
+    hb_plant_step(p, new, 0.001);
+    hb_plant_control(p, HB_REPORT_IN_FORCE, new, u);
+    assert_near(u[0], 0.08, 0);
+    hb_plant_control(p, HB_REPORT_COMMAND, old, u);
+    assert_near(u[0], 0.07, 0);
+    hb_plant_free(p);
+}
+
+/* thrust F through a point d beside the centre of mass turns the body with F d / I */
+static void an_offset_centre_of_mass_turns_it(void **state)
+{
+    hb_plant *p = plant(&hb_plant_quadrotor);
+    const double force = 0.027 * g;
+    double x[NX];
+    (void)state;
+
+    set(p, "com_x", 10);
+    set(p, "com_y", -4);
+    start_at(p, level);
+    hb_plant_step(p, hb_plant_quadrotor.control_trim, 0.004);
+    hb_plant_state(p, x);
+    /* torque = -com x F e_z = F (-com_y, com_x, 0) */
+    assert_near(x[WX], force * 0.004 / 1.4e-5 * 0.004, 1e-3);
+    assert_near(x[WY], force * 0.010 / 1.4e-5 * 0.004, 1e-3);
+    assert_near(x[WZ], 0, 1e-3);
+    hb_plant_free(p);
+}
+
+static void batteries_sag_and_the_ground_lifts(void **state)
+{
+    hb_plant *p = plant(&hb_plant_quadrotor);
+    double x[NX], low[NX] = {[Z] = 0.05, [QW] = 1}, ratio = 0.023 / 4 / 0.05;
+    (void)state;
+
+    set(p, "sag", 0.2);
+    set(p, "sag_time", 4);
+    start_at(p, level);
+    fly(p, hb_plant_quadrotor.control_trim, 50);
+    hb_plant_state(p, x);
+    /* v' = -g 0.2 t / 4 for two seconds, with the charge of each period's start */
+    assert_near(x[VZ], -g * 0.2 / 4 * 2 * (2 - 0.04) / 2, 1e-9);
+    set(p, "sag", 0);
+    set(p, "ground", 1);
+    start_at(p, low);
+    hb_plant_step(p, hb_plant_quadrotor.control_trim, 0.001);
+    hb_plant_state(p, x);
+    assert_near(x[VZ], 0.001 * g * (1 / (1 - ratio * ratio) - 1), 1e-9);
+    hb_plant_free(p);
+}
+
+static void each_sensor_has_its_own_error(void **state)
+{
+    enum { N = 4000 };
+    static const char *const kind[4] = {"position", "velocity", "attitude", "rates"};
+    static const double size[4] = {0.005, 0.03, 0.5, 0.05}, scale[4] = {1, 1, M_PI / 360, 1};
+    static const int index[4] = {Y, VZ, QX, WZ};
+    (void)state;
+
+    for (int i = 0; i < 4; i++) {
+        hb_plant *p = plant(&hb_plant_quadrotor);
+        char name[40];
+        double x[NX], sum = 0, square = 0;
+        snprintf(name, sizeof name, "noise_%s", kind[i]);
+        set(p, name, size[i]);
+        snprintf(name, sizeof name, "bias_%s", kind[i]);
+        set(p, name, 4 * size[i]);
+        start_at(p, level);
+        for (int k = 0; k < N; k++) {
+            hb_plant_observe(p, x);
+            sum += x[index[i]] / N;
+            square += pow(x[index[i]], 2) / N;
+        }
+        assert_near(sqrt(square - sum * sum), size[i] * scale[i], 0.05 * size[i] * scale[i]);
+        /* one draw of the constant error: not zero, and the same for the whole flight */
+        assert_true(fabs(sum) > 0.1 * size[i] * scale[i] && fabs(sum) < 16 * size[i] * scale[i]);
+        hb_plant_free(p);
+    }
+}
+
+/* how often it is looked at does not change the wind */
+static void gusts_do_not_depend_on_sensors(void **state)
+{
+    hb_plant *p = plant(&hb_plant_quadrotor);
+    double x[2][NX], seen[NX];
+    (void)state;
+
+    set(p, "drag", 0.01);
+    set(p, "gust", 1);
+    set(p, "noise", 1);
+    for (int k = 0; k < 2; k++) {
+        start_at(p, level);
+        for (int i = 0; i < 20; i++) {
+            fly(p, hb_plant_quadrotor.control_trim, 1);
+            for (int j = 0; j < 5 * k; j++)
+                hb_plant_observe(p, seen);
+        }
+        hb_plant_state(p, x[k]);
+    }
+    assert_memory_equal(x[0], x[1], sizeof x[0]);
     hb_plant_free(p);
 }
 
@@ -568,6 +704,12 @@ int main(void)
         cmocka_unit_test(mass_and_payload_change_in_flight),
         cmocka_unit_test(wind_carries_it_along),
         cmocka_unit_test(commands_wait_for_the_delay),
+        cmocka_unit_test(rotors_follow_with_their_lag),
+        cmocka_unit_test(the_control_in_force_is_the_delayed_one),
+        cmocka_unit_test(an_offset_centre_of_mass_turns_it),
+        cmocka_unit_test(batteries_sag_and_the_ground_lifts),
+        cmocka_unit_test(each_sensor_has_its_own_error),
+        cmocka_unit_test(gusts_do_not_depend_on_sensors),
         cmocka_unit_test(sensor_noise_is_what_it_says),
         cmocka_unit_test(gusts_have_their_size),
         cmocka_unit_test(mujoco_agrees_with_the_analytic_body),

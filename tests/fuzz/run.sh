@@ -12,10 +12,24 @@ esac
 seconds=${1-60}
 
 [ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
-ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_seeds
+ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_mavlink tests/fuzz/fuzz_seeds
 
-corpus=build-fuzz/corpus/model
-mkdir -p $corpus
-build-fuzz/tests/fuzz/fuzz_seeds $corpus
-build-fuzz/tests/fuzz/fuzz_model -max_total_time="$seconds" -max_len=16384 -timeout=10 -print_final_stats=1 \
-    -dict=tests/fuzz/model.dict -artifact_prefix=$corpus/ $corpus
+# fuzz TARGET OPTIONS...: seeds are in its corpus
+fuzz() {
+    target=$1
+    shift
+    build-fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 \
+        -artifact_prefix=build-fuzz/corpus/"$target"/ "$@" build-fuzz/corpus/"$target"
+}
+
+mkdir -p build-fuzz/corpus/model build-fuzz/corpus/mavlink
+build-fuzz/tests/fuzz/fuzz_seeds build-fuzz/corpus/model
+fuzz model -max_len=16384 -dict=tests/fuzz/model.dict
+
+# the golden frames, each after a byte that says how it is cut
+python3 - build-fuzz/corpus/mavlink <<'END'
+import sys
+for i, line in enumerate(open("tests/data/mavlink/golden.txt")):
+    open(f"{sys.argv[1]}/golden-{i}", "wb").write(b"\x40" + bytes.fromhex(line.split()[4]))
+END
+fuzz mavlink -max_len=2048

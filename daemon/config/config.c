@@ -38,6 +38,19 @@ void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark,
     }
 }
 
+void hb_config_error_of(hb_config_errors *errors, const hb_config *c, const hb_error *err)
+{
+    size_t n = strspn(err->text, "abcdefghijklmnopqrstuvwxyz_.");
+    char key[64];
+
+    snprintf(key, sizeof key, "%.*s", (int)n, err->text);
+    int i = hb_config_find(key);
+    if (i < 0)
+        hb_config_error(errors, c, (hb_mark){0}, NULL, "%s", err->text);
+    else
+        hb_config_error(errors, c, c->mark[i], key, "%s", err->text + n + strspn(err->text + n, ": "));
+}
+
 /* Edits (insertions, deletions, replacements, swaps of neighbours) from a to b. */
 static int distance(const char *a, const char *b)
 {
@@ -125,11 +138,11 @@ static const char *scalar(reader *r, const yaml_node_t *node, const char *key, c
 }
 
 /* A number within the bounds of `row`. */
-static bool number(reader *r, const yaml_node_t *node, const hb_row *row, bool whole, double *ret)
+static bool number(reader *r, const yaml_node_t *node, const hb_setting *row, bool whole, double *ret)
 {
     const char *expected = whole ? "a whole number" : "a number";
     const char *text = scalar(r, node, row->key, expected);
-    char *end;
+    char problem[64], *end;
 
     if (!text)
         return false;
@@ -139,16 +152,15 @@ static bool number(reader *r, const yaml_node_t *node, const hb_row *row, bool w
         COMPLAIN(r, node, row->key, "'%.60s' is not %s", text, expected);
         return false;
     }
-    if (v < row->min || v > row->max) {
-        COMPLAIN(r, node, row->key, "%s is %s %.10g", text, v < row->min ? "below" : "above",
-                 v < row->min ? row->min : row->max);
+    if (!hb_setting_within(row, v, problem)) {
+        COMPLAIN(r, node, row->key, "%.60s is %s", text, problem);
         return false;
     }
     *ret = v;
     return true;
 }
 
-static void read_int(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+static void read_int(reader *r, const yaml_node_t *node, const hb_setting *row, void *to)
 {
     double v;
 
@@ -156,7 +168,7 @@ static void read_int(reader *r, const yaml_node_t *node, const hb_row *row, void
         *(int *)to = (int)v;
 }
 
-static void read_real(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+static void read_real(reader *r, const yaml_node_t *node, const hb_setting *row, void *to)
 {
     double v;
 
@@ -164,7 +176,7 @@ static void read_real(reader *r, const yaml_node_t *node, const hb_row *row, voi
         *(double *)to = v;
 }
 
-static void read_octal(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+static void read_octal(reader *r, const yaml_node_t *node, const hb_setting *row, void *to)
 {
     const char *text = scalar(r, node, row->key, "octal permissions");
     char *end;
@@ -178,7 +190,7 @@ static void read_octal(reader *r, const yaml_node_t *node, const hb_row *row, vo
         *(int *)to = (int)v;
 }
 
-static void read_seed(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+static void read_seed(reader *r, const yaml_node_t *node, const hb_setting *row, void *to)
 {
     const char *text = scalar(r, node, row->key, "a whole number");
     char *end;
@@ -193,7 +205,7 @@ static void read_seed(reader *r, const yaml_node_t *node, const hb_row *row, voi
         *(uint64_t *)to = v;
 }
 
-static void read_bool(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+static void read_bool(reader *r, const yaml_node_t *node, const hb_setting *row, void *to)
 {
     const char *text = scalar(r, node, row->key, "true or false");
 
@@ -205,7 +217,7 @@ static void read_bool(reader *r, const yaml_node_t *node, const hb_row *row, voi
         *(bool *)to = *text == 't';
 }
 
-static void read_choice(reader *r, const yaml_node_t *node, const hb_row *row, void *to)
+static void read_choice(reader *r, const yaml_node_t *node, const hb_setting *row, void *to)
 {
     const char *text = scalar(r, node, row->key, "a word");
     char all[200] = "";
@@ -263,7 +275,7 @@ static int list(reader *r, yaml_node_t *node, const char *key, int max, yaml_nod
     return (int)n;
 }
 
-static void read_endpoints(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+static void read_endpoints(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
     hb_endpoints *e = to;
     yaml_node_t *item[HB_MAX_ENDPOINTS];
@@ -287,7 +299,7 @@ static void read_endpoints(reader *r, yaml_node_t *node, const hb_row *row, void
     }
 }
 
-static void read_paths(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+static void read_paths(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
     hb_paths *p = to;
     yaml_node_t *item[HB_MAX_KEYS];
@@ -300,7 +312,7 @@ static void read_paths(reader *r, yaml_node_t *node, const hb_row *row, void *to
         copy_text(r, item[i], row->key, p->at[i], sizeof p->at[i]);
 }
 
-static void read_cpus(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+static void read_cpus(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
     hb_cpus *p = to;
     yaml_node_t *item[HB_MAX_CPUS];
@@ -314,9 +326,9 @@ static void read_cpus(reader *r, yaml_node_t *node, const hb_row *row, void *to)
 }
 
 /* [1, 2, 3], or {name: 1, ...} */
-static void read_values(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+static void read_values(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
-    const hb_row each = {.key = row->key, .min = -1e12, .max = 1e12};
+    const hb_setting each = {.key = row->key, .min = -1e12, .max = 1e12};
     yaml_node_t *item[HB_MAX_TARGET];
     hb_values *v = to;
 
@@ -347,9 +359,9 @@ static void read_values(reader *r, yaml_node_t *node, const hb_row *row, void *t
 }
 
 /* planner.directions: rows of one length, which must be the model's number of controls. */
-static void read_matrix(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+static void read_matrix(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
-    const hb_row each = {.key = row->key, .min = -1e12, .max = 1e12};
+    const hb_setting each = {.key = row->key, .min = -1e12, .max = 1e12};
     yaml_node_t *line[HB_MAX_CONTROLS], *item[HB_MAX_CONTROLS];
     hb_planner_settings *p = &r->c->controller.planner;
     double *m = to;
@@ -391,9 +403,9 @@ static void read_term_names(reader *r, yaml_node_t *node, const char *key, hb_co
 /* {kind: distance, weight: 3, states: [x, y, z], terminal: 10} */
 static void read_term(reader *r, yaml_node_t *node, const char *key, hb_config_term *t)
 {
-    const hb_row kind_row = {.key = key, .choices = hb_cost_kind_name, .nchoices = HB_COST_NKINDS};
-    const hb_row weight_row = {.key = key, .min = 0, .max = 1e12};
-    const hb_row bound_row = {.key = key, .min = -1e12, .max = 1e12};
+    const hb_setting kind_row = {.key = key, .choices = hb_cost_kind_name, .nchoices = HB_COST_NKINDS};
+    const hb_setting weight_row = {.key = key, .min = 0, .max = 1e12};
+    const hb_setting bound_row = {.key = key, .min = -1e12, .max = 1e12};
     bool seen[HB_TERM_NKEYS] = {false};
 
     *t = (hb_config_term){.cost = {.terminal = 1, .min = -1e12, .max = 1e12}, .mark = mark_of(node)};
@@ -458,7 +470,7 @@ static void read_term(reader *r, yaml_node_t *node, const char *key, hb_config_t
         COMPLAIN(r, node, key, "min is above max");
 }
 
-static void read_terms(reader *r, yaml_node_t *node, const hb_row *row, void *to)
+static void read_terms(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
     yaml_node_t *item[HB_COST_TERMS];
     hb_config_terms *terms = to;
@@ -477,7 +489,7 @@ static void read_terms(reader *r, yaml_node_t *node, const hb_row *row, void *to
 
 static void read_value(reader *r, yaml_node_t *node, int i)
 {
-    const hb_row *row = hb_config_row(i);
+    const hb_setting found = hb_config_row(i), *row = &found;
     void *to = (char *)r->c + row->offset;
 
     r->c->mark[i] = mark_of(node);
@@ -486,22 +498,22 @@ static void read_value(reader *r, yaml_node_t *node, int i)
     case HB_TYPE_PATH:
         copy_text(r, node, row->key, to, row->size);
         break;
-    case HB_TYPE_INT:
+    case HB_SETTING_INT:
         read_int(r, node, row, to);
         break;
     case HB_TYPE_OCTAL:
         read_octal(r, node, row, to);
         break;
-    case HB_TYPE_SEED:
+    case HB_SETTING_SEED:
         read_seed(r, node, row, to);
         break;
-    case HB_TYPE_REAL:
+    case HB_SETTING_REAL:
         read_real(r, node, row, to);
         break;
-    case HB_TYPE_BOOL:
+    case HB_SETTING_BOOL:
         read_bool(r, node, row, to);
         break;
-    case HB_TYPE_CHOICE:
+    case HB_SETTING_CHOICE:
         read_choice(r, node, row, to);
         break;
     case HB_TYPE_ENDPOINTS:
@@ -529,10 +541,10 @@ static void read_value(reader *r, yaml_node_t *node, int i)
 static bool is_section(const char *name)
 {
     size_t n = strlen(name);
-    const hb_row *row;
+    hb_setting row;
 
-    for (int i = 0; (row = hb_config_row(i)); i++)
-        if (strncmp(row->key, name, n) == 0 && row->key[n] == '.')
+    for (int i = 0; (row = hb_config_row(i)).key; i++)
+        if (strncmp(row.key, name, n) == 0 && row.key[n] == '.')
             return true;
     return false;
 }
@@ -540,11 +552,11 @@ static bool is_section(const char *name)
 static void unknown_key(reader *r, const yaml_node_t *node, const char *key)
 {
     const char *names[HB_CONFIG_ROWS], *last = strrchr(key, '.'), *near = NULL;
-    const hb_row *row;
+    hb_setting row;
     int n = 0;
 
-    for (; (row = hb_config_row(n)); n++)
-        names[n] = row->key;
+    for (; (row = hb_config_row(n)).key; n++)
+        names[n] = row.key;
     near = hb_config_near(key, names, n);
     /* the right name in the wrong section */
     for (int i = 0; i < n && !near; i++) {
@@ -642,8 +654,6 @@ static void check_sockets(const hb_config *c, hb_config_errors *errors)
 
 static void check(hb_config *c, hb_config_errors *errors)
 {
-    const hb_controller_settings *s = &c->controller;
-
     if (!*c->model)
         hb_config_error(errors, c, mark_at(c, "model"), "model", "a basis file is needed");
     else
@@ -653,13 +663,6 @@ static void check(hb_config *c, hb_config_errors *errors)
     for (int i = 0; i < c->security.client_keys.n; i++)
         must_exist(c, errors, "security.client_keys", c->security.client_keys.at[i]);
     check_sockets(c, errors);
-    if (s->fallback_after < s->stale_after)
-        hb_config_error(errors, c, mark_at(c, "latency.fallback_after"), "latency.fallback_after",
-                        "%g is below latency.stale_after (%g)", s->fallback_after, s->stale_after);
-    if (s->estimator.warmup > s->estimator.window)
-        hb_config_error(errors, c, mark_at(c, "estimator.warmup"), "estimator.warmup",
-                        "%d is above estimator.window (%d): the coefficients would never be used", s->estimator.warmup,
-                        s->estimator.window);
 }
 
 /* ---- files ---- */

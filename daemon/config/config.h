@@ -2,11 +2,23 @@
  * page and what a reload may change.
  *
  *     hb_config_load       file -> hb_config            every error as file:line:column: key: what is wrong
- *     hb_config_resolve    names of states and controls -> indices, by the model; disagreements are errors
+ *     hb_config_resolve    names of states and controls -> indices, by the model; then all that lib checks
  *     hb_config_merge      what a reload takes over, and what needs a restart
  *     hb_config_print      hb_config -> YAML that reads back as the same
  *
- * A row's default is the value in hb_config_default: for the numbers of lib/ that is lib's own default, written once.
+ * How to add a key. Bounds, default and help stand in one place, and nothing else checks a number:
+ *
+ *     of lib       a member of the module's settings and a row in its <module>_settings.c (base/setting_rows.h). That
+ * is all: a new key of estimator, planner, latency or telemetry is read, checked, printed and documented. of a new the
+ * module exports hb_<module>_rows; its rows become a group in hb_config_row (config_table.c), with section      the
+ * place of its struct in hb_config (mostly in hb_controller_settings, so that the controller sees it), and its
+ * hb_<module>_check is asked in hb_controller_check. of the       a member of hb_config, a row in config_table.c, and
+ * its default in hb_config_default. daemon of a new     a value that is no number, choice or text (a list by names of
+ * states ...) is a new HB_TYPE_ here, a type         case in config.c's read_value and in config_print.c's print_value.
+ *
+ * Then: sh packaging/refresh.sh BUILD_FOLDER writes config/hilbertd.yaml and the manual anew. What a key means together
+ * with others or with the model is checked where _new asks too (hb_controller_check), with a text that begins with the
+ * key: hb_config_resolve puts the place in the file before it.
  */
 #ifndef HB_CONFIG_H
 #define HB_CONFIG_H
@@ -22,7 +34,7 @@ enum {
     HB_PATH_SIZE = 512,
     HB_ENDPOINT_SIZE = 160,
     HB_CONFIG_ERRORS = 20,
-    HB_CONFIG_ROWS = 80, /* room for the table */
+    HB_CONFIG_ROWS = 160, /* room for the table */
 };
 
 /* Where a value stands in the file; line 0: it is the default. */
@@ -106,36 +118,22 @@ typedef struct hb_config_errors {
 
 /* ---- the table ---- */
 
+/* The types beyond those of lib (base/setting_rows.h). */
 typedef enum {
-    HB_TYPE_TEXT,      /* char[HB_NAME_SIZE] */
-    HB_TYPE_PATH,      /* char[HB_PATH_SIZE], relative to the file's folder */
-    HB_TYPE_INT,       /* int */
-    HB_TYPE_OCTAL,     /* int */
-    HB_TYPE_SEED,      /* uint64_t */
-    HB_TYPE_REAL,      /* double */
-    HB_TYPE_BOOL,      /* bool */
-    HB_TYPE_CHOICE,    /* int-sized enum, names in `choices` */
-    HB_TYPE_ENDPOINTS, /* hb_endpoints */
-    HB_TYPE_PATHS,     /* hb_paths */
-    HB_TYPE_CPUS,      /* hb_cpus */
-    HB_TYPE_STATES,    /* hb_values */
-    HB_TYPE_CONTROLS,  /* hb_values */
-    HB_TYPE_TERMS,     /* hb_config_terms */
-    HB_TYPE_MATRIX,    /* planner.directions */
+    HB_TYPE_TEXT = HB_SETTING_OTHER, /* char[HB_NAME_SIZE] */
+    HB_TYPE_PATH,                    /* char[HB_PATH_SIZE], relative to the file's folder */
+    HB_TYPE_OCTAL,                   /* int */
+    HB_TYPE_ENDPOINTS,               /* hb_endpoints */
+    HB_TYPE_PATHS,                   /* hb_paths */
+    HB_TYPE_CPUS,                    /* hb_cpus */
+    HB_TYPE_STATES,                  /* hb_values */
+    HB_TYPE_CONTROLS,                /* hb_values */
+    HB_TYPE_TERMS,                   /* hb_config_terms */
+    HB_TYPE_MATRIX,                  /* planner.directions */
 } hb_type;
 
-typedef struct hb_row {
-    const char *key; /* section.name, or name */
-    hb_type type;
-    size_t offset, size; /* of the destination in hb_config */
-    double min, max;
-    const char *const *choices; /* HB_TYPE_CHOICE */
-    int nchoices;
-    bool live; /* a reload changes it */
-    const char *help;
-} hb_row;
-
-const hb_row *hb_config_row(int i);  /* NULL past the last */
+/* Row i, with the offset of its value in hb_config; past the last one its key is NULL. */
+hb_setting hb_config_row(int i);
 int hb_config_find(const char *key); /* index of a row, or -1 */
 
 void hb_config_default(hb_config *ret);
@@ -158,6 +156,8 @@ void hb_config_print_manual(FILE *out); /* the key section of hilbertd.yaml(5), 
 /* Adds `file:line:column: key: ...` to the list. */
 void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
                      ...) __attribute__((format(printf, 5, 6)));
+/* Adds a failure of lib whose text begins with a key, with the place of that key. */
+void hb_config_error_of(hb_config_errors *errors, const hb_config *c, const hb_error *err);
 /* Of `names` the one that a person who wrote `wrong` may have meant, or NULL. */
 const char *hb_config_near(const char *wrong, const char *const *names, int n);
 

@@ -101,7 +101,7 @@ static void print_matrix(const hb_config *c, const double *m, FILE *out)
     fputc(']', out);
 }
 
-static void print_list(const void *list, const hb_row *row, FILE *out)
+static void print_list(const void *list, const hb_setting *row, FILE *out)
 {
     const hb_endpoints *e = list;
     const hb_paths *p = list;
@@ -119,7 +119,7 @@ static void print_list(const void *list, const hb_row *row, FILE *out)
     fputc(']', out);
 }
 
-static void print_value(const hb_config *c, const hb_row *row, FILE *out)
+static void print_value(const hb_config *c, const hb_setting *row, FILE *out)
 {
     const void *from = (const char *)c + row->offset;
 
@@ -128,22 +128,22 @@ static void print_value(const hb_config *c, const hb_row *row, FILE *out)
     case HB_TYPE_PATH:
         print_text(from, out);
         break;
-    case HB_TYPE_INT:
+    case HB_SETTING_INT:
         fprintf(out, "%d", *(const int *)from);
         break;
     case HB_TYPE_OCTAL:
         fprintf(out, "%04o", (unsigned)*(const int *)from);
         break;
-    case HB_TYPE_SEED:
+    case HB_SETTING_SEED:
         fprintf(out, "%" PRIu64, *(const uint64_t *)from);
         break;
-    case HB_TYPE_REAL:
+    case HB_SETTING_REAL:
         print_real(*(const double *)from, out);
         break;
-    case HB_TYPE_BOOL:
+    case HB_SETTING_BOOL:
         fputs(*(const bool *)from ? "true" : "false", out);
         break;
-    case HB_TYPE_CHOICE:
+    case HB_SETTING_CHOICE:
         fputs(row->choices[*(const int *)from], out);
         break;
     case HB_TYPE_ENDPOINTS:
@@ -167,17 +167,21 @@ static void print_value(const hb_config *c, const hb_row *row, FILE *out)
 /* ---- words ---- */
 
 /* What may be given, in words: "1..1000", "least_squares or inner_product", ... */
-static void print_bounds(const hb_row *row, FILE *out)
+static void print_bounds(const hb_setting *row, FILE *out)
 {
     switch (row->type) {
-    case HB_TYPE_INT:
-    case HB_TYPE_REAL:
-        fprintf(out, "%.10g..%.10g", row->min, row->max);
+    case HB_SETTING_INT:
+    case HB_SETTING_REAL:
+        if (row->ends == HB_ABOVE || row->ends == HB_OPEN_ENDS)
+            fprintf(out, "above %.10g, ", row->min);
+        else
+            fprintf(out, "%.10g..", row->min);
+        fprintf(out, row->ends == HB_CLOSED ? "%.10g" : row->ends == HB_ABOVE ? "to %.10g" : "below %.10g", row->max);
         break;
-    case HB_TYPE_BOOL:
+    case HB_SETTING_BOOL:
         fputs("true or false", out);
         break;
-    case HB_TYPE_CHOICE:
+    case HB_SETTING_CHOICE:
         for (int i = 0; i < row->nchoices; i++)
             fprintf(out, "%s%s", i == 0 ? "" : i == row->nchoices - 1 ? " or " : ", ", row->choices[i]);
         break;
@@ -190,7 +194,7 @@ static void print_bounds(const hb_row *row, FILE *out)
     case HB_TYPE_OCTAL:
         fputs("octal", out);
         break;
-    case HB_TYPE_SEED:
+    case HB_SETTING_SEED:
         fputs("a whole number", out);
         break;
     default:
@@ -218,7 +222,7 @@ static void print_comment(const char *text, const char *indent, FILE *out)
     fputc('\n', out);
 }
 
-static void print_help(const hb_row *row, const char *indent, FILE *out)
+static void print_help(const hb_setting *row, const char *indent, FILE *out)
 {
     char *text = NULL;
     size_t size = 0;
@@ -254,23 +258,23 @@ static const char *const preface =
 
 void hb_config_print(const hb_config *c, bool comments, FILE *out)
 {
-    const hb_row *row;
+    hb_setting row;
     const char *before = "";
 
     if (comments)
         print_comment(preface, "", out);
-    for (int i = 0; (row = hb_config_row(i)); i++) {
-        size_t n = section_length(row->key);
+    for (int i = 0; (row = hb_config_row(i)).key; i++) {
+        size_t n = section_length(row.key);
         const char *indent = n ? "  " : "";
-        if (n && (section_length(before) != n || strncmp(before, row->key, n)))
-            fprintf(out, "%s%.*s:\n", comments ? "\n" : "", (int)n, row->key);
+        if (n && (section_length(before) != n || strncmp(before, row.key, n)))
+            fprintf(out, "%s%.*s:\n", comments ? "\n" : "", (int)n, row.key);
         else if (comments && !n)
             fputc('\n', out);
-        before = row->key;
+        before = row.key;
         if (comments)
-            print_help(row, indent, out);
-        fprintf(out, "%s%s: ", indent, row->key + (n ? n + 1 : 0));
-        print_value(c, row, out);
+            print_help(&row, indent, out);
+        fprintf(out, "%s%s: ", indent, row.key + (n ? n + 1 : 0));
+        print_value(c, &row, out);
         fputc('\n', out);
     }
 }
@@ -288,33 +292,33 @@ static void print_escaped(const char *s, FILE *out)
 void hb_config_print_manual(FILE *out)
 {
     hb_config *c = malloc(sizeof *c);
-    const hb_row *row;
+    hb_setting row;
 
     if (!c)
         return;
     hb_config_default(c);
-    for (int i = 0; (row = hb_config_row(i)); i++) {
+    for (int i = 0; (row = hb_config_row(i)).key; i++) {
         char *text = NULL;
         size_t size = 0;
         FILE *line = open_memstream(&text, &size);
         if (!line)
             break;
-        print_bounds(row, line);
-        if (row->type != HB_TYPE_TERMS) {
+        print_bounds(&row, line);
+        if (row.type != HB_TYPE_TERMS) {
             fputs("; default ", line);
-            print_value(c, row, line);
+            print_value(c, &row, line);
         }
-        fputs(row->live ? "; changed by a reload" : "", line);
+        fputs(row.live ? "; changed by a reload" : "", line);
         fclose(line);
         fputc('*', out);
-        print_escaped(row->key, out);
+        print_escaped(row.key, out);
         fputs("*: ", out);
         print_escaped(text, out);
         free(text);
         fputs("\n\t", out);
-        print_escaped(row->help, out);
+        print_escaped(row.help, out);
         fputs("\n\n", out);
-        for (int j = 0; row->type == HB_TYPE_TERMS && j < HB_COST_NKINDS; j++) {
+        for (int j = 0; row.type == HB_TYPE_TERMS && j < HB_COST_NKINDS; j++) {
             fprintf(out, "\t*%s*: ", hb_cost_kind_name[j]);
             print_escaped(hb_cost_kind_help[j], out);
             fputs("\n\n", out);
@@ -325,7 +329,7 @@ void hb_config_print_manual(FILE *out)
 
 /* ---- what a reload takes over ---- */
 
-static bool same(const hb_config *a, const hb_config *b, const hb_row *row)
+static bool same(const hb_config *a, const hb_config *b, const hb_setting *row)
 {
     const hb_config *both[] = {a, b};
     char *text[2] = {NULL, NULL};
@@ -346,14 +350,15 @@ static bool same(const hb_config *a, const hb_config *b, const hb_row *row)
 
 int hb_config_merge(hb_config *now, const hb_config *next, const char **restart)
 {
-    const hb_row *row;
+    hb_setting row;
     int n = 0;
 
-    for (int i = 0; (row = hb_config_row(i)); i++) {
-        if (row->live)
-            memcpy((char *)now + row->offset, (const char *)next + row->offset, row->size);
-        else if (!same(now, next, row))
-            restart[n++] = row->key;
+    for (int i = 0; (row = hb_config_row(i)).key; i++) {
+        if (row.live) {
+            memcpy((char *)now + row.offset, (const char *)next + row.offset, row.size);
+            now->mark[i] = next->mark[i];
+        } else if (!same(now, next, &row))
+            restart[n++] = row.key;
     }
     return n;
 }

@@ -72,8 +72,6 @@ static int fill(const hb_config *c, hb_config_errors *errors, const char *key, c
 static void resolve_cost(hb_config *c, hb_config_errors *errors, const channels *states, const channels *controls)
 {
     hb_cost *cost = &c->controller.cost;
-    int before = errors->n;
-    hb_error err;
 
     cost->nterms = c->terms.n;
     for (int i = 0; i < c->terms.n; i++) {
@@ -85,8 +83,6 @@ static void resolve_cost(hb_config *c, hb_config_errors *errors, const channels 
         for (int j = 0; j < t->n; j++)
             cost->term[i].index[j] = find(c, errors, mark, "cost", of, t->name[j]);
     }
-    if (errors->n == before && hb_cost_check(cost, states->n, controls->n, &err))
-        hb_config_error(errors, c, mark_at(c, "cost"), "cost", "%s", err.text);
 }
 
 int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
@@ -108,16 +104,11 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
     s->ntarget = fill(c, errors, "target", &c->target, &states, s->target);
     memcpy(s->safe_action, m->control_trim, (size_t)m->nu * sizeof *s->safe_action);
     s->nsafe_action = fill(c, errors, "safe_action", &c->safe_action, &controls, s->safe_action);
-    for (int i = 0; i < m->nu && s->nsafe_action; i++)
-        if (s->safe_action[i] < m->control_min[i] || s->safe_action[i] > m->control_max[i])
-            hb_config_error(errors, c, mark_at(c, "safe_action"), "safe_action", "%s = %g is outside %g..%g",
-                            m->control_name[i], s->safe_action[i], m->control_min[i], m->control_max[i]);
-
     if (s->planner.ndirections && c->direction_width != m->nu)
         hb_config_error(errors, c, mark_at(c, "planner.directions"), "planner.directions",
                         "rows of %d numbers where the model has %d controls", c->direction_width, m->nu);
     s->estimator.method = c->method ? (hb_method)(c->method - 1) : m->method;
-    if (hb_model_allows(m, s->estimator.method, &err))
-        hb_config_error(errors, c, mark_at(c, "estimator.method"), "estimator.method", "%s", err.text);
+    if (errors->n == 0 && hb_controller_check(m, s, &err))
+        hb_config_error_of(errors, c, &err);
     return errors->n;
 }

@@ -1,4 +1,4 @@
-/* The table of keys. A new key is a member of hb_config, a row here, and its default below. */
+/* The table of keys: the rows of lib, and the daemon's own. config.h says how to add one. */
 #include "config/config.h"
 
 #include <stddef.h>
@@ -12,162 +12,132 @@ static const char *const scheduling_name[] = {"other", "fifo"};
 /* after the first, in the order of hb_method */
 static const char *const method_name[] = {"model", "least_squares", "inner_product"};
 
-#define FIELD(member) offsetof(hb_config, member), sizeof(((hb_config *)0)->member)
-#define LIVE          true  /* a reload changes it */
-#define FIXED         false /* a restart is needed */
-#define COUNT(list)   (int)(sizeof(list) / sizeof *(list))
+#define COUNT(list) (int)(sizeof(list) / sizeof *(list))
+/* a row of the daemon's own; what it does not give is zero */
+#define ROW(key_, type_, member, live_, help_, ...)                                                                    \
+    {                                                                                                                  \
+        .key = key_, .type = type_, .offset = offsetof(hb_config, member), .size = sizeof(((hb_config *)0)->member),   \
+        .live = live_, .help = help_, __VA_ARGS__                                                                      \
+    }
+#define BETWEEN(least, most) .min = least, .max = most
+#define ONE_OF(names, n)     .choices = names, .nchoices = n
+#define ENDPOINTS(least)     .min = least, .max = HB_MAX_ENDPOINTS
 
-#define TEXT(key, member, live, help)                                                                                  \
-    {                                                                                                                  \
-        key, HB_TYPE_TEXT, FIELD(member), 0, 0, NULL, 0, live, help                                                    \
-    }
-#define PATH(key, member, help)                                                                                        \
-    {                                                                                                                  \
-        key, HB_TYPE_PATH, FIELD(member), 0, 0, NULL, 0, FIXED, help                                                   \
-    }
-#define INT(key, member, min, max, live, help)                                                                         \
-    {                                                                                                                  \
-        key, HB_TYPE_INT, FIELD(member), min, max, NULL, 0, live, help                                                 \
-    }
-#define REAL(key, member, min, max, live, help)                                                                        \
-    {                                                                                                                  \
-        key, HB_TYPE_REAL, FIELD(member), min, max, NULL, 0, live, help                                                \
-    }
-#define BOOL(key, member, live, help)                                                                                  \
-    {                                                                                                                  \
-        key, HB_TYPE_BOOL, FIELD(member), 0, 0, NULL, 0, live, help                                                    \
-    }
-#define CHOICE(key, member, names, n, live, help)                                                                      \
-    {                                                                                                                  \
-        key, HB_TYPE_CHOICE, FIELD(member), 0, 0, names, n, live, help                                                 \
-    }
-#define OTHER(key, type, member, min, max, live, help)                                                                 \
-    {                                                                                                                  \
-        key, type, FIELD(member), min, max, NULL, 0, live, help                                                        \
-    }
-#define ENDPOINTS(key, member, min, help)                                                                              \
-    {                                                                                                                  \
-        key, HB_TYPE_ENDPOINTS, FIELD(member), min, HB_MAX_ENDPOINTS, NULL, 0, FIXED, help                             \
-    }
+static const hb_setting general[] = {
+    ROW("name", HB_TYPE_TEXT, name, HB_FIXED, "Name of this instance, in its status and its logs.",
+        .max = HB_NAME_SIZE),
+    ROW("model", HB_TYPE_PATH, model, HB_FIXED,
+        "Basis file (safetensors): in this file's folder, its folder models, or among the installed models.", .max = 0),
+    ROW("log_level", HB_SETTING_CHOICE, log_level, HB_LIVE, "Least important level that is logged.",
+        ONE_OF(hb_log_level_name, HB_LOG_NLEVELS)),
 
-#define ESTIMATOR controller.estimator
-#define PLANNER   controller.planner
-
-static const hb_row table[] = {
-    TEXT("name", name, FIXED, "Name of this instance, in its status and its logs."),
-    PATH("model", model,
-         "Basis file (safetensors): in this file's folder, its folder models, or among the installed models."),
-    CHOICE("log_level", log_level, hb_log_level_name, HB_LOG_NLEVELS, LIVE, "Least important level that is logged."),
-    BOOL("adapt", controller.adapt, LIVE,
-         "Estimate coefficients from telemetry. false: the average model for ever, for comparison."),
-
-    ENDPOINTS("sockets.telemetry", sockets.telemetry, 0, "Endpoints to bind for telemetry (SUB)."),
-    ENDPOINTS("sockets.telemetry_connect", sockets.telemetry_connect, 0,
-              "Endpoints of publishers to connect to for telemetry."),
-    ENDPOINTS("sockets.actions", sockets.actions, 1, "Endpoints to bind for action requests (ROUTER)."),
-    ENDPOINTS("sockets.control", sockets.control, 0, "Endpoints to bind for hilbertctl (ROUTER)."),
-    ENDPOINTS("sockets.status", sockets.status, 0, "Endpoints to bind for the published status (PUB)."),
-    INT("sockets.max_message", sockets.max_message, 1024, 1 << 24, FIXED,
+    ROW("sockets.telemetry", HB_TYPE_ENDPOINTS, sockets.telemetry, HB_FIXED, "Endpoints to bind for telemetry (SUB).",
+        ENDPOINTS(0)),
+    ROW("sockets.telemetry_connect", HB_TYPE_ENDPOINTS, sockets.telemetry_connect, HB_FIXED,
+        "Endpoints of publishers to connect to for telemetry.", ENDPOINTS(0)),
+    ROW("sockets.actions", HB_TYPE_ENDPOINTS, sockets.actions, HB_FIXED,
+        "Endpoints to bind for action requests (ROUTER).", ENDPOINTS(1)),
+    ROW("sockets.control", HB_TYPE_ENDPOINTS, sockets.control, HB_FIXED, "Endpoints to bind for hilbertctl (ROUTER).",
+        ENDPOINTS(0)),
+    ROW("sockets.status", HB_TYPE_ENDPOINTS, sockets.status, HB_FIXED,
+        "Endpoints to bind for the published status (PUB).", ENDPOINTS(0)),
+    ROW("sockets.max_message", HB_SETTING_INT, sockets.max_message, HB_FIXED,
         "Bytes of the largest message; a larger one is refused, and one of more than four times that ends its sender's "
-        "connection."),
-    OTHER("sockets.mode", HB_TYPE_OCTAL, sockets.mode, 0, 0777, FIXED, "Permissions of ipc sockets, octal."),
+        "connection.",
+        BETWEEN(1024, 1 << 24)),
+    ROW("sockets.mode", HB_TYPE_OCTAL, sockets.mode, HB_FIXED, "Permissions of ipc sockets, octal.", BETWEEN(0, 0777)),
 
-    REAL("status.period", status_period, 0, 3600, LIVE, "Seconds between published states; 0: none are."),
-
-    INT("estimator.window", ESTIMATOR.window, 1, 100000, FIXED, "Transitions that are kept to estimate from."),
-    INT("estimator.warmup", ESTIMATOR.warmup, 1, 100000, FIXED, "Transitions before the coefficients are used."),
-    INT("estimator.solve_every", ESTIMATOR.solve_every, 1, 100000, FIXED,
-        "Samples in which all coefficients are solved for once; those of different states take turns."),
-    CHOICE("estimator.method", method, method_name, COUNT(method_name), FIXED,
-           "How coefficients follow from the window: as the model was trained, or another way that it allows."),
-    REAL("estimator.ridge", ESTIMATOR.ridge, -1, 1e6, FIXED, "Ridge of the least squares; -1: the model's."),
-    REAL("estimator.forgetting", ESTIMATOR.forgetting, 0.01, 1, FIXED,
-         "Weight of a sample relative to the next newer one; 1: none is forgotten within the window."),
-    INT("estimator.relinearise", ESTIMATOR.relinearise, 0, 103, FIXED,
-        "Window entries re-evaluated along the present model with each sample (shared models)."),
-    BOOL("estimator.detect_changes", ESTIMATOR.detect_changes, LIVE,
-         "Shorten the window when the one-step error jumps: a payload was picked up or dropped."),
-    REAL("estimator.change_threshold", ESTIMATOR.change_threshold, 0, 1e6, LIVE,
-         "Of the change statistic; higher: fewer alarms."),
-    REAL("estimator.span_threshold", ESTIMATOR.span_threshold, 0, 1, LIVE,
-         "Unexplained fraction of the residual from which the status is out-of-span."),
-
-    CHOICE("planner.method", PLANNER.method, hb_planner_method_name, HB_PLANNER_NMETHODS, FIXED,
-           "How plans are found."),
-    INT("planner.samples", PLANNER.samples, 1, 100000, FIXED, "Action sequences that are tried in parallel."),
-    INT("planner.horizon", PLANNER.horizon, 1, 1000, FIXED, "Steps of a plan."),
-    INT("planner.iterations", PLANNER.iterations, 1, 1000000, LIVE, "Iterations of a plan, at most."),
-    REAL("planner.dt", PLANNER.dt, 0, 10, FIXED, "Seconds a step of a plan; 0: the model's."),
-    REAL("planner.learning_rate", PLANNER.learning_rate, 0, 1, LIVE, "Of Adam, in units of each control's range."),
-    REAL("planner.clip", PLANNER.clip, 0, 1e9, LIVE, "Norm of the gradient of one step's controls, at most."),
-    REAL("planner.noise", PLANNER.noise, 0, 10, LIVE,
-         "Standard deviation of samples, in units of each control's range."),
-    REAL("planner.noise_correlation", PLANNER.noise_correlation, 0, 1, LIVE, "Of samples from step to step."),
-    REAL("planner.elites", PLANNER.elites, 0, 1, LIVE, "Fraction of samples that cem refits to."),
-    REAL("planner.temperature", PLANNER.temperature, 0, 1e6, LIVE, "Of mppi, relative to the spread of costs."),
-    BOOL("planner.polish", PLANNER.polish, LIVE, "End with second-order steps on the best candidate."),
-    OTHER("planner.seed", HB_TYPE_SEED, PLANNER.seed, 0, 0, FIXED, "Same seed, same plans."),
-    OTHER("planner.directions", HB_TYPE_MATRIX, PLANNER.direction, 0, HB_MAX_CONTROLS, FIXED,
-          "Plan in these directions from trim, one list of all controls each; empty: every control by itself."),
-    INT("planner.threads", threads, 1, 64, FIXED, "Threads that plan; the result is the same for any number."),
-
-    OTHER("cost", HB_TYPE_TERMS, terms, 0, HB_COST_TERMS, LIVE,
-          "What a plan costs: a list of terms, each {kind, weight, states or controls, terminal}. States and controls "
-          "are named as in the model, or numbered from 0; terminal weighs the last state relative to the others."),
-    OTHER("target", HB_TYPE_STATES, target, 0, HB_MAX_TARGET, LIVE,
-          "State to bring the vehicle to when a request names none: by names ({z: 1}; others are 0) or in full."),
-    OTHER("safe_action", HB_TYPE_CONTROLS, safe_action, 0, HB_MAX_CONTROLS, LIVE,
-          "Control when nothing better is known: by names (others at trim) or in full; empty: the model's trim."),
-
-    REAL("latency.budget", controller.budget, 1e-5, 60, LIVE,
-         "Seconds from receipt of a request to its reply, at most."),
-    REAL("latency.delay", controller.delay, 0, 10, LIVE,
-         "Seconds from the state of a request to the moment at which its action applies."),
-    REAL("latency.stale_after", controller.stale_after, 1e-6, 3600, LIVE,
-         "Seconds without telemetry after which replies say stale."),
-    REAL("latency.fallback_after", controller.fallback_after, 1e-6, 3600, LIVE,
-         "Seconds without telemetry after which replies fall back to the last plan."),
-    REAL("latency.safe_after", controller.safe_after, 0, 3600, LIVE,
-         "Seconds that the last plan is flown before the safe action."),
-    REAL("telemetry.min_period", controller.min_period, 1e-6, 1, FIXED,
-         "Shortest time between two samples that make a transition, in units of the model's period."),
-    REAL("telemetry.max_period", controller.max_period, 1, 1000, FIXED, "Longest, likewise."),
-
-    CHOICE("realtime.scheduling", realtime.scheduling, scheduling_name, COUNT(scheduling_name), FIXED,
-           "fifo: real-time scheduling (needs CAP_SYS_NICE or LimitRTPRIO)."),
-    INT("realtime.server_priority", realtime.server_priority, 1, 99, FIXED, "Of the server thread, with fifo."),
-    INT("realtime.planner_priority", realtime.planner_priority, 1, 99, FIXED, "Of the planner's threads, with fifo."),
-    OTHER("realtime.server_cpus", HB_TYPE_CPUS, realtime.server_cpus, 0, 1023, FIXED,
-          "Processors of the server thread; empty: any."),
-    OTHER("realtime.planner_cpus", HB_TYPE_CPUS, realtime.planner_cpus, 0, 1023, FIXED,
-          "Processors of the planner's threads; empty: any."),
-    BOOL("realtime.lock_memory", realtime.lock_memory, FIXED,
-         "Keep all memory from being swapped out (needs CAP_IPC_LOCK or LimitMEMLOCK)."),
-    BOOL("realtime.required", realtime.required, FIXED,
-         "Fail at start when any of this is not permitted. false: warn and go on."),
-
-    PATH("security.server_key", security.server_key,
-         "File with the daemon's secret CURVE key (hilbertctl keygen); empty: no encryption."),
-    OTHER("security.client_keys", HB_TYPE_PATHS, security.client_keys, 0, HB_MAX_KEYS, FIXED,
-          "Files with the public keys of the clients that may connect."),
-    BOOL("security.insecure", security.insecure, FIXED,
-         "Allow tcp without keys: anyone who reaches the port can fly this vehicle."),
-
-    PATH("state_file", state_file,
-         "File that keeps the window over a restart where systemd does not (best on a tmpfs); empty: none."),
+    ROW("status.period", HB_SETTING_REAL, status_period, HB_LIVE, "Seconds between published states; 0: none are.",
+        BETWEEN(0, 3600)),
 };
 
-_Static_assert(COUNT(table) <= HB_CONFIG_ROWS, "make HB_CONFIG_ROWS larger");
+static const hb_setting estimator[] = {
+    ROW("estimator.method", HB_SETTING_CHOICE, method, HB_FIXED,
+        "How coefficients follow from the window: as the model was trained, or another way that it allows.",
+        ONE_OF(method_name, COUNT(method_name))),
+};
 
-const hb_row *hb_config_row(int i)
+static const hb_setting planner[] = {
+    ROW("planner.directions", HB_TYPE_MATRIX, controller.planner.direction, HB_FIXED,
+        "Plan in these directions from trim, one list of all controls each; empty: every control by itself.",
+        BETWEEN(0, HB_MAX_CONTROLS)),
+    ROW("planner.threads", HB_SETTING_INT, threads, HB_FIXED,
+        "Threads that plan; the result is the same for any number.", BETWEEN(1, 64)),
+};
+
+static const hb_setting task[] = {
+    ROW("cost", HB_TYPE_TERMS, terms, HB_LIVE,
+        "What a plan costs: a list of terms, each {kind, weight, states or controls, terminal}. States and controls "
+        "are named as in the model, or numbered from 0; terminal weighs the last state relative to the others.",
+        BETWEEN(0, HB_COST_TERMS)),
+    ROW("target", HB_TYPE_STATES, target, HB_LIVE,
+        "State to bring the vehicle to when a request names none: by names ({z: 1}; others are 0) or in full.",
+        BETWEEN(0, HB_MAX_TARGET)),
+    ROW("safe_action", HB_TYPE_CONTROLS, safe_action, HB_LIVE,
+        "Control when nothing better is known: by names (others at trim) or in full; empty: the model's trim.",
+        BETWEEN(0, HB_MAX_CONTROLS)),
+};
+
+static const hb_setting process[] = {
+    ROW("realtime.scheduling", HB_SETTING_CHOICE, realtime.scheduling, HB_FIXED,
+        "fifo: real-time scheduling (needs CAP_SYS_NICE or LimitRTPRIO).",
+        ONE_OF(scheduling_name, COUNT(scheduling_name))),
+    ROW("realtime.server_priority", HB_SETTING_INT, realtime.server_priority, HB_FIXED,
+        "Of the server thread, with fifo.", BETWEEN(1, 99)),
+    ROW("realtime.planner_priority", HB_SETTING_INT, realtime.planner_priority, HB_FIXED,
+        "Of the planner's threads, with fifo.", BETWEEN(1, 99)),
+    ROW("realtime.server_cpus", HB_TYPE_CPUS, realtime.server_cpus, HB_FIXED,
+        "Processors of the server thread; empty: any.", BETWEEN(0, 1023)),
+    ROW("realtime.planner_cpus", HB_TYPE_CPUS, realtime.planner_cpus, HB_FIXED,
+        "Processors of the planner's threads; empty: any.", BETWEEN(0, 1023)),
+    ROW("realtime.lock_memory", HB_SETTING_BOOL, realtime.lock_memory, HB_FIXED,
+        "Keep all memory from being swapped out (needs CAP_IPC_LOCK or LimitMEMLOCK).", BETWEEN(0, 1)),
+    ROW("realtime.required", HB_SETTING_BOOL, realtime.required, HB_FIXED,
+        "Fail at start when any of this is not permitted. false: warn and go on.", BETWEEN(0, 1)),
+
+    ROW("security.server_key", HB_TYPE_PATH, security.server_key, HB_FIXED,
+        "File with the daemon's secret CURVE key (hilbertctl keygen); empty: no encryption.", .max = 0),
+    ROW("security.client_keys", HB_TYPE_PATHS, security.client_keys, HB_FIXED,
+        "Files with the public keys of the clients that may connect.", BETWEEN(0, HB_MAX_KEYS)),
+    ROW("security.insecure", HB_SETTING_BOOL, security.insecure, HB_FIXED,
+        "Allow tcp without keys: anyone who reaches the port can fly this vehicle.", BETWEEN(0, 1)),
+
+    ROW("state_file", HB_TYPE_PATH, state_file, HB_FIXED,
+        "File that keeps the window over a restart where systemd does not (best on a tmpfs); empty: none.", .max = 0),
+};
+
+hb_setting hb_config_row(int i)
 {
-    return i >= 0 && i < COUNT(table) ? &table[i] : NULL;
+    /* in the order in which they are printed; rows of lib with the place of their struct */
+    const struct {
+        hb_setting_rows rows;
+        size_t base;
+    } group[] = {
+        {{general, COUNT(general)}, 0},
+        {hb_estimator_rows(), offsetof(hb_config, controller.estimator)},
+        {{estimator, COUNT(estimator)}, 0},
+        {hb_planner_rows(), offsetof(hb_config, controller.planner)},
+        {{planner, COUNT(planner)}, 0},
+        {{task, COUNT(task)}, 0},
+        {hb_controller_rows(), offsetof(hb_config, controller)},
+        {{process, COUNT(process)}, 0},
+    };
+
+    for (int g = 0; g < COUNT(group); i -= group[g++].rows.n)
+        if (i < group[g].rows.n) {
+            hb_setting row = group[g].rows.row[i];
+            row.offset += group[g].base;
+            return row;
+        }
+    return (hb_setting){0};
 }
 
 int hb_config_find(const char *key)
 {
-    for (int i = 0; i < COUNT(table); i++)
-        if (strcmp(table[i].key, key) == 0)
+    hb_setting row;
+
+    for (int i = 0; (row = hb_config_row(i)).key; i++)
+        if (strcmp(row.key, key) == 0)
             return i;
     return -1;
 }

@@ -132,8 +132,6 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
     hb_arena arena = {0};
     int r;
 
-    if (m->nu > HB_MAX_CONTROLS)
-        return hb_fail(err, EINVAL, "the model has %d controls, at most %d are supported", m->nu, (int)HB_MAX_CONTROLS);
     if ((r = hb_controller_check(m, s, err)))
         return r;
     lay_out(m, s, &arena);
@@ -546,7 +544,10 @@ int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_e
     if (r)
         return r;
     if (!hb_controller_same_estimation(&c->s, s))
-        return hb_fail(err, EINVAL, "the estimator's window and min_period, max_period change with a restart only");
+        return hb_fail(err, EINVAL,
+                       "estimator, telemetry.min_period, telemetry.max_period: the window and how it is solved change "
+                       "with a restart "
+                       "only");
     if ((r = hb_estimator_retune(c->estimator, &s->estimator, err)))
         return r;
     if (c->planner && (r = hb_planner_retune(c->planner, &s->planner, &s->cost, err))) {

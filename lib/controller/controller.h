@@ -39,6 +39,11 @@ typedef struct hb_controller_settings {
 
 /* Those of estimator and planner included; the cost is empty. */
 hb_controller_settings hb_controller_defaults(void);
+/* The rows of what is the controller's own: controller_settings.c. */
+hb_setting_rows hb_controller_rows(void);
+/* What hb_controller_new and hb_controller_retune ask, and whoever wants to know before: estimator, planner and cost
+ * included. 0, or -EINVAL with "key: why", the key being that of the configuration. */
+int hb_controller_check(const hb_model *m, const hb_controller_settings *s, hb_error *err);
 
 typedef struct hb_request {
     int64_t time_us; /* vehicle's clock, of the state */

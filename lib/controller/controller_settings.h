@@ -4,7 +4,6 @@
 
 #include "controller/controller.h"
 
-int hb_controller_check(const hb_model *m, const hb_controller_settings *s, hb_error *err);
 /* Whether all is the same that only a restart changes: the window and how it is solved. */
 bool hb_controller_same_estimation(const hb_controller_settings *a, const hb_controller_settings *b);
 

@@ -20,26 +20,12 @@ enum {
     RECENT = 10,       /* prediction errors behind one_step_error */
     EXPECT = 100,      /* fitted transitions that say what errors to expect */
     EXAMINE_EVERY = 8, /* solves */
-    MAX_WINDOW = 100000,
 };
 
 const char *const hb_estimate_status_name[] = {
 #define X(id, name, help) name,
     HB_ESTIMATE_STATUSES(X)
 #undef X
-};
-
-const hb_estimator_settings hb_estimator_defaults = {
-    .window = 2000,
-    .warmup = 25,
-    .solve_every = 1,
-    .method = HB_LEAST_SQUARES,
-    .ridge = -1,
-    .forgetting = 1,
-    .relinearise = 7,
-    .detect_changes = true,
-    .change_threshold = 150,
-    .span_threshold = 0.5,
 };
 
 /* What is remembered of a problem's last solve. */
@@ -115,33 +101,6 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     if (taken)
         *taken = e;
     return taken;
-}
-
-static int check_thresholds(const hb_estimator_settings *s, hb_error *err)
-{
-    if (!(s->change_threshold > 0) || !(s->span_threshold > 0))
-        return hb_fail(err, EINVAL, "estimator.%s is not above 0",
-                       s->change_threshold > 0 ? "span_threshold" : "change_threshold");
-    return 0;
-}
-
-static int check_settings(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
-{
-    if (s->window < 1 || s->window > MAX_WINDOW)
-        return hb_fail(err, EINVAL, "estimator.window: %d is not in 1..%d", s->window, (int)MAX_WINDOW);
-    if (s->warmup < 1 || s->warmup > s->window)
-        return hb_fail(err, EINVAL, "estimator.warmup: %d is not in 1..%d (the window)", s->warmup, s->window);
-    if (s->solve_every < 1)
-        return hb_fail(err, EINVAL, "estimator.solve_every: %d is below 1", s->solve_every);
-    if (!(s->forgetting > 0 && s->forgetting <= 1))
-        return hb_fail(err, EINVAL, "estimator.forgetting: %g is not above 0 and at most 1", s->forgetting);
-    if (!isfinite(s->ridge))
-        return hb_fail(err, EINVAL, "estimator.ridge: %g is not finite", s->ridge);
-    if (s->relinearise < 0 || s->relinearise > HB_STRIDE - HB_ESTIMATOR_TOGETHER)
-        return hb_fail(err, EINVAL, "estimator.relinearise: %d is not in 0..%d", s->relinearise,
-                       HB_STRIDE - HB_ESTIMATOR_TOGETHER);
-    int r = check_thresholds(s, err);
-    return r ? r : hb_model_allows(m, s->method, err);
 }
 
 size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
@@ -554,7 +513,7 @@ void hb_estimator_reset(hb_estimator *e)
 
 int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_error *err)
 {
-    int r = check_thresholds(s, err);
+    int r = hb_setting_rows_check(hb_estimator_rows(), s, err);
 
     if (r)
         return r;
@@ -603,7 +562,7 @@ static void resume(hb_estimator *e)
 int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_settings *s, void *memory,
                      hb_error *resumed, hb_error *err)
 {
-    int r = check_settings(m, s, err);
+    int r = hb_estimator_check(m, s, err);
     hb_arena arena = {0};
 
     if (r)

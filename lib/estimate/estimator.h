@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "base/setting_rows.h"
 #include "dynamics/transition.h"
 #include "model/model.h"
 
@@ -38,7 +39,11 @@ typedef struct hb_estimator_settings {
     double span_threshold;   /* out-of-span fraction from which the status says so */
 } hb_estimator_settings;
 
+/* Defaults and rows: estimator_settings.c. */
 extern const hb_estimator_settings hb_estimator_defaults;
+hb_setting_rows hb_estimator_rows(void);
+/* What hb_estimator_new asks, and whoever wants to know before: 0, or -EINVAL with "key: why". */
+int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err);
 
 typedef struct hb_health {
     hb_estimate_status status;

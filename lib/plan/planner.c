@@ -17,35 +17,7 @@
 #include "plan/candidate_evaluation.h"
 #include "plan/population.h"
 
-const char *const hb_planner_method_name[] = {
-#define X(id, name, help) name,
-    HB_PLANNER_METHODS(X)
-#undef X
-        NULL,
-};
-
-const char *const hb_planner_method_help[] = {
-#define X(id, name, help) help,
-    HB_PLANNER_METHODS(X)
-#undef X
-        NULL,
-};
-
-const hb_planner_settings hb_planner_defaults = {
-    .method = HB_PLANNER_ILQR,
-    .samples = 100,
-    .horizon = 10,
-    .iterations = 100,
-    .learning_rate = 0.01,
-    .clip = 1,
-    .noise = 0.15,
-    .noise_correlation = 0.5,
-    .elites = 0.1,
-    .temperature = 0.1,
-};
-
 enum { STARTS = 1, SHORT = 5 };         /* samples that are descended from after the warm start, in so many steps */
-enum { MOST_UNKNOWNS = 1000 };          /* steps times directions of a second-order method: its matrices are dense */
 enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
 static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
 static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
@@ -79,14 +51,9 @@ struct hb_planner {
     uint64_t round; /* counts draws */
 };
 
-static int ndirections(const hb_planner_settings *s, const hb_model *m)
-{
-    return s->ndirections ? s->ndirections : m->nu;
-}
-
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
 {
-    const int nx = m->nx, nu = m->nu, nv = ndirections(s, m), nh = s->horizon;
+    const int nx = m->nx, nu = m->nu, nv = hb_planner_ndirections(s, m), nh = s->horizon;
     const size_t sequence = (size_t)nh * (size_t)nv, ns = (size_t)s->samples;
     hb_planner *p = hb_arena_take(arena, 1, sizeof *p), measured = {0};
     hb_planner *to = p ? p : &measured;
@@ -107,79 +74,6 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     to->action = hb_arena_take(arena, (size_t)(nh * nu), sizeof(double));
     to->states = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
     return p;
-}
-
-static int check_number(const char *name, double value, double min, double max, hb_error *err)
-{
-    if (value >= min && value <= max)
-        return 0;
-    return hb_fail(err, EINVAL, "planner.%s: %g is outside %g to %g", name, value, min, max);
-}
-
-static int check_directions(const hb_planner_settings *s, const hb_model *m, hb_error *err)
-{
-    if (s->ndirections < 0 || s->ndirections > m->nu)
-        return hb_fail(err, EINVAL,
-                       "planner.directions: %d directions for %d controls, expected 0 (each control) to %d",
-                       s->ndirections, m->nu, m->nu);
-    for (int v = 0; v < s->ndirections; v++) {
-        double largest = 0;
-        for (int i = 0; i < m->nu; i++)
-            largest = fmax(largest, fabs(s->direction[v * m->nu + i]));
-        if (!(largest > 0 && isfinite(largest)))
-            return hb_fail(err, EINVAL, "planner.directions: direction %d has no finite element other than 0", v);
-    }
-    for (int i = 0; s->ndirections && i < m->nu; i++)
-        if (!(m->control_min[i] < m->control_trim[i] && m->control_trim[i] < m->control_max[i]))
-            return hb_fail(err, EINVAL,
-                           "planner.directions: the trim %g of control %d must lie between its bounds %g and %g, since "
-                           "plans are drawn back towards it; leave directions out to plan for each control",
-                           m->control_trim[i], i, m->control_min[i], m->control_max[i]);
-    return 0;
-}
-
-static int check_settings(const hb_planner_settings *s, const hb_model *m, hb_error *err)
-{
-    const struct {
-        const char *name;
-        double value, min, max;
-    } number[] = {
-        {"samples", s->samples, 1, 100000},
-        {"horizon", s->horizon, 1, 1000},
-        {"iterations", s->iterations, 0, 1000000},
-        {"dt", s->dt, 0, 1e3},
-        {"learning_rate", s->learning_rate, 0, 10},
-        {"clip", s->clip, 1e-12, 1e12},
-        {"noise", s->noise, 0, 10},
-        {"noise_correlation", s->noise_correlation, 0, 1},
-        {"elites", s->elites, 0, 1},
-        {"temperature", s->temperature, 0, 1e6},
-    };
-    int failed = 0;
-
-    if ((unsigned)s->method >= HB_PLANNER_NMETHODS)
-        return hb_fail(err, EINVAL, "planner.method: %d is none of the %d known", (int)s->method, HB_PLANNER_NMETHODS);
-    for (size_t i = 0; !failed && i < sizeof number / sizeof *number; i++)
-        failed = check_number(number[i].name, number[i].value, number[i].min, number[i].max, err);
-    if (failed)
-        return failed;
-    if (m->nu < 1 || m->nu > HB_MAX_CONTROLS)
-        return hb_fail(err, EINVAL, "planner: the model has %d controls, expected 1 to %d", m->nu, HB_MAX_CONTROLS);
-    for (int i = 0; i < m->nu; i++) {
-        double low = m->control_min[i], high = m->control_max[i], trim = m->control_trim[i];
-        if (!(isfinite(high - low) && low < high && low <= trim && trim <= high))
-            return hb_fail(err, EINVAL,
-                           "planner: control %d of the model has bounds %g and %g and trim %g, expected finite ones, "
-                           "min < max, with the trim between them",
-                           i, low, high, trim);
-    }
-    failed = check_directions(s, m, err);
-    if (!failed && (s->method == HB_PLANNER_ILQR || s->polish) && s->horizon * ndirections(s, m) > MOST_UNKNOWNS)
-        failed = hb_fail(err, EINVAL,
-                         "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
-                         "steps are made for; choose a shorter horizon, or another method without polish",
-                         s->horizon, ndirections(s, m), MOST_UNKNOWNS);
-    return failed;
 }
 
 /* the columns of M: each direction, as long as the narrowest control's range allows */
@@ -209,7 +103,7 @@ static void set(hb_planner *p, const hb_planner_settings *s, const hb_cost *c)
 {
     p->settings = *s;
     p->cost = *c;
-    p->map.nv = ndirections(s, p->m);
+    p->map.nv = hb_planner_ndirections(s, p->m);
     set_map(&p->map, s, p->m);
     p->population.ns = s->samples;
     p->population.nh = s->horizon;
@@ -220,7 +114,7 @@ int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_setting
                    hb_error *err)
 {
     hb_arena arena = {0};
-    int failed = check_settings(s, m, err);
+    int failed = hb_planner_check(m, s, err);
 
     if (!failed)
         failed = hb_cost_check(c, m->nx, m->nu, err);
@@ -235,11 +129,11 @@ int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_setting
     p->m = m;
     p->max_samples = s->samples;
     p->max_horizon = s->horizon;
-    p->max_directions = ndirections(s, m);
+    p->max_directions = hb_planner_ndirections(s, m);
     /* a descent evaluates a vector of trials however few the samples are */
     failed = hb_candidate_evaluation_new(&p->evaluation, m, pool, s->samples > HB_LANES ? s->samples : HB_LANES,
                                          s->horizon, err);
-    if (!failed && p->max_horizon * p->max_directions <= MOST_UNKNOWNS)
+    if (!failed && p->max_horizon * p->max_directions <= HB_PLANNER_UNKNOWNS)
         failed = hb_descent_new(&p->descent, m, &p->map, p->max_directions, s->horizon, err);
     if (failed) {
         hb_planner_free(p);
@@ -263,7 +157,7 @@ void hb_planner_free(hb_planner *p)
 int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost *c, hb_error *err)
 {
     const hb_planner_settings *old = &p->settings;
-    int nv = ndirections(s, p->m), failed = check_settings(s, p->m, err);
+    int nv = hb_planner_ndirections(s, p->m), failed = hb_planner_check(p->m, s, err);
 
     if (!failed)
         failed = hb_cost_check(c, p->m->nx, p->m->nu, err);

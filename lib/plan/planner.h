@@ -10,6 +10,7 @@
 #include "plan/cost.h"
 #include "plan/time_budget.h"
 #include "base/pool.h"
+#include "base/setting_rows.h"
 #include "dynamics/predictor.h"
 
 #define HB_PLANNER_METHODS(X)                                                                                          \
@@ -45,7 +46,18 @@ typedef struct hb_planner_settings {
     double direction[HB_MAX_CONTROLS * HB_MAX_CONTROLS]; /* ndirections x nu */
 } hb_planner_settings;
 
+enum { HB_PLANNER_UNKNOWNS = 1000 }; /* steps times directions of a second-order method: its matrices are dense */
+
+/* Defaults and rows: planner_settings.c. */
 extern const hb_planner_settings hb_planner_defaults;
+hb_setting_rows hb_planner_rows(void);
+/* What hb_planner_new and hb_planner_retune ask, and whoever wants to know before: 0, or -EINVAL with "key: why". */
+int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *err);
+/* Of planner.directions, or one for each control. */
+static inline int hb_planner_ndirections(const hb_planner_settings *s, const hb_model *m)
+{
+    return s->ndirections ? s->ndirections : m->nu;
+}
 
 typedef struct hb_plan {
     const double *action; /* horizon x nu, physical, within bounds; row 0 is to be applied first */

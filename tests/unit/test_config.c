@@ -132,6 +132,11 @@ static void test_the_model_gives_names_a_meaning(void **state)
          "planner.directions: rows of 2 numbers where the model has 1 controls"},
         {"cost: [{kind: squared, states: 0, weight: 1}]\nestimator: {method: inner_product}\n",
          "c.yaml:3:21: estimator.method: "},
+        {"latency: {stale_after: 1, fallback_after: 0.5}\n",
+         "c.yaml:2:43: latency.fallback_after: 0.5 is below latency.stale_after (1)"},
+        {"latency: {delay: 9}\n", "c.yaml:2:18: latency.delay: 9 is more than 100 of the model's periods"},
+        {"estimator: {window: 10, warmup: 20}\n", "c.yaml:2:33: estimator.warmup: 20 is above estimator.window (10)"},
+        {"planner: {horizon: 1000, directions: [[0]]}\n", "planner.directions: direction 0 has no finite element"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         char text[1024];
@@ -209,6 +214,9 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"planner: {horizon: 0}\n", "c.yaml:2:20: planner.horizon: 0 is below 1"},
         {"planner:\n  horizon: 100000\n", "c.yaml:3:12: planner.horizon: 100000 is above 1000"},
         {"latency: {budget: -1}\n", "latency.budget: -1 is below 1e-05"},
+        {"planner: {clip: 0}\n", "c.yaml:2:17: planner.clip: 0 is not above 0"},
+        {"estimator: {change_threshold: 0}\n", "estimator.change_threshold: 0 is not above 0"},
+        {"estimator: {span_threshold: 0}\n", "estimator.span_threshold: 0 is not above 0"},
         {"estimator: {forgetting: 1.5}\n", "estimator.forgetting: 1.5 is above 1"},
         {"realtime: {server_cpus: [-1]}\n", "realtime.server_cpus: -1 is below 0"},
         /* vectors and terms */
@@ -233,8 +241,6 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"sockets: {actions: tcp://127.0.0.1:7000}\n", "is open to the network"},
         {"sockets: {telemetry_connect: tcp://127.0.0.1:7000}\n",
          "sockets.telemetry_connect: tcp://127.0.0.1:7000 is open"},
-        {"latency: {stale_after: 1, fallback_after: 0.5}\n", "0.5 is below latency.stale_after (1)"},
-        {"estimator: {window: 10, warmup: 20}\n", "20 is above estimator.window (10)"},
         {"security: {server_key: cart.safetensors}\n", "no client could connect"},
     };
 

@@ -1,0 +1,114 @@
+/* The planner's settings: rows, defaults and checks. */
+#include <errno.h>
+#include <math.h>
+
+#include "plan/planner.h"
+
+const char *const hb_planner_method_name[] = {
+#define X(id, name, help) name,
+    HB_PLANNER_METHODS(X)
+#undef X
+        NULL,
+};
+
+const char *const hb_planner_method_help[] = {
+#define X(id, name, help) help,
+    HB_PLANNER_METHODS(X)
+#undef X
+        NULL,
+};
+
+/* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
+#define ROWS(X)                                                                                                        \
+    X(INT, "planner.samples", samples, 100, 1, 100000, HB_CLOSED, HB_FIXED,                                            \
+      "Action sequences that are tried in parallel.")                                                                  \
+    X(INT, "planner.horizon", horizon, 10, 1, 1000, HB_CLOSED, HB_FIXED, "Steps of a plan.")                           \
+    X(INT, "planner.iterations", iterations, 100, 0, 1000000, HB_CLOSED, HB_LIVE, "Iterations of a plan, at most.")    \
+    X(REAL, "planner.dt", dt, 0, 0, 10, HB_CLOSED, HB_FIXED, "Seconds a step of a plan; 0: the model's.")              \
+    X(REAL, "planner.learning_rate", learning_rate, 0.01, 0, 1, HB_CLOSED, HB_LIVE,                                    \
+      "Of Adam, in units of each control's range.")                                                                    \
+    X(REAL, "planner.clip", clip, 1, 0, 1e9, HB_ABOVE, HB_LIVE,                                                        \
+      "Norm of the gradient of one step's controls, at most.")                                                         \
+    X(REAL, "planner.noise", noise, 0.15, 0, 10, HB_CLOSED, HB_LIVE,                                                   \
+      "Standard deviation of samples, in units of each control's range.")                                              \
+    X(REAL, "planner.noise_correlation", noise_correlation, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                             \
+      "Of samples from step to step.")                                                                                 \
+    X(REAL, "planner.elites", elites, 0.1, 0, 1, HB_CLOSED, HB_LIVE, "Fraction of samples that cem refits to.")        \
+    X(REAL, "planner.temperature", temperature, 0.1, 0, 1e6, HB_CLOSED, HB_LIVE,                                       \
+      "Of mppi, relative to the spread of costs.")                                                                     \
+    X(BOOL, "planner.polish", polish, false, 0, 1, HB_CLOSED, HB_LIVE,                                                 \
+      "End with second-order steps on the best candidate.")                                                            \
+    X(SEED, "planner.seed", seed, 0, 0, 0, HB_CLOSED, HB_FIXED, "Same seed, same plans.")
+
+const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_ILQR, ROWS(HB_SETTING_DEFAULT)};
+
+#define STRUCT hb_planner_settings
+static const hb_setting row[] = {{.key = "planner.method",
+                                  .type = HB_SETTING_CHOICE,
+                                  .offset = offsetof(hb_planner_settings, method),
+                                  .size = sizeof(hb_planner_method),
+                                  .choices = hb_planner_method_name,
+                                  .nchoices = HB_PLANNER_NMETHODS,
+                                  .live = HB_FIXED,
+                                  .help = "How plans are found."},
+                                 ROWS(HB_SETTING_ROW)};
+#undef STRUCT
+
+hb_setting_rows hb_planner_rows(void)
+{
+    return (hb_setting_rows){row, (int)(sizeof row / sizeof *row)};
+}
+
+static int check_directions(const hb_planner_settings *s, const hb_model *m, hb_error *err)
+{
+    if (s->ndirections < 0 || s->ndirections > m->nu)
+        return hb_fail(err, EINVAL,
+                       "planner.directions: %d directions for %d controls, expected 0 (each control) to %d",
+                       s->ndirections, m->nu, m->nu);
+    for (int v = 0; v < s->ndirections; v++) {
+        double largest = 0;
+        for (int i = 0; i < m->nu; i++)
+            largest = fmax(largest, fabs(s->direction[v * m->nu + i]));
+        if (!(largest > 0 && isfinite(largest)))
+            return hb_fail(err, EINVAL, "planner.directions: direction %d has no finite element other than 0", v);
+    }
+    for (int i = 0; s->ndirections && i < m->nu; i++)
+        if (!(m->control_min[i] < m->control_trim[i] && m->control_trim[i] < m->control_max[i]))
+            return hb_fail(err, EINVAL,
+                           "planner.directions: the trim %g of control %d must lie between its bounds %g and %g, since "
+                           "plans are drawn back towards it; leave directions out to plan for each control",
+                           m->control_trim[i], i, m->control_min[i], m->control_max[i]);
+    return 0;
+}
+
+static int check_controls(const hb_model *m, hb_error *err)
+{
+    if (m->nu < 1 || m->nu > HB_MAX_CONTROLS)
+        return hb_fail(err, EINVAL, "planner: the model has %d controls, expected 1 to %d", m->nu, HB_MAX_CONTROLS);
+    for (int i = 0; i < m->nu; i++) {
+        double low = m->control_min[i], high = m->control_max[i], trim = m->control_trim[i];
+        if (!(isfinite(high - low) && low < high && low <= trim && trim <= high))
+            return hb_fail(err, EINVAL,
+                           "model: control %d has bounds %g and %g and trim %g, expected finite ones, min < max, with "
+                           "the trim between them",
+                           i, low, high, trim);
+    }
+    return 0;
+}
+
+int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *err)
+{
+    const int nv = hb_planner_ndirections(s, m);
+    int failed = hb_setting_rows_check(hb_planner_rows(), s, err);
+
+    if (!failed)
+        failed = check_controls(m, err);
+    if (!failed)
+        failed = check_directions(s, m, err);
+    if (!failed && (s->method == HB_PLANNER_ILQR || s->polish) && s->horizon * nv > HB_PLANNER_UNKNOWNS)
+        failed = hb_fail(err, EINVAL,
+                         "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
+                         "steps are made for; choose a shorter horizon, or another method without polish",
+                         s->horizon, nv, HB_PLANNER_UNKNOWNS);
+    return failed;
+}

@@ -88,8 +88,12 @@ static int open_socket(hilbert_client *h, const hilbert_options *o, int type, co
     const struct {
         int option, value;
     } settings[] = {
-        {ZMQ_LINGER, 0},           {ZMQ_IMMEDIATE, 1},           {ZMQ_SNDHWM, 100},
-        {ZMQ_RECONNECT_IVL, 10},   {ZMQ_RECONNECT_IVL_MAX, 50}, {ZMQ_HEARTBEAT_IVL, 1000},
+        {ZMQ_LINGER, 0},
+        {ZMQ_IMMEDIATE, 1},
+        {ZMQ_SNDHWM, 100},
+        {ZMQ_RECONNECT_IVL, 10},
+        {ZMQ_RECONNECT_IVL_MAX, 50},
+        {ZMQ_HEARTBEAT_IVL, 1000},
         {ZMQ_HEARTBEAT_TIMEOUT, 3000},
     };
 
@@ -275,9 +279,9 @@ int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret)
             continue;
         /* a reply without id answers a request that could not be read: it is ours all the same */
         uint64_t id = 0;
-        int r = (size_t)n <= h->max_message ? read_reply(h, (size_t)n, ret, &id)
-                                            : fail(h, EPROTO, "the answer has %d bytes, at most %zu are expected", n,
-                                                   h->max_message);
+        int r = (size_t)n <= h->max_message
+                    ? read_reply(h, (size_t)n, ret, &id)
+                    : fail(h, EPROTO, "the answer has %d bytes, at most %zu are expected", n, h->max_message);
         if (r || id == h->id || id == 0)
             return r;
     }
@@ -299,8 +303,8 @@ const char *hilbert_error(const hilbert_client *h)
 
 const char *hilbert_status_name(hilbert_status status)
 {
-    static const char *const name[] = {"unspecified", "converged", "truncated", "warming-up",
-                                       "out-of-span", "stale",     "fallback",  "refused"};
+    static const char *const name[] = {"unspecified", "converged", "truncated", "warming-up", "out-of-span",
+                                       "stale",       "fallback",  "refused",   "limited"};
 
     return (unsigned)status < sizeof name / sizeof *name ? name[status] : "unknown";
 }

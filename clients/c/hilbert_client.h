@@ -35,6 +35,7 @@ typedef enum {
     HILBERT_STALE,         /* telemetry is old */
     HILBERT_FALLBACK,      /* no plan was made: the last plan shifted, then the safe action */
     HILBERT_REFUSED,       /* the request could not be answered: see the reason */
+    HILBERT_LIMITED,       /* the best plan breaks a limit of the configuration; better than warming-up */
 } hilbert_status;
 
 /* All may be left zero. */

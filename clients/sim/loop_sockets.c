@@ -14,8 +14,14 @@ typedef struct socket_loop {
     hilbert_client *client;
 } socket_loop;
 
-/* The two lists of statuses are in the same order; ours starts at 0. */
-_Static_assert((int)HILBERT_REFUSED - (int)HILBERT_CONVERGED == (int)HB_STATUS_REFUSED, "statuses agree");
+/* lib orders statuses from best to worst, the wire by the time of their invention: the words are the same */
+static hb_status status_of(hilbert_status on_the_wire)
+{
+    for (int i = 0; i < HB_NSTATUSES; i++)
+        if (strcmp(hb_status_name[i], hilbert_status_name(on_the_wire)) == 0)
+            return (hb_status)i;
+    return HB_STATUS_REFUSED;
+}
 
 static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u, uint32_t reset_counter, hb_error *err)
 {
@@ -65,7 +71,7 @@ static int answer(hb_loop *l, double timeout, hb_loop_answer *ret, hb_error *err
                        reply.naction, l->nu);
     *ret = (hb_loop_answer){
         .has_action = reply.naction == l->nu,
-        .status = (hb_status)((int)reply.status - (int)HILBERT_CONVERGED),
+        .status = status_of(reply.status),
         .cost = reply.cost,
         .planning = reply.total,
         .iterations = reply.iterations,

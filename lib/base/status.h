@@ -6,6 +6,7 @@
 #define HB_STATUSES(X)                                                                                                 \
     X(CONVERGED, "converged", "the plan could not be improved further")                                                \
     X(TRUNCATED, "truncated", "the deadline came first: the best plan so far")                                         \
+    X(LIMITED, "limited", "the best plan breaks a limit: the reply names it")                                          \
     X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \
     X(OUT_OF_SPAN, "out-of-span", "the vehicle behaves as no trained dynamics do")                                     \
     X(STALE, "stale", "telemetry is old")                                                                              \
@@ -42,7 +43,13 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(STOPPING, "stopping", "the daemon is shutting down")                                                             \
     X(STALE, "stale", "no telemetry for too long: the plan is not trusted")                                            \
     X(TOO_LARGE, "too-large", "the message is larger than the daemon takes")                                           \
-    X(NO_CONTROLS, "no-controls", "the model has no controls: there is nothing to plan")
+    X(NO_CONTROLS, "no-controls", "the model has no controls: there is nothing to plan")                               \
+    X(IMPLAUSIBLE, "implausible", "the vehicle cannot have moved like that: not believed")                             \
+    X(QUATERNION, "quaternion", "the attitude is not a quaternion of length one")                                      \
+    X(FROZEN, "frozen", "the time advances and the state does not")                                                    \
+    X(BAD_CONTROL, "bad-control", "a reported control is outside the model's bounds")                                  \
+    X(OUTSIDE, "outside", "the target is outside the configured limits")                                               \
+    X(LOST_CONTROL, "lost-control", "samples were lost while the control changed")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,

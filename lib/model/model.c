@@ -514,3 +514,16 @@ void hb_model_seal(hb_model *m)
     }
     m->hash = hb_hash(hash, m->parameter, m->nparameters * sizeof *m->parameter);
 }
+
+int hb_model_quaternion(const hb_model *m)
+{
+    static const char *const name[] = {"qx", "qy", "qz", "qw"};
+    int found = 0;
+
+    for (int i = 0; i < m->nx; i++) {
+        found = strcmp(m->state_name[i], name[found]) == 0 ? found + 1 : strcmp(m->state_name[i], name[0]) == 0;
+        if (found == 4)
+            return i - 3;
+    }
+    return -1;
+}

@@ -130,6 +130,9 @@ static inline int hb_model_nproblems(const hb_model *m)
     return m->shape == HB_PER_STATE ? m->nx : 1;
 }
 
+/* Index of the first of four states in a row that are an attitude, named qx qy qz qw; -1: there are none. */
+int hb_model_quaternion(const hb_model *m);
+
 /* Names of the enumerations, as in files and configurations; NULL-terminated. */
 extern const char *const hb_architecture_name[],
     *const hb_activation_name[], *const hb_method_name[], *const hb_shape_name[], *const hb_average_name[],

@@ -51,6 +51,26 @@ static void test_new_works_sizes_out(void **state)
     hb_model_free(NULL);
 }
 
+static void test_a_quaternion_is_found_by_its_names(void **state)
+{
+    (void)state;
+    hb_model shape = good;
+    shape.nx = 7;
+    hb_model *m = make(&shape);
+    const char *const names[3][7] = {{"x", "qx", "qx", "qy", "qz", "qw", "w"},
+                                     {"x", "qx", "qy", "qz", "v", "qw", "w"},
+                                     {"x", "v", "w", "qx", "qy", "qz", "qw"}};
+    const int expected[3] = {2, -1, 3};
+
+    assert_int_equal(hb_model_quaternion(m), -1);
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 7; j++)
+            strcpy(m->state_name[j], names[i][j]);
+        assert_int_equal(hb_model_quaternion(m), expected[i]);
+    }
+    hb_model_free(m);
+}
+
 static void test_new_says_nothing_where_nothing_is_known(void **state)
 {
     (void)state;
@@ -188,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_new_works_sizes_out),
+        cmocka_unit_test(test_a_quaternion_is_found_by_its_names),
         cmocka_unit_test(test_new_says_nothing_where_nothing_is_known),
         cmocka_unit_test(test_new_refuses_what_makes_no_sense),
         cmocka_unit_test(test_a_network_without_outputs_is_none),

@@ -46,6 +46,7 @@ class Status(enum.IntEnum):
     STALE = pb.ACTION_STATUS_STALE  #: telemetry is old
     FALLBACK = pb.ACTION_STATUS_FALLBACK  #: no plan was made: the last plan shifted, then the safe action
     REFUSED = pb.ACTION_STATUS_REFUSED  #: the request could not be answered: see the reason
+    LIMITED = pb.ACTION_STATUS_LIMITED  #: the best plan breaks a limit of the configuration; better than warming-up
 
 
 @dataclasses.dataclass(frozen=True)

@@ -275,3 +275,22 @@ void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, co
         hb_rows_add(w->kernels, m->nx, n, w->sum, dz);
     }
 }
+
+void hb_field_spread_tape(const hb_field *f, const char *from, int first, int repeat, int n, char *to)
+{
+    const hb_model *m = f->model;
+    const size_t point = has_nominal(f) ? (size_t)m->nx * HB_STRIDE * sizeof(hb_real) : 0;
+    const size_t stage_size = stage_tape_size(f, false);
+
+    for (int s = 0; s < stages(m); s++) {
+        size_t at = (size_t)s * stage_size;
+        if (point)
+            hb_kernels_spread(m->nx, (const hb_real *)(from + at), first, repeat, n, (hb_real *)(to + at));
+        at += point;
+        for (int t = 0; t < f->nterms; t++)
+            if (f->term[t].shape) {
+                hb_network_spread_slopes(f->term[t].shape, m->activation, from + at, first, repeat, n, to + at);
+                at += term_tape_size(m, &f->term[t], false);
+            }
+    }
+}

@@ -42,6 +42,9 @@ void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, 
 void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, const char *tape,
                       const hb_real *dincrement, hb_real *dz, hb_real *du, hb_gradient_of of);
 
+/* The tape (without gradients) of n samples copied out of that of fewer, see hb_kernels_spread. */
+void hb_field_spread_tape(const hb_field *f, const char *from, int first, int repeat, int n, char *to);
+
 /* Parts that basis.c needs by themselves. */
 void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *u, hb_real *input);
 void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz, hb_real *du); /* of w->dinput */

@@ -57,6 +57,13 @@ typedef struct hb_kernels {
 /* Bytes of the slopes of `rows` rows. */
 size_t hb_kernels_slope_size(hb_activation activation, int rows);
 
+/* A row's lanes copied out: lane s of `to` is lane (first + s) / repeat of `from`, for n lanes and their padding, which
+ * repeats the last. `rows` rows of numbers; or the slopes of `rows` rows, as hb_kernels.activate leaves them. Whatever
+ * lies in `to` behind the padding is overwritten. */
+void hb_kernels_spread(int rows, const hb_real *from, int first, int repeat, int n, hb_real *to);
+void hb_kernels_spread_slopes(hb_activation activation, int rows, const void *from, int first, int repeat, int n,
+                              void *to);
+
 /* Those that this machine can run, best first: index from 0, NULL at the end. */
 const hb_kernels *hb_kernels_at(int index);
 /* The one of that name; NULL when this machine has none such. */

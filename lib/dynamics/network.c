@@ -191,3 +191,13 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
         d = below;
     }
 }
+
+void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,
+                              int n, char *to)
+{
+    for (int l = 1; l < shape->nlayers; l++) {
+        hb_kernels_spread_slopes(activation, shape->width[l], from, first, repeat, n, to);
+        from += hb_kernels_slope_size(activation, shape->width[l]);
+        to += hb_kernels_slope_size(activation, shape->width[l]);
+    }
+}

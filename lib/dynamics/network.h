@@ -31,4 +31,8 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
                          hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
                          hb_real *scratch, hb_ahead *ahead);
 
+/* Slopes of n samples copied out of those of fewer, see hb_kernels_spread. */
+void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,
+                              int n, char *to);
+
 #endif

@@ -240,6 +240,27 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
     }
 }
 
+void hb_predictor_spread(const hb_predictor *p, hb_workspace *w, const void *tape, int first, int repeat, int n,
+                         void *spread)
+{
+    const char *from = tape;
+    char *to = spread;
+
+    if (!separate(p->model)) {
+        const hb_field field = working_terms(p, w);
+        hb_field_spread_tape(&field, from, first, repeat, n, to);
+        return;
+    }
+    for (int t = 0; t < p->nterms; t++) {
+        const hb_field field = {.model = p->model, .nterms = 1, .term = &p->term[t]};
+        if (p->idle[t])
+            continue;
+        hb_field_spread_tape(&field, from, first, repeat, n, to);
+        from += hb_field_tape_size(&field, false);
+        to += hb_field_tape_size(&field, false);
+    }
+}
+
 /* The gradient of the collapsed network, handed on to what it was made of:
  * dW_i = c_i dW, dc_i = <W_i, dW>, dW_avg = dW. */
 static void uncollapse(const hb_predictor *p, hb_workspace *w, hb_gradient_of of, hb_real *dparameter, hb_real *dscale)

@@ -32,7 +32,13 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
 void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
                           const hb_real *dz_next, hb_real *dz, hb_real *du);
 
-/* The same with gradients, both added to: dparameter (the model's order) and dcoefficient (its shape; may be NULL).
+/* Many adjoints of a few steps: the tape that a step of some samples left, copied out for n samples of which sample s
+ * is sample (first + s) / repeat of those. An adjoint then takes it with an input that is copied out likewise, of which
+ * u and dt are used. */
+void hb_predictor_spread(const hb_predictor *p, hb_workspace *w, const void *tape, int first, int repeat, int n,
+                         void *spread);
+
+/* The adjoint with gradients, both added to: dparameter (the model's order) and dcoefficient (its shape; may be NULL).
  * Recomputes the step; the workspace must be one with gradients. Which parameters: HB_OF_BASIS, all but F_avg's own
  * (a shared trunk belongs to both), or HB_OF_AVERAGE, those of F_avg alone: it learns from its own loss, of the
  * prediction with coefficients zero. dz may be dz_next; du may be NULL. */

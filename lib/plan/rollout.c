@@ -18,9 +18,9 @@ struct hb_rollout {
     hb_workspace *workspace;
     int horizon, n; /* of the rollout just made */
     size_t tape_size;
-    char *tape;       /* max_horizon tapes */
+    char *tape;       /* max_horizon + 1 tapes */
     hb_real *z, *x;   /* (max_horizon + 1) x nx x HB_STRIDE, normalised and physical */
-    hb_real *u;       /* max_horizon x nu x HB_STRIDE, normalised */
+    hb_real *u;       /* (max_horizon + 1) x nu x HB_STRIDE, normalised */
     hb_real *dt;      /* HB_STRIDE */
     hb_real *dz, *du; /* nx and nu x HB_STRIDE, normalised */
     hb_real *dx;      /* nx x HB_STRIDE, physical */
@@ -37,10 +37,10 @@ static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, 
     hb_rollout measured;
     hb_rollout *to = r ? r : &measured;
 
-    to->tape = hb_arena_take(arena, nh, tape_size);
+    to->tape = hb_arena_take(arena, nh + 1, tape_size);
     to->z = hb_arena_take(arena, (nh + 1) * nx * HB_STRIDE, sizeof(hb_real));
     to->x = hb_arena_take(arena, (nh + 1) * nx * HB_STRIDE, sizeof(hb_real));
-    to->u = hb_arena_take(arena, nh * nu * HB_STRIDE, sizeof(hb_real));
+    to->u = hb_arena_take(arena, (nh + 1) * nu * HB_STRIDE, sizeof(hb_real));
     to->dt = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     to->dz = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
     to->du = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
@@ -262,42 +262,68 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
 /* lanes of a piece of Jacobians: few enough for a short piece, enough to be as fast a lane as a full block */
 enum { JACOBIAN_LANES = 3 * HB_LANES };
 
-/* Row i of the Jacobians of step k is the adjoint of the i-th unit vector: lane k * nx + i, cut into blocks. */
+/* Steps side by side, a lane each. */
+static void load_steps(hb_rollout *r, double dt, int nsteps, const double *x, const double *u)
+{
+    const hb_model *m = r->m;
+    const int nx = m->nx, nu = m->nu;
+
+    r->horizon = 0;
+    r->n = nsteps;
+    fill(r->dt, HB_STRIDE, dt);
+    for (int s = 0; s < hb_padded(nsteps); s++) {
+        /* padding lanes repeat the last one */
+        const int step = s < nsteps ? s : nsteps - 1;
+        for (int i = 0; i < nx; i++)
+            r->z[i * HB_STRIDE + s] = (hb_real)((x[step * nx + i] - m->state_mean[i]) / m->state_std[i]);
+        for (int i = 0; i < nu; i++)
+            r->u[i * HB_STRIDE + s] = (hb_real)((u[step * nu + i] - m->control_mean[i]) / m->control_std[i]);
+    }
+}
+
+/* Rows first to first + n - 1 of the Jacobians of the steps just made, all steps' rows one after the other. */
+static void adjoint_rows(hb_rollout *r, const hb_predictor *p, int first, int n, double *a, double *b)
+{
+    const hb_model *m = r->m;
+    const int nx = m->nx, nu = m->nu;
+    char *spread = r->tape + r->tape_size;
+    hb_real *u = r->u + (ptrdiff_t)nu * HB_STRIDE;
+    const hb_batch in = {.n = n, .z = r->z, .u = nu ? u : NULL, .dt = r->dt};
+
+    hb_predictor_spread(p, r->workspace, r->tape, first, nx, n, spread);
+    hb_kernels_spread(nu, r->u, first, nx, n, u);
+    memset(r->dz, 0, (size_t)nx * HB_STRIDE * sizeof *r->dz);
+    for (int s = 0; s < n; s++)
+        r->dz[(first + s) % nx * HB_STRIDE + s] = 1;
+    hb_predictor_adjoint(p, r->workspace, &in, spread, r->dz, r->dz, nu ? r->du : NULL);
+    for (int s = 0; s < n; s++) {
+        double row_std = m->state_std[(first + s) % nx];
+        for (int j = 0; j < nx; j++)
+            a[(ptrdiff_t)(first + s) * nx + j] = r->dz[j * HB_STRIDE + s] * row_std / m->state_std[j];
+        for (int j = 0; j < nu; j++)
+            b[(ptrdiff_t)(first + s) * nu + j] = r->du[j * HB_STRIDE + s] * row_std / m->control_std[j];
+    }
+}
+
+/* The steps are made once, a lane each. Row i of the Jacobians of step k is the adjoint of the i-th unit vector: lane
+ * k * nx + i of the adjoints, cut into pieces. */
 bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int nsteps, const double *x, const double *u,
                           double *a, double *b, const hb_proceed *proceed)
 {
-    const hb_model *m = r->m;
-    const int nx = m->nx, nu = m->nu, total = nsteps * nx;
+    const ptrdiff_t nx = r->m->nx, nu = r->m->nu;
 
-    for (int first = 0; first < total; first += JACOBIAN_LANES) {
-        r->horizon = 0;
-        r->n = total - first < JACOBIAN_LANES ? total - first : JACOBIAN_LANES;
+    for (int done = 0; done < nsteps; done += r->n) {
+        const int steps = nsteps - done < HB_STRIDE ? nsteps - done : HB_STRIDE, total = steps * (int)nx;
         if (!may_proceed(proceed))
             return false;
-
-        fill(r->dt, HB_STRIDE, dt);
-        memset(r->dz, 0, (size_t)nx * HB_STRIDE * sizeof *r->dz);
-        for (int s = 0; s < hb_padded(r->n); s++) {
-            /* padding lanes repeat the last one */
-            int lane = first + (s < r->n ? s : r->n - 1), step = lane / nx;
-            for (int i = 0; i < nx; i++)
-                r->z[i * HB_STRIDE + s] = (hb_real)((x[step * nx + i] - m->state_mean[i]) / m->state_std[i]);
-            for (int i = 0; i < nu; i++)
-                r->u[i * HB_STRIDE + s] = (hb_real)((u[step * nu + i] - m->control_mean[i]) / m->control_std[i]);
-            r->dz[lane % nx * HB_STRIDE + s] = 1;
-        }
-        hb_batch in = step_input(r, 0);
+        load_steps(r, dt, steps, x + done * nx, u + done * nu);
+        const hb_batch in = step_input(r, 0);
         hb_predictor_step(p, r->workspace, &in, r->x, r->tape);
-        if (!may_proceed(proceed))
-            return false;
-        hb_predictor_adjoint(p, r->workspace, &in, r->tape, r->dz, r->dz, nu ? r->du : NULL);
-
-        for (int s = 0; s < r->n; s++) {
-            double row_std = m->state_std[(first + s) % nx];
-            for (int j = 0; j < nx; j++)
-                a[(ptrdiff_t)(first + s) * nx + j] = r->dz[j * HB_STRIDE + s] * row_std / m->state_std[j];
-            for (int j = 0; j < nu; j++)
-                b[(ptrdiff_t)(first + s) * nu + j] = r->du[j * HB_STRIDE + s] * row_std / m->control_std[j];
+        for (int first = 0; first < total; first += JACOBIAN_LANES) {
+            if (!may_proceed(proceed))
+                return false;
+            adjoint_rows(r, p, first, total - first < JACOBIAN_LANES ? total - first : JACOBIAN_LANES,
+                         a + done * nx * nx, b + done * nx * nu);
         }
     }
     return true;

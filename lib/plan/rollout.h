@@ -33,7 +33,7 @@ const hb_real *hb_rollout_states(const hb_rollout *r);
 
 /* Jacobians of `nsteps` steps of one trajectory, in physical units: a = dx_next/dx (nsteps x nx x nx), b = dx_next/du
  * (nsteps x nx x nu) at the given states (nsteps x nx) and effective controls (nsteps x nu; hb_lag_effective). A piece
- * is a step of some rows' lanes, or its adjoint. */
+ * is one step of many of them side by side, or the adjoints of some rows. */
 bool hb_rollout_jacobians(hb_rollout *r, const hb_predictor *p, double dt, int nsteps, const double *x, const double *u,
                           double *a, double *b, const hb_proceed *proceed);
 

@@ -121,11 +121,19 @@ static double measure_peak(hb_pool *pool, int nthreads)
 
 /* --- measuring --- */
 
-static double median_seconds(void (*work)(void *context), void *context)
+/* processor time of this thread: what a busy machine leaves as it is */
+double bench_cpu(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double median_seconds(void (*work)(void *context), void *context, double *cpu)
 {
     enum { MOST = 1001 };
     static const double enough = 0.5;
-    double seconds[MOST], total = 0;
+    double seconds[MOST], cpu_seconds[MOST], total = 0;
     int n = 0, calls = 1;
 
     /* so many calls at a time that the clock does not matter */
@@ -139,13 +147,15 @@ static double median_seconds(void (*work)(void *context), void *context)
         calls *= 2;
     }
     while (n < MOST && (total < enough || n < 5)) {
-        const double start = bench_now();
+        const double start = bench_now(), cpu_start = bench_cpu();
         for (int i = 0; i < calls; i++)
             work(context);
         const double took = bench_now() - start;
         total += took;
+        cpu_seconds[n] = (bench_cpu() - cpu_start) / calls;
         seconds[n++] = took / calls;
     }
+    *cpu = bench_quantile(cpu_seconds, n, 0.5);
     return bench_quantile(seconds, n, 0.5);
 }
 
@@ -153,14 +163,14 @@ double bench_time(bench *b, void (*work)(void *context), void *context, int nthr
 {
     hb_error err;
     hb_pool *pool;
-    double before, after, seconds;
+    double before, after, seconds, cpu;
     int repeats = 0;
 
     if (hb_pool_new(&pool, nthreads, NULL, NULL, &err))
         bench_fail("%s", err.text);
     for (;;) {
         before = measure_peak(pool, nthreads);
-        seconds = median_seconds(work, context);
+        seconds = median_seconds(work, context, &cpu);
         after = measure_peak(pool, nthreads);
         if (fabs(before - after) <= 0.2 * fmax(before, after) || repeats == 5)
             break;
@@ -169,6 +179,8 @@ double bench_time(bench *b, void (*work)(void *context), void *context, int nthr
     hb_pool_free(pool);
     bench_set_int(b, "threads", nthreads);
     bench_set_number(b, "seconds", seconds);
+    if (nthreads == 1)
+        bench_set_number(b, "cpu_seconds", cpu);
     if (flops > 0) {
         const double peak = (before + after) / 2;
         bench_set_number(b, "gflops", flops / seconds / 1e9);

@@ -1,7 +1,7 @@
 /* hilbert-bench: measurements, one JSON object a line.
  *
- * A case describes itself with bench_set_*, measures with bench_time, which adds seconds (median), gflops and
- * fraction_of_peak, and ends with bench_emit:
+ * A case describes itself with bench_set_*, measures with bench_time, which adds seconds (median), on one thread
+ * cpu_seconds, gflops and fraction_of_peak, and ends with bench_emit:
  *
  *     bench_set_int(b, "nb", 100);
  *     bench_time(b, work, context, nthreads, flops);
@@ -37,6 +37,7 @@ void bench_emit(bench *b);
 double bench_time(bench *b, void (*work)(void *context), void *context, int nthreads, double flops);
 
 double bench_now(void); /* seconds, monotonic */
+double bench_cpu(void); /* seconds of processor time of this thread */
 /* A quantile of n numbers, which are sorted in place. */
 double bench_quantile(double *x, int n, double q);
 /* Did the caller name this very case? Costly parts can be left out otherwise. */

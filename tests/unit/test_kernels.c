@@ -224,9 +224,51 @@ static void test_a_kernel_can_be_asked_for_by_name(void **state)
     assert_null(hb_kernels_find("abacus"));
 }
 
+/* lanes copied out are those of their source, for numbers and for bits, whatever the cut */
+static void test_spread_copies_lanes(void **state)
+{
+    (void)state;
+    enum { ROWS = 3 };
+    const hb_kernels *k = hb_kernels_at(0);
+
+    for (int activation = 0; activation < 2; activation++) {
+        const hb_activation kind = activation ? HB_RELU : HB_SILU;
+        hb_real *x = new_rows(ROWS), *d = new_rows(ROWS), *e = new_rows(ROWS);
+        char *slope = aligned_alloc(HB_ALIGNMENT, hb_kernels_slope_size(kind, ROWS));
+        char *spread = aligned_alloc(HB_ALIGNMENT, hb_kernels_slope_size(kind, ROWS));
+        /* the identity, so that layer_back leaves slope * d */
+        const hb_real identity[ROWS * ROWS] = {[0] = 1, [4] = 1, [8] = 1};
+
+        for (int i = 0; i < ROWS * HB_STRIDE; i++)
+            x[i] = (hb_real)sin(1.7 * i), d[i] = 1;
+        memset(slope, 0, hb_kernels_slope_size(kind, ROWS));
+        memset(spread, 0, hb_kernels_slope_size(kind, ROWS));
+        k->activate(kind, ROWS, x, slope, HB_STRIDE);
+        k->layer_back(kind, ROWS, ROWS, identity, d, e, slope, HB_STRIDE, NULL);
+        for (int repeat = 1; repeat <= 40; repeat += 3)
+            for (int first = 0; first < 60; first += 7)
+                for (int n = 1; n <= HB_STRIDE && (first + n - 1) / repeat < HB_STRIDE; n += 5) {
+                    hb_kernels_spread_slopes(kind, ROWS, slope, first, repeat, n, spread);
+                    hb_real back[ROWS * HB_STRIDE] __attribute__((aligned(HB_ALIGNMENT))) = {0};
+                    k->layer_back(kind, ROWS, ROWS, identity, d, back, spread, hb_padded(n), NULL);
+                    for (int r = 0; r < ROWS; r++)
+                        for (int s = 0; s < hb_padded(n); s++) {
+                            const int from = (first + (s < n ? s : n - 1)) / repeat;
+                            assert_true(back[r * HB_STRIDE + s] == e[r * HB_STRIDE + from]);
+                        }
+                }
+        free(x);
+        free(d);
+        free(e);
+        free(slope);
+        free(spread);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spread_copies_lanes),
         cmocka_unit_test(test_affine_equals_plain_loops),
         cmocka_unit_test(test_affine_single_equals_affine),
         cmocka_unit_test(test_activations_are_accurate),

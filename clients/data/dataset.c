@@ -148,13 +148,21 @@ static void describe_hidden(const hb_dataset *d, FILE *out)
     free(value);
 }
 
-static void describe_column(const hb_dataset *d, column c, FILE *out)
+/* The longest of n names, at least `least`. */
+static int longest(const char (*name)[HB_NAME_SIZE], int n, int least)
+{
+    for (int i = 0; i < n; i++)
+        least = (int)strlen(name[i]) > least ? (int)strlen(name[i]) : least;
+    return least;
+}
+
+static void describe_column(const hb_dataset *d, column c, int names, int units, FILE *out)
 {
     const hb_dataset_header *h = &d->header;
     column_stats s = column_statistics(d, c);
 
-    fprintf(out, "  %-12.12s %-8.8s %11.4g %11.4g %11.4g %11.4g  |",
-            c.control ? h->control_name[c.index] : h->state_name[c.index],
+    fprintf(out, "  %-*s %-*s %11.4g %11.4g %11.4g %11.4g  |", names,
+            c.control ? h->control_name[c.index] : h->state_name[c.index], units,
             c.control ? h->control_unit[c.index] : h->state_unit[c.index], s.min, s.max, s.mean, s.std);
     histogram_line(d, c, &s, out);
     fputs("|\n", out);
@@ -164,12 +172,12 @@ void hb_dataset_describe(const hb_dataset *d, FILE *out)
 {
     const hb_dataset_header *h = &d->header;
     double seconds = 0, dt_min = DBL_MAX, dt_max = 0;
-    int shortest = d->episode[0].nsteps, longest = shortest;
+    int fewest = d->episode[0].nsteps, most = fewest;
 
     for (int k = 0; k < d->nepisodes; k++) {
         const hb_episode *e = &d->episode[k];
-        shortest = e->nsteps < shortest ? e->nsteps : shortest;
-        longest = e->nsteps > longest ? e->nsteps : longest;
+        fewest = e->nsteps < fewest ? e->nsteps : fewest;
+        most = e->nsteps > most ? e->nsteps : most;
         for (int i = 0; i < e->nsteps; i++) {
             double dt = hb_episode_dt(d, e, i);
             seconds += dt;
@@ -179,7 +187,7 @@ void hb_dataset_describe(const hb_dataset *d, FILE *out)
     }
     fprintf(out, "plant        %s, seed %llu\n", h->plant[0] ? h->plant : "(not named)", (unsigned long long)h->seed);
     fprintf(out, "functions    %d\n", d->nfunctions);
-    fprintf(out, "episodes     %d, of %d to %d steps\n", d->nepisodes, shortest, longest);
+    fprintf(out, "episodes     %d, of %d to %d steps\n", d->nepisodes, fewest, most);
     fprintf(out, "transitions  %zu, %.5g s in all\n", d->ntransitions, seconds);
     fprintf(out, "dt           %.6g s nominal, %.6g to %.6g s in the data\n", h->dt, dt_min, dt_max);
     fprintf(out, "hash         %016llx\n", (unsigned long long)d->hash);
@@ -188,11 +196,19 @@ void hb_dataset_describe(const hb_dataset *d, FILE *out)
         describe_hidden(d, out);
     }
 
-    fprintf(out, "states       unit             min         max        mean         std  histogram\n");
-    for (int i = 0; i < h->nx; i++)
-        describe_column(d, (column){.index = i}, out);
+    int names = longest(h->control_name, h->nu, longest(h->state_name, h->nx, 11));
+    int units = longest(h->control_unit, h->nu, longest(h->state_unit, h->nx, 4));
+    for (int control = 0; control < 2; control++) {
+        int n = control ? h->nu : h->nx;
+        if (n > 0)
+            fprintf(out, "%-*s   %-*s %11s %11s %11s %11s  histogram\n", names, control ? "controls" : "states", units,
+                    "unit", "min", "max", "mean", "std");
+        for (int i = 0; i < n; i++)
+            describe_column(d, (column){.control = control, .index = i}, names, units, out);
+    }
     if (h->nu > 0)
-        fprintf(out, "controls     unit             min         max        mean         std  histogram\n");
+        fprintf(out, "%-*s   %-*s %11s %11s %11s\n", names, "limits", units, "unit", "min", "max", "trim");
     for (int i = 0; i < h->nu; i++)
-        describe_column(d, (column){.control = true, .index = i}, out);
+        fprintf(out, "  %-*s %-*s %11.4g %11.4g %11.4g\n", names, h->control_name[i], units, h->control_unit[i],
+                h->control_min[i], h->control_max[i], h->control_trim[i]);
 }

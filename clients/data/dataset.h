@@ -130,11 +130,15 @@ typedef struct hb_csv_import {
     const char *const *file;
     const char *time;     /* column of seconds (or of `time_scale` seconds); NULL: rows are `dt` apart */
     double time_scale;    /* seconds a unit of the time column: 0 or 1 seconds, 1e-6 microseconds */
-    const char *states;   /* "name" or "name=column", comma-separated; the order is that of the data set */
+    const char *states;   /* "name", "name[unit]", "name=column" or "name[unit]=column", comma-separated; the order is
+                             that of the data set */
     const char *controls; /* the same; NULL or "": none */
     double dt;            /* nominal period; 0: the median step of the first file */
     double gap;           /* a step longer than this many periods cuts the episode; 0: 3 */
-    bool one_function;    /* all files are the same dynamics; else every file is a function of its own */
+    const int *function;  /* nfiles: to which function (id) a file belongs; NULL: each is one of its own */
+    const char *bounds;   /* of controls: "min..max" for all, or "control=min..max,..."; NULL: not in the file, so that
+                             a reader takes the logged range */
+    const char *trim;     /* "number" or "control=number,..."; NULL: not in the file, so that a reader takes the mean */
     const char *plant;    /* NULL: "" */
 } hb_csv_import;
 

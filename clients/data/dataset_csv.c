@@ -17,6 +17,7 @@ enum { MAX_COLUMNS = 4096, MAX_TAKEN = 512 };
 typedef struct wanted {
     int nx, nu, n;
     char name[MAX_TAKEN][HB_NAME_SIZE];   /* in the data set */
+    char unit[MAX_TAKEN][HB_NAME_SIZE];   /* "" when not given */
     char column[MAX_TAKEN][HB_NAME_SIZE]; /* in the log */
 } wanted;
 
@@ -26,18 +27,30 @@ typedef struct table {
     size_t rows, capacity;
 } table;
 
+/* A list of NAME, NAME[UNIT], NAME=COLUMN and NAME[UNIT]=COLUMN. */
 static int want_list(wanted *w, const char *list, const char *what, hb_error *err)
 {
     for (const char *item = list && list[0] ? list : NULL; item;) {
-        size_t length = strcspn(item, ","), name = strcspn(item, "=,");
-        const char *column = name < length ? item + name + 1 : item;
-        size_t column_length = name < length ? length - name - 1 : name;
+        size_t length = strcspn(item, ","), name = strcspn(item, "[=,"), unit = 0;
+        const char *rest = item + name;
+        bool bad = false;
+        if (*rest == '[') {
+            unit = strcspn(++rest, "],");
+            bad = rest[unit] != ']' || unit >= HB_NAME_SIZE;
+            rest += unit + 1;
+        }
+        bad = bad || (*rest != '=' && rest != item + length);
+        const char *column = *rest == '=' ? rest + 1 : item;
+        size_t column_length = *rest == '=' ? (size_t)(item + length - column) : name;
         if (w->n == MAX_TAKEN)
             return hb_fail(err, EINVAL, "more than %d columns are asked for", MAX_TAKEN);
-        if (name == 0 || name >= HB_NAME_SIZE || column_length == 0 || column_length >= HB_NAME_SIZE)
-            return hb_fail(err, EINVAL, "%s '%.*s': expected NAME or NAME=COLUMN, each of 1 to %d characters", what,
-                           (int)length, item, HB_NAME_SIZE - 1);
+        if (bad || name == 0 || name >= HB_NAME_SIZE || column_length == 0 || column_length >= HB_NAME_SIZE)
+            return hb_fail(err, EINVAL,
+                           "%s '%.*s': expected NAME, NAME[UNIT], NAME=COLUMN or NAME[UNIT]=COLUMN, each of 1 to %d "
+                           "characters",
+                           what, (int)length, item, HB_NAME_SIZE - 1);
         memcpy(w->name[w->n], item, name);
+        memcpy(w->unit[w->n], item + name + 1, unit);
         memcpy(w->column[w->n], column, column_length);
         for (int i = 0; i < w->n; i++)
             if (strcmp(w->name[i], w->name[w->n]) == 0)
@@ -45,6 +58,66 @@ static int want_list(wanted *w, const char *list, const char *what, hb_error *er
         w->n++;
         item = item[length] ? item + length + 1 : NULL;
     }
+    return 0;
+}
+
+static int find_control(const wanted *w, const char *name, size_t length)
+{
+    for (int i = 0; i < w->nu; i++)
+        if (strlen(w->name[w->nx + i]) == length && strncmp(w->name[w->nx + i], name, length) == 0)
+            return i;
+    return -1;
+}
+
+static bool read_number(const char *text, double *ret)
+{
+    char *end;
+    *ret = strtod(text, &end);
+    return end != text && !*end && isfinite(*ret);
+}
+
+/* "NUMBER" or, as a range, "MIN..MAX" */
+static bool read_item(char *text, double *low, double *high)
+{
+    char *dots = strstr(text, "..");
+    if (!high)
+        return read_number(text, low);
+    if (!dots)
+        return false;
+    *dots = 0;
+    return read_number(text, low) && read_number(dots + 2, high) && *low < *high;
+}
+
+/* Numbers for all controls from "VALUE" or "CONTROL=VALUE,...": ranges when there is a `high`. */
+static int read_for_controls(const wanted *w, const char *list, const char *what, double *low, double *high,
+                             hb_error *err)
+{
+    for (int i = 0; i < w->nu; i++)
+        low[i] = NAN;
+    for (const char *item = list; item;) {
+        size_t length = strcspn(item, ","), name = strcspn(item, "=,");
+        bool named = name < length;
+        int control = named ? find_control(w, item, name) : -1;
+        char text[100];
+        double a = 0, b = 0;
+        if (named && control < 0)
+            return hb_fail(err, EINVAL, "%s: there is no control '%.*s'", what, (int)name, item);
+        snprintf(text, sizeof text, "%.*s", (int)(named ? length - name - 1 : length), named ? item + name + 1 : item);
+        if (!read_item(text, &a, high ? &b : NULL))
+            return hb_fail(err, EINVAL, "%s '%.*s': expected [CONTROL=]%s", what, (int)length, item,
+                           high ? "MIN..MAX" : "NUMBER");
+        for (int i = 0; i < w->nu; i++) {
+            if (named && i != control)
+                continue;
+            low[i] = a;
+            if (high)
+                high[i] = b;
+        }
+        item = item[length] ? item + length + 1 : NULL;
+    }
+    for (int i = 0; i < w->nu; i++)
+        if (isnan(low[i]))
+            return hb_fail(err, EINVAL, "%s: nothing is given for control '%s'", what, w->name[w->nx + i]);
     return 0;
 }
 
@@ -72,6 +145,23 @@ static int split(char *line, char separator, char **field)
     return n;
 }
 
+/* Names all columns that there are, as far as a message holds them. */
+static int no_such_column(const char *path, const char *name, char **field, int n, hb_error *err)
+{
+    char known[400] = "";
+    size_t used = 0;
+
+    for (int j = 0; j < n; j++) {
+        size_t length = strlen(field[j]);
+        if (used + length + 30 > sizeof known) {
+            snprintf(known + used, sizeof known - used, " and %d more", n - j);
+            break;
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", j ? ", " : "", field[j]);
+    }
+    return hb_fail(err, EINVAL, "%s:1: there is no column '%s'; the columns are: %s", path, name, known);
+}
+
 static int read_header_line(const char *path, char *line, char *separator, const wanted *w, char **field, int *column,
                             int *ncolumns, hb_error *err)
 {
@@ -86,9 +176,7 @@ static int read_header_line(const char *path, char *line, char *separator, const
             if (strcmp(field[j], w->column[i]) == 0)
                 column[i] = j;
         if (column[i] < 0)
-            return hb_fail(err, EINVAL, "%s:1: there is no column '%s'; the columns are: %.200s%s%.200s", path,
-                           w->column[i], field[0], *ncolumns > 1 ? ", ... , " : "",
-                           *ncolumns > 1 ? field[*ncolumns - 1] : "");
+            return no_such_column(path, w->column[i], field, *ncolumns, err);
     }
     return 0;
 }
@@ -236,17 +324,35 @@ static int write_table(import_run *run, const char *path, const table *t, int fu
 
 static int open_writer(import_run *run, const char *path, hb_error *err)
 {
+    const hb_csv_import *in = run->import;
     const wanted *w = run->wanted;
-    char unit[MAX_TAKEN][HB_NAME_SIZE] = {""}, name[MAX_TAKEN][HB_NAME_SIZE];
+    char unit[MAX_TAKEN][HB_NAME_SIZE], name[MAX_TAKEN][HB_NAME_SIZE];
+    double low[MAX_TAKEN], high[MAX_TAKEN], trim[MAX_TAKEN];
     hb_dataset_header h = {.nx = w->nx, .nu = w->nu, .dt = run->dt};
+    int status = 0;
 
     memcpy(name, w->name, sizeof name);
+    memcpy(unit, w->unit, sizeof unit);
     h.state_name = name;
     h.control_name = name + w->nx;
-    h.state_unit = h.control_unit = unit;
-    if (run->import->plant)
-        snprintf(h.plant, sizeof h.plant, "%s", run->import->plant);
-    return hb_dataset_writer_new(&run->writer, path, &h, err);
+    h.state_unit = unit;
+    h.control_unit = unit + w->nx;
+    if (in->plant)
+        snprintf(h.plant, sizeof h.plant, "%s", in->plant);
+    if (in->bounds) {
+        status = read_for_controls(w, in->bounds, "bounds", low, high, err);
+        h.control_min = low;
+        h.control_max = high;
+    }
+    if (!status && in->trim) {
+        status = read_for_controls(w, in->trim, "trim", trim, NULL, err);
+        h.control_trim = trim;
+        for (int i = 0; !status && in->bounds && i < w->nu; i++)
+            if (trim[i] < low[i] || trim[i] > high[i])
+                status = hb_fail(err, EINVAL, "trim: %g of control '%s' is not within its bounds %g..%g", trim[i],
+                                 w->name[w->nx + i], low[i], high[i]);
+    }
+    return status ? status : hb_dataset_writer_new(&run->writer, path, &h, err);
 }
 
 static int import_files(import_run *run, const char *path, hb_error *err)
@@ -269,7 +375,7 @@ static int import_files(import_run *run, const char *path, hb_error *err)
                 status = open_writer(run, path, err);
         }
         if (!status)
-            status = write_table(run, in->file[f], &t, in->one_function ? 0 : f, err);
+            status = write_table(run, in->file[f], &t, in->function ? in->function[f] : f, err);
     }
     free(t.value);
     return status;

@@ -105,6 +105,9 @@ static int split_functions(run *r, hb_error *err)
     r->nlearned = n - r->nheld;
     if (r->nlearned < 1)
         return hb_fail(err, EINVAL, "hold-out: %d of %d functions leaves none to train on", r->nheld, n);
+    if (r->nlearned == 1 && !r->options->quiet)
+        fprintf(stderr, "warning: there is one function to train on: the model learns this vehicle alone, and nothing "
+                        "that it could adapt by. Vary what will vary in service, with 100 functions or more.\n");
     return 0;
 }
 
@@ -289,8 +292,8 @@ static double cpu_seconds(void)
 
 static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_a_step, char text[200])
 {
-    snprintf(text, 200, "step %" PRIu64 ", loss %.3e, 1-step error %.2e, %d-step %.2e, %.3g steps/s", r->step + 1,
-             hb_trainer_loss(r), v->one_step, v->steps, v->ten_step, 1 / seconds_a_step);
+    snprintf(text, 200, "loss %.2e, 1-step %.1e, %d-step %.1e, %.3g/s", hb_trainer_loss(r), v->one_step, v->steps,
+             v->ten_step, 1 / seconds_a_step);
     return text;
 }
 

@@ -78,9 +78,9 @@ static const setting table[] = {
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps a control period"},
 
     {.help = "Loss"},
-    {"functions", INTEGER, AT(functions), 1, 1e6, NULL, "50", true, "functions a step"},
-    {"examples", INTEGER, AT(examples), 1, 1e6, NULL, "200", true, "example points a function"},
-    {"queries", INTEGER, AT(queries), 1, 1e6, NULL, "800", true, "query points a function"},
+    {"functions", INTEGER, AT(functions), 1, 1e6, NULL, "16", true, "functions in a step (the paper: 50)"},
+    {"examples", INTEGER, AT(examples), 1, 1e6, NULL, "100", true, "example points of each (the paper: 200)"},
+    {"queries", INTEGER, AT(queries), 1, 1e6, NULL, "100", true, "query points of each (the paper: 800)"},
     {"rollout", INTEGER, AT(rollout), 1, 1000, NULL, "1", true, "transitions that each query point is rolled out for"},
     {"refinements", INTEGER, AT(refinements), 0, HB_MAX_REFINEMENTS, NULL, "0", true,
      "further fits of a shared model's coefficients, along the model that the last one gave, as in flight"},
@@ -93,9 +93,9 @@ static const setting table[] = {
 
     {.help = "Optimiser"},
     {"steps", COUNT, AT(steps), 0, 1e12, NULL, "10000", true, "gradient steps"},
-    {"learning-rate", NUMBER, AT(learning_rate), 0, 10, NULL, "0.001", true, "of Adam"},
-    {"decay", CHOICE, AT(decay), 0, 0, decay_name, "none", true,
-     "cosine: the learning rate falls to zero over the steps"},
+    {"learning-rate", NUMBER, AT(learning_rate), 0, 10, NULL, "0.01", true, "of Adam (the paper: 0.001)"},
+    {"decay", CHOICE, AT(decay), 0, 0, decay_name, "cosine", true,
+     "cosine: the learning rate falls to zero over the steps (the paper: none)"},
     {"clip", NUMBER, AT(clip), 0, 1e12, NULL, "1", true, "norm of the gradient at most; 0: no limit"},
     {"seed", COUNT, AT(seed), 0, 1.9e19, NULL, "0", true, "of parameters and draws"},
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/dataset.h"
 #include "base/numeric.h"
@@ -39,6 +40,7 @@ static void print_help(void)
            "\n"
            "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
     hb_settings_help(stdout);
+    printf("\n  --force                     replace the basis file that --output names; else it is left alone\n");
     printf("\nExit codes: 0 done, 1 failure or interrupted, 2 usage.\n");
 }
 
@@ -106,14 +108,26 @@ static int train(int argc, char **argv)
 {
     hb_settings s;
     hb_error err = {0};
-    int next = 0;
+    bool force = false;
+    int next = 0, n = 0;
 
+    /* the one option without a value, and of no meaning to a run */
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--force") == 0)
+            force = true;
+        else
+            argv[n++] = argv[i];
+    argc = n;
     hb_settings_default(&s);
     if (hb_settings_arguments(&s, argc, argv, &next, &err))
         return hb_train_complain(HB_EXIT_USAGE, &err);
     if (next < argc) {
         hb_fail(&err, EINVAL, "'%s' is neither an option nor a command (try --help)", argv[next]);
         return hb_train_complain(HB_EXIT_USAGE, &err);
+    }
+    if (!force && access(s.output, F_OK) == 0) {
+        hb_fail(&err, EEXIST, "%s exists: name another --output, or add --force to replace it", s.output);
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
     }
     return run(&s, NULL);
 }
@@ -153,104 +167,12 @@ static int describe_data(int argc, char **argv)
     return HB_EXIT_OK;
 }
 
-static void print_csv_help(void)
-{
-    printf("usage: hilbert-train import-csv --output FILE --states LIST [options] LOG.csv...\n\n"
-           "Makes a data set from CSV logs: the first line names the columns, one file is one episode, and a gap in\n"
-           "time cuts it in two. A row's controls are those in force from its time on.\n\n"
-           "  --output FILE        the data set to write\n"
-           "  --states LIST        columns of the states, as name or name=column, comma-separated\n"
-           "  --controls LIST      columns of the controls, likewise\n"
-           "  --time COLUMN        column of time; without it rows are --dt apart\n"
-           "  --time-scale X       seconds a unit of that column, 1e-6 for microseconds [1]\n"
-           "  --dt X               nominal period in seconds [median step of the first file]\n"
-           "  --gap N              a step of more than N periods cuts an episode [3]\n"
-           "  --one-function       all files are of the same dynamics; else each is a function of its own\n"
-           "  --plant NAME         what was logged\n");
-}
-
-static int read_double(const char *name, const char *text, double *ret)
-{
-    char *end;
-    *ret = strtod(text, &end);
-    if (end != text && !*end && isfinite(*ret) && *ret > 0)
-        return 0;
-    fprintf(stderr, "hilbert-train: --%s: '%s' is not a number above 0\n", name, text);
-    return -1;
-}
-
-static int import_csv(int argc, char **argv)
-{
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                            {"states", required_argument, NULL, 's'},
-                                            {"controls", required_argument, NULL, 'c'},
-                                            {"time", required_argument, NULL, 't'},
-                                            {"time-scale", required_argument, NULL, 'T'},
-                                            {"dt", required_argument, NULL, 'd'},
-                                            {"gap", required_argument, NULL, 'g'},
-                                            {"one-function", no_argument, NULL, '1'},
-                                            {"plant", required_argument, NULL, 'p'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    hb_csv_import import = {0};
-    const char *output = NULL;
-    hb_error err = {0};
-    int bad = 0;
-
-    for (int c; (c = getopt_long(argc, argv, "ho:", options, NULL)) != -1;)
-        switch (c) {
-        case 'o':
-            output = optarg;
-            break;
-        case 's':
-            import.states = optarg;
-            break;
-        case 'c':
-            import.controls = optarg;
-            break;
-        case 't':
-            import.time = optarg;
-            break;
-        case 'T':
-            bad |= read_double("time-scale", optarg, &import.time_scale);
-            break;
-        case 'd':
-            bad |= read_double("dt", optarg, &import.dt);
-            break;
-        case 'g':
-            bad |= read_double("gap", optarg, &import.gap);
-            break;
-        case '1':
-            import.one_function = true;
-            break;
-        case 'p':
-            import.plant = optarg;
-            break;
-        case 'h':
-            print_csv_help();
-            return HB_EXIT_OK;
-        default:
-            return HB_EXIT_USAGE;
-        }
-    if (bad)
-        return HB_EXIT_USAGE;
-    if (!output || !import.states || optind == argc) {
-        fprintf(stderr, "hilbert-train: import-csv wants --output, --states and CSV files (try --help)\n");
-        return HB_EXIT_USAGE;
-    }
-    import.nfiles = argc - optind;
-    import.file = (const char *const *)argv + optind;
-    if (hb_dataset_import_csv(&import, output, &err))
-        return hb_train_complain(HB_EXIT_FAILURE, &err);
-    return HB_EXIT_OK;
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"data", describe_data}, {"import-csv", import_csv}, {"prune", hb_train_prune}};
+    } commands[] = {{"data", describe_data}, {"import-csv", hb_train_import_csv}, {"prune", hb_train_prune}};
 
     hb_numeric_single_thread();
     if (argc < 2) {

@@ -43,7 +43,7 @@ fit() {
     if [ -f "$out.checkpoint" ]; then
         "$train" --resume "$out.checkpoint" --threads "$threads"
     else
-        "$train" --output "$out" --threads "$threads" "$@"
+        "$train" --force --output "$out" --threads "$threads" "$@"
     fi
     cp "$out" "config/models/$name.safetensors"
 }

@@ -55,6 +55,7 @@ inside() {
         shift 2
         mount -t proc proc "$root/proc"
         mount -t tmpfs tmpfs "$root/dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
         mount --bind "$packages" "$root/var/cache/apt/archives"
         exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
             chroot "$root" sh -c "cd /hilbertd && exec \"\$@\"" sh "$@"' sh "$root" "$folder/packages" "$@"

@@ -115,14 +115,15 @@ class Commands(unittest.TestCase):
         os.symlink(BUILD, f"{self.folder}/build")
         # what the reader has: logs and data of their own
         for k in range(2):
-            with open(f"{self.folder}/flight-{k}.csv", "w") as file:
+            os.makedirs(f"{self.folder}/logs/car{k}")
+            with open(f"{self.folder}/logs/car{k}/run.csv", "w") as file:
                 file.write("t,x,speed,throttle\n" + "".join(f"{0.1 * i},{0.1 * i * k},{k},0.5\n" for i in range(20)))
         for name, seed in (("flights", 1), ("held_out", 2)):
             self.shell(f"hilbert-sim collect quadrotor -o {name}.h5 -f 4 -e 2 -n 40 -s {seed} -q", check=True)
 
     def shell(self, line, **options):
         return subprocess.run(["bash", "-c", line], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=12 * PATIENCE, **options)
+                              capture_output=True, text=True, timeout=24 * PATIENCE, **options)
 
     def type(self, place, line):
         line = re.sub(r"\s+#.*$", "", line).strip()

@@ -104,8 +104,10 @@ class Plants(TestCase):
         status = client.status()
         self.assertGreater(status.counters.transitions, 80)
         self.assertEqual(sum(getattr(status.refused, n) for n in ("dimension", "not_finite", "malformed")), 0)
+        # on a busy machine a plan may come too late to be one
         self.assertEqual(status.replies.converged + status.replies.truncated + status.replies.warming_up +
-                         status.replies.out_of_span, status.counters.requests)
+                         status.replies.out_of_span + status.refused.late, status.counters.requests)
+        self.assertGreater(status.replies.truncated + status.replies.converged, 50)
 
 
 if __name__ == "__main__":

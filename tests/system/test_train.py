@@ -54,7 +54,7 @@ class Train(unittest.TestCase):
         cls.folder = cls.temporary.name
         cls.data = cls.path('data.h5')
         run(TRAIN, 'import-csv', '--output', cls.data, '--time', 'stamp', '--time-scale', '1e-3', '--states',
-            'x=pos,v=speed', '--controls', 'u=force', '--plant', 'oscillator', *write_logs(cls.folder))
+            'x=pos,v=speed', '--controls', 'u=force', '--bounds', '-1..1', '--trim', '0', '--plant', 'oscillator', *write_logs(cls.folder))
         cls.model = cls.path('model')
         cls.trained = run(TRAIN, '--data', cls.data, '--output', cls.model, '--steps', '400', '--decay', 'cosine',
                           '--validate-every', '100', *TINY)
@@ -66,6 +66,45 @@ class Train(unittest.TestCase):
     @classmethod
     def path(cls, name):
         return os.path.join(cls.folder, name)
+
+    def test_a_model_is_not_overwritten(self):
+        with open(self.model, 'rb') as file:
+            before = file.read()
+        said = run(TRAIN, '--data', self.data, '--output', self.model, '--steps', '3', *TINY, code=1).stderr
+        self.assertIn('model exists: name another --output, or add --force', said)
+        with open(self.model, 'rb') as file:
+            self.assertEqual(file.read(), before)
+        other = self.path('overwritten')
+        run(TRAIN, '--data', self.data, '--output', other, '--steps', '3', *TINY)
+        run(TRAIN, '--force', '--data', self.data, '--output', other, '--steps', '4', *TINY)
+        self.assertEqual(read_log(other + '.jsonl')[-1]['step'], 3)
+
+    def test_one_function_gives_a_warning(self):
+        one = self.path('one.h5')
+        run(TRAIN, 'import-csv', '--output', one, '--states', 'x=pos', '--dt', '0.1', self.path('log0.csv'))
+        said = run(TRAIN, '--data', one, '--output', self.path('one'), '--steps', '3', *TINY).stderr
+        self.assertIn('warning: there is one function to train on', said)
+        self.assertNotIn('warning', self.trained.stderr)
+
+    def test_imports_say_what_came_of_them(self):
+        logs = [[self.path(f'{vehicle}/{flight}.csv') for flight in 'ab'] for vehicle in ('red', 'blue')]
+        for vehicle in logs:
+            os.mkdir(os.path.dirname(vehicle[0]))
+            for path in vehicle:
+                with open(path, 'w') as out:
+                    out.write('a_column_with_a_rather_long_na,u\n' + ''.join(f'{k},{0.1 * k}\n' for k in range(9)))
+        base = [TRAIN, 'import-csv', '--output', self.path('said.h5'), '--dt', '0.1', '--states',
+                'a_column_with_a_rather_long_na[rad/s]', '--controls', 'u']
+        done = run(*base, '--functions', 'folder', *logs[0], *logs[1])
+        self.assertIn('4 episodes of 2 functions from 4 files', done.stdout)
+        self.assertRegex(done.stdout, r'a_column_with_a_rather_long_na +rad/s +0 +8 ')
+        self.assertIn('no --bounds: what was logged of u, 0..0.7', done.stderr)
+        self.assertIn('no --trim: the mean of u, 0.35, becomes its safe action', done.stderr)
+        done = run(*base, '--functions', 'one', '--bounds', '-1..1', '--trim', 'u=0.5', *logs[0], *logs[1])
+        self.assertIn('4 episodes of 1 functions', done.stdout)
+        self.assertRegex(done.stdout, r'\n  u +-1 +1 +0\.5\n')
+        self.assertEqual(done.stderr, '')
+        self.assertIn("'all' is not one of file, folder, one", run(*base, '--functions', 'all', *logs[0], code=2).stderr)
 
     def test_data_is_described(self):
         text = run(TRAIN, 'data', self.data).stdout

@@ -602,6 +602,65 @@ static void csv_becomes_a_data_set(void **state)
     }
 }
 
+/* units, actuator limits and trim come from the caller; several files can be one function */
+static void csv_takes_units_bounds_and_functions(void **state)
+{
+    const char *path = in_folder("limits.h5");
+    const char *file[] = {in_folder("a.csv"), in_folder("b.csv"), in_folder("c.csv")};
+    const int function[] = {0, 1, 0};
+    hb_csv_import in = {.nfiles = 3,
+                        .file = file,
+                        .function = function,
+                        .dt = 0.1,
+                        .states = "x[m]=px,v[m/s]",
+                        .controls = "f[N],g",
+                        .bounds = "g=-1..2.5,f=-0.5..0.75",
+                        .trim = "0.25"};
+    hb_dataset *d;
+    hb_error err = {0};
+    (void)state;
+
+    for (int i = 0; i < 3; i++)
+        write_text(file[i], "px,v,f,g\n1,2,0.1,0.2\n3,4,0.3,0.4\n5,6,0.3,0.4\n");
+    if (hb_dataset_import_csv(&in, path, &err) || hb_dataset_read(&d, path, NULL, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(d->nfunctions, 2);
+    assert_int_equal(d->function[0].nepisodes, 2);
+    assert_string_equal(d->header.state_unit[0], "m");
+    assert_string_equal(d->header.state_unit[1], "m/s");
+    assert_string_equal(d->header.control_unit[0], "N");
+    assert_string_equal(d->header.control_unit[1], "");
+    assert_near(d->header.control_min[0], -0.5, 0);
+    assert_near(d->header.control_max[0], 0.75, 0);
+    assert_near(d->header.control_min[1], -1, 0);
+    assert_near(d->header.control_max[1], 2.5, 0);
+    assert_near(d->header.control_trim[0], 0.25, 0);
+    assert_near(d->header.control_trim[1], 0.25, 0);
+    hb_dataset_free(d);
+
+    static const struct {
+        const char *states, *bounds, *trim, *expected;
+    } bad[] = {
+        {"x[m", NULL, NULL, "state 'x[m': expected NAME"},
+        {"x[m]px", NULL, NULL, "state 'x[m]px': expected NAME"},
+        {"px", "f=0..1", NULL, "bounds: nothing is given for control 'g'"},
+        {"px", "h=0..1", NULL, "bounds: there is no control 'h'"},
+        {"px", "1..0", NULL, "bounds '1..0': expected [CONTROL=]MIN..MAX"},
+        {"px", "0.5", NULL, "bounds '0.5': expected [CONTROL=]MIN..MAX"},
+        {"px", "0..1", "f=2,g=0", "trim: 2 of control 'f' is not within its bounds 0..1"},
+        {"px", "0..1", "much", "trim 'much': expected [CONTROL=]NUMBER"},
+        {"speed", NULL, NULL, "there is no column 'speed'; the columns are: px, v, f, g"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        in.states = bad[i].states;
+        in.bounds = bad[i].bounds;
+        in.trim = bad[i].trim;
+        assert_true(hb_dataset_import_csv(&in, path, &err) < 0);
+        if (!strstr(err.text, bad[i].expected))
+            fail_msg("'%s', expected '%s'", err.text, bad[i].expected);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -620,11 +679,17 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_is_read_back),     cmocka_unit_test(layout_is_minaris),
-        cmocka_unit_test(same_calls_same_bytes),    cmocka_unit_test(an_unfinished_file_is_never_seen),
-        cmocka_unit_test(hash_follows_the_numbers), cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(damaged_files_do_no_harm), cmocka_unit_test(foreign_files_are_mapped),
-        cmocka_unit_test(moments_and_description),  cmocka_unit_test(csv_becomes_a_data_set),
+        cmocka_unit_test(written_is_read_back),
+        cmocka_unit_test(layout_is_minaris),
+        cmocka_unit_test(same_calls_same_bytes),
+        cmocka_unit_test(an_unfinished_file_is_never_seen),
+        cmocka_unit_test(hash_follows_the_numbers),
+        cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(foreign_files_are_mapped),
+        cmocka_unit_test(moments_and_description),
+        cmocka_unit_test(csv_becomes_a_data_set),
+        cmocka_unit_test(csv_takes_units_bounds_and_functions),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -18,15 +18,15 @@ static hb_settings defaults(void)
     return s;
 }
 
-static void test_defaults_are_the_papers(void **state)
+static void test_defaults_are_what_the_manual_recommends(void **state)
 {
     (void)state;
     hb_settings s = defaults();
     assert_int_equal(s.kind, HB_KIND_SHARED);
-    assert_int_equal(s.functions, 50);
-    assert_int_equal(s.examples, 200);
-    assert_int_equal(s.queries, 800);
-    assert_true(s.learning_rate == 1e-3 && s.clip == 1);
+    assert_int_equal(s.functions, 16);
+    assert_int_equal(s.examples, 100);
+    assert_int_equal(s.queries, 100);
+    assert_true(s.learning_rate == 1e-2 && s.decay == HB_DECAY_COSINE && s.clip == 1);
     assert_int_equal(s.activation, -1);
     assert_int_equal(s.hidden.n, 0);
 }
@@ -174,6 +174,7 @@ static void test_same_result(void **state)
     hb_settings a = defaults(), b = a;
     hb_error err = {0};
 
+    a.decay = b.decay = HB_DECAY_NONE;
     b.threads = 3;
     b.steps = 5;
     assert_int_equal(hb_settings_same_result(&a, &b, &err), 0);
@@ -189,7 +190,7 @@ static void test_same_result(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_are_the_papers),
+        cmocka_unit_test(test_defaults_are_what_the_manual_recommends),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_yaml),
         cmocka_unit_test(test_config_file_where_it_stands),

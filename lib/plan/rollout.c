@@ -4,27 +4,38 @@
  *
  * and backward, with l = dJ/dx in physical units: l[k] = dcost_k/dx + (dx[k+1]/dx[k])^T l[k+1].
  *
+ * A quaternion is brought back to length one after every step: q = r / |r|, and backward dr = (dq - q (q . dq)) / |r|.
+ * What its lengths before multiply up to tells a trajectory that no vehicle flies.
+ *
  * With lag (lag.h) the step sees what the actuators make of u[k], and their state goes along: a[k], and backward
  * la = dJ/da. */
 #include "plan/rollout.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/lag.h"
+
+/* a quaternion that would have grown or shrunk by more than this over a trajectory is a sign of states that the model
+ * knows nothing about */
+static const hb_real most_stretch = (hb_real)(4.0 / 3);
 
 struct hb_rollout {
     const hb_model *m;
     hb_workspace *workspace;
     int horizon, n; /* of the rollout just made */
     size_t tape_size;
-    char *tape;       /* max_horizon + 1 tapes */
-    hb_real *z, *x;   /* (max_horizon + 1) x nx x HB_STRIDE, normalised and physical */
-    hb_real *u;       /* (max_horizon + 1) x nu x HB_STRIDE, normalised */
-    hb_real *dt;      /* HB_STRIDE */
-    hb_real *dz, *du; /* nx and nu x HB_STRIDE, normalised */
-    hb_real *dx;      /* nx x HB_STRIDE, physical */
-    hb_real *per_std; /* nx, then nu: 1 / std */
+    char *tape;          /* max_horizon + 1 tapes */
+    hb_real *z, *x;      /* (max_horizon + 1) x nx x HB_STRIDE, normalised and physical */
+    hb_real *u;          /* (max_horizon + 1) x nu x HB_STRIDE, normalised */
+    hb_real *dt;         /* HB_STRIDE */
+    hb_real *dz, *du;    /* nx and nu x HB_STRIDE, normalised */
+    hb_real *dx;         /* nx x HB_STRIDE, physical */
+    hb_real *per_std;    /* nx, then nu: 1 / std */
+    int attitude;        /* index of the first of a quaternion's four states; -1: there is none */
+    hb_real *per_length; /* max_horizon x HB_STRIDE: 1 / its length after each step */
+    hb_real *stretch;    /* HB_STRIDE: product of these lengths over the one at the start */
     hb_lag lag;
     hb_real *actuator, *effective; /* nu x HB_STRIDE, physical: state, and mean over a step */
     hb_real *dactuator;            /* nu x HB_STRIDE */
@@ -46,6 +57,8 @@ static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, 
     to->du = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     to->dx = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
     to->per_std = hb_arena_take(arena, nx + nu, sizeof(hb_real));
+    to->per_length = hb_arena_take(arena, nh * HB_STRIDE, sizeof(hb_real));
+    to->stretch = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     to->actuator = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     to->effective = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     to->dactuator = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
@@ -64,6 +77,7 @@ int hb_rollout_new(hb_rollout **ret, const hb_model *m, int max_horizon, hb_erro
     hb_rollout *r = lay_out(&arena, m, max_horizon, tape_size);
     r->m = m;
     r->tape_size = tape_size;
+    r->attitude = hb_model_quaternion(m);
     for (int i = 0; i < m->nx; i++)
         r->per_std[i] = (hb_real)(1 / m->state_std[i]);
     for (int i = 0; i < m->nu; i++)
@@ -140,6 +154,75 @@ static const hb_real *controls_at(const hb_rollout *r, const hb_real *u, int k)
     return r->m->nu && k >= 0 && k < r->horizon ? u + (ptrdiff_t)k * r->m->nu * HB_STRIDE : NULL;
 }
 
+/* of the quaternion at the start */
+static double start_length(const hb_rollout *r, const double *x0)
+{
+    double sum = 0;
+
+    for (int i = 0; r->attitude >= 0 && i < 4; i++)
+        sum += x0[r->attitude + i] * x0[r->attitude + i];
+    return r->attitude >= 0 ? sqrt(sum) : 1;
+}
+
+/* brings the quaternion of state k + 1 to length one, in x and z */
+static void normalise(hb_rollout *r, int k, int n)
+{
+    hb_real *restrict per_length = r->per_length + (ptrdiff_t)k * HB_STRIDE;
+
+    if (r->attitude < 0)
+        return;
+    memset(per_length, 0, (size_t)n * sizeof *per_length);
+    for (int i = 0; i < 4; i++) {
+        const hb_real *x = r->x + ((ptrdiff_t)(k + 1) * r->m->nx + r->attitude + i) * HB_STRIDE;
+        for (int s = 0; s < n; s++)
+            per_length[s] += x[s] * x[s];
+    }
+    for (int s = 0; s < n; s++) {
+        hb_real length = (hb_real)sqrt(per_length[s]);
+        r->stretch[s] *= length;
+        per_length[s] = 1 / length;
+    }
+    for (int i = 0; i < 4; i++) {
+        const int at = r->attitude + i;
+        const hb_real mean = (hb_real)r->m->state_mean[at], per_std = r->per_std[at];
+        hb_real *restrict x = r->x + ((ptrdiff_t)(k + 1) * r->m->nx + at) * HB_STRIDE;
+        hb_real *restrict z = r->z + ((ptrdiff_t)(k + 1) * r->m->nx + at) * HB_STRIDE;
+        for (int s = 0; s < n; s++) {
+            x[s] *= per_length[s];
+            z[s] = (x[s] - mean) * per_std;
+        }
+    }
+}
+
+/* backward: r->dx of the state k + 1 becomes that of the state before it was normalised */
+static void normalise_backward(hb_rollout *r, int k, int n)
+{
+    _Alignas(HB_ALIGNMENT) hb_real along[HB_STRIDE] = {0};
+    const hb_real *per_length = r->per_length + (ptrdiff_t)k * HB_STRIDE;
+
+    if (r->attitude < 0)
+        return;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < 4; i++) {
+            const hb_real *x = r->x + ((ptrdiff_t)(k + 1) * r->m->nx + r->attitude + i) * HB_STRIDE;
+            hb_real *restrict dx = r->dx + (r->attitude + i) * HB_STRIDE;
+            if (pass == 0)
+                for (int s = 0; s < n; s++)
+                    along[s] += x[s] * dx[s];
+            else
+                for (int s = 0; s < n; s++)
+                    dx[s] = (dx[s] - x[s] * along[s]) * per_length[s];
+        }
+}
+
+/* trajectories that no vehicle flies cost more than any other */
+static void rule_out(const hb_rollout *r, int n, hb_real *cost)
+{
+    for (int s = 0; r->attitude >= 0 && s < n; s++)
+        if (!(r->stretch[s] < most_stretch && r->stretch[s] > 1 / most_stretch))
+            cost[s] = INFINITY;
+}
+
 /* what the actuators make of the commands u of one step; their state moves on */
 static const hb_real *actuate(hb_rollout *r, int n, const hb_real *u)
 {
@@ -191,6 +274,7 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
     r->n = n;
     fill(r->dt, lanes, dt);
     fill(cost, lanes, 0);
+    fill(r->stretch, lanes, 1 / start_length(r, x0));
     for (int i = 0; i < nx; i++) {
         fill(r->x + i * HB_STRIDE, lanes, x0[i]);
         fill(r->z + i * HB_STRIDE, lanes, (x0[i] - m->state_mean[i]) / m->state_std[i]);
@@ -212,7 +296,9 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
         hb_batch in = step_input(r, k), next = step_input(r, k + 1);
         hb_predictor_step(p, r->workspace, &in, (hb_real *)next.z, keep ? r->tape + (size_t)k * r->tape_size : NULL);
         to_physical(nx, m->state_mean, m->state_std, lanes, next.z, r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
+        normalise(r, k, lanes);
     }
+    rule_out(r, lanes, cost);
     return true;
 }
 
@@ -244,6 +330,7 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
             if (!may_proceed(proceed))
                 return false;
             hb_batch in = step_input(r, k);
+            normalise_backward(r, k, lanes);
             /* through the step: dx, of the state after it, becomes that of the state before it */
             for (int i = 0; i < nx; i++)
                 for (int s = 0; s < lanes; s++)
@@ -281,6 +368,28 @@ static void load_steps(hb_rollout *r, double dt, int nsteps, const double *x, co
     }
 }
 
+/* For a row of the Jacobians that belongs to the quaternion, in lane s: what it takes of the elements before they were
+ * brought to length one; r->x holds the model's states after each step, a lane each. */
+static void seed_quaternion(hb_rollout *r, int step, int row, int s)
+{
+    const hb_model *m = r->m;
+    const int element = row - r->attitude;
+    double q[4], sum = 0;
+
+    if (r->attitude < 0 || element < 0 || element > 3)
+        return;
+    for (int i = 0; i < 4; i++) {
+        int at = r->attitude + i;
+        q[i] = r->x[at * HB_STRIDE + step] * m->state_std[at] + m->state_mean[at];
+        sum += q[i] * q[i];
+    }
+    for (int i = 0; i < 4; i++) {
+        int at = r->attitude + i;
+        double share = ((i == element) - q[i] * q[element] / sum) / sqrt(sum);
+        r->dz[at * HB_STRIDE + s] = (hb_real)(share * m->state_std[at] / m->state_std[row]);
+    }
+}
+
 /* Rows first to first + n - 1 of the Jacobians of the steps just made, all steps' rows one after the other. */
 static void adjoint_rows(hb_rollout *r, const hb_predictor *p, int first, int n, double *a, double *b)
 {
@@ -293,8 +402,10 @@ static void adjoint_rows(hb_rollout *r, const hb_predictor *p, int first, int n,
     hb_predictor_spread(p, r->workspace, r->tape, first, nx, n, spread);
     hb_kernels_spread(nu, r->u, first, nx, n, u);
     memset(r->dz, 0, (size_t)nx * HB_STRIDE * sizeof *r->dz);
-    for (int s = 0; s < n; s++)
+    for (int s = 0; s < n; s++) {
         r->dz[(first + s) % nx * HB_STRIDE + s] = 1;
+        seed_quaternion(r, (first + s) / nx, (first + s) % nx, s);
+    }
     hb_predictor_adjoint(p, r->workspace, &in, spread, r->dz, r->dz, nu ? r->du : NULL);
     for (int s = 0; s < n; s++) {
         double row_std = m->state_std[(first + s) % nx];

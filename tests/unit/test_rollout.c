@@ -24,6 +24,17 @@ static const hb_cost hover = {
              {.kind = HB_COST_IMBALANCE, .weight = 2000, .terminal = 1, .nindices = 4, .index = {0, 2, 1, 3}}},
 };
 
+/* as variant_model, with a quaternion that is known as one where there are so many states */
+static hb_model *test_model(int v)
+{
+    static const char *const name[4] = {"qx", "qy", "qz", "qw"};
+    hb_model *m = variant_model(v);
+
+    for (int i = 0; m->nx == 13 && i < 4; i++)
+        strcpy(m->state_name[6 + i], name[i]);
+    return m;
+}
+
 /* model, predictor and memory for a rollout of n sequences */
 typedef struct bench {
     const hb_model *m;
@@ -184,6 +195,14 @@ static void end_of_rollout(bench *b, double *x)
         x[i] = hb_rollout_states(b->r)[(b->nh * b->m->nx + i) * HB_STRIDE];
 }
 
+static void normalise_quaternion(double *q)
+{
+    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+
+    for (int i = 0; i < 4; i++)
+        q[i] /= length;
+}
+
 /* against the model stepped finely under actuators that are integrated finely, where the model is a vehicle */
 static void test_lag_is_that_of_fine_integration(void **state)
 {
@@ -192,7 +211,7 @@ static void test_lag_is_that_of_fine_integration(void **state)
     int tried = 0;
 
     for (int v = 0; v < nvariants; v++) {
-        hb_model *m = variant_model(v);
+        hb_model *m = test_model(v);
         if (m->average != HB_AVERAGE_NOMINAL || m->integration != HB_COMBINED) {
             hb_model_free(m);
             continue;
@@ -202,6 +221,7 @@ static void test_lag_is_that_of_fine_integration(void **state)
         double x[13], found[13], without[13], a[4], mean, error = 0, ignored = 0;
 
         random_problem(&b, (uint64_t)v);
+        normalise_quaternion(b.x0 + 6);
         end_of_rollout(&b, without);
         set_lag(&b);
         end_of_rollout(&b, found);
@@ -226,6 +246,7 @@ static void test_lag_is_that_of_fine_integration(void **state)
             hb_predictor_step(b.p, w, &in, (hb_real *)in.z, NULL);
             for (int i = 0; i < m->nx; i++)
                 x[i] = in.z[i * HB_STRIDE] * m->state_std[i] + m->state_mean[i];
+            normalise_quaternion(x + 6);
             free((void *)in.z);
             free((void *)in.u);
             free((void *)in.dt);
@@ -255,7 +276,7 @@ static void test_gradient_is_that_of_finite_differences(void **state)
 
     for (int trial = 0; trial < 2 * nvariants; trial++) {
         int v = trial / 2;
-        hb_model *m = variant_model(v);
+        hb_model *m = test_model(v);
         hb_real *c = new_coefficients(m, 3);
         bench b = bench_new(m, c, NH, N);
         hb_cost cost = mixed_cost(m);
@@ -310,7 +331,7 @@ static void test_jacobians_are_those_of_finite_differences(void **state)
     enum { NH = 11 };
 
     for (int v = 0; v < nvariants; v++) {
-        hb_model *m = variant_model(v);
+        hb_model *m = test_model(v);
         hb_real *c = new_coefficients(m, 3);
         bench b = bench_new(m, c, NH, 1);
         int nx = m->nx, nu = m->nu;
@@ -345,6 +366,49 @@ static void test_jacobians_are_those_of_finite_differences(void **state)
 }
 
 #endif
+
+/* a vehicle's quaternion stays of length one; a model that blows it up is found out, whatever its cost */
+static void test_quaternions_have_length_one_and_impossible_trajectories_no_chance(void **state)
+{
+    (void)state;
+    enum { NH = 8, N = 20 };
+    int tried = 0;
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = test_model(v);
+        int at = hb_model_quaternion(m);
+        if (at < 0 || m->average != HB_AVERAGE_NOMINAL) {
+            hb_model_free(m);
+            continue;
+        }
+        hb_real *c = new_coefficients(m, 3);
+        for (int blown = 0; blown < 2; blown++) {
+            for (int i = 0; blown && i < hb_model_ncoefficients(m); i++)
+                c[i] *= 1000;
+            bench b = bench_new(m, c, NH, N);
+            hb_cost cost = mixed_cost(m);
+            random_problem(&b, (uint64_t)v);
+            normalise_quaternion(b.x0 + 6);
+            evaluate(&b, &cost, false);
+            for (int s = 0; s < N; s++) {
+                assert_int_equal(isfinite(b.cost[s]) != 0, !blown);
+                for (int k = 0; !blown && k <= NH; k++) {
+                    double q[4], sum = 0;
+                    for (int i = 0; i < 4; i++) {
+                        q[i] = hb_rollout_states(b.r)[(k * m->nx + at + i) * HB_STRIDE + s];
+                        sum += q[i] * q[i];
+                    }
+                    assert_near(sum, 1, 1e-6);
+                }
+            }
+            bench_free(&b);
+            tried++;
+        }
+        free(c);
+        hb_model_free(m);
+    }
+    assert_true(tried >= 6);
+}
 
 typedef struct allowance {
     int left, asked;
@@ -387,7 +451,7 @@ static void test_ranges_of_lanes_give_the_same_bytes(void **state)
     enum { NH = 4, N = 100 };
 
     for (int v = 0; v < nvariants; v++) {
-        hb_model *m = variant_model(v);
+        hb_model *m = test_model(v);
         hb_real *c = new_coefficients(m, 3);
         bench b = bench_new(m, c, NH, N);
         hb_cost cost = mixed_cost(m);
@@ -421,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_gradient_is_that_of_finite_differences),
         cmocka_unit_test(test_jacobians_are_those_of_finite_differences),
 #endif
+        cmocka_unit_test(test_quaternions_have_length_one_and_impossible_trajectories_no_chance),
         cmocka_unit_test(test_asks_before_every_piece_and_stops_when_told),
         cmocka_unit_test(test_ranges_of_lanes_give_the_same_bytes),
     };

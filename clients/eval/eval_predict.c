@@ -23,7 +23,7 @@ typedef struct options {
     hb_dataset_mapping mapping;
     int examples, steps, rollouts, threads;
     uint64_t seed;
-    bool json, successive;
+    bool json, successive, no_prior;
     int nmodels;
     char **model;
 } options;
@@ -41,6 +41,7 @@ static void print_help(void)
            "  --map TEXT       how to read a foreign data set (hilbert-train data --help)\n"
            "  --examples N     transitions that a model is fitted to [200]\n"
            "  --successive     successive in time, as a vehicle would collect them; else drawn at random\n"
+           "  --no-prior       fit with the ridge alone also where a model has a prior of its coefficients\n"
            "  --steps N        length of a rollout [30]\n"
            "  --rollouts N     from each function [100]\n"
            "  --seed N         of the draws [0]\n"
@@ -58,6 +59,7 @@ static int parse(int argc, char **argv, options *o)
         {"map", HB_OPTION_TEXT, &map, 0, 0, 0},
         {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"successive", HB_OPTION_FLAG, &o->successive, 0, 0, 0},
+        {"no-prior", HB_OPTION_FLAG, &o->no_prior, 0, 0, 0},
         {"steps", HB_OPTION_WHOLE, &o->steps, 1, 100000, 0},
         {"rollouts", HB_OPTION_WHOLE, &o->rollouts, 1, 100000, 0},
         {"seed", HB_OPTION_COUNT, &o->seed, 0, INT64_MAX, 0},
@@ -152,8 +154,9 @@ static void print_json(const options *o, const result *r, const hb_dataset *d)
     json_t *models = json_array();
 
     for (int i = 0; i < o->nmodels; i++) {
-        json_t *model = json_pack("{s:s, s:s, s:i, s:I}", "model", r[i].path, "row", hb_eval_row(r[i].model), "nb",
-                                  r[i].model->nb, "parameters", (json_int_t)r[i].model->nparameters);
+        json_t *model = json_pack("{s:s, s:s, s:b, s:i, s:I}", "model", r[i].path, "row", hb_eval_row(r[i].model),
+                                  "prior", r[i].model->has_prior && !o->no_prior, "nb", r[i].model->nb, "parameters",
+                                  (json_int_t)r[i].model->nparameters);
         json_object_update_new(model, hb_errors_json(&r[i].errors, d));
         json_array_append_new(models, model);
     }
@@ -225,6 +228,7 @@ static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *po
                                      .rollouts = o->rollouts,
                                      .steps = o->steps,
                                      .seed = o->seed,
+                                     .prior = r->model->has_prior && !o->no_prior,
                                      .successive = o->successive};
 
     return hb_errors_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts, pool, err);

@@ -42,7 +42,7 @@ static void lay_out_points(hb_evaluator *e, hb_arena *arena)
 static int fill(hb_evaluator *e, const int *function, hb_error *err)
 {
     const hb_evaluator_settings *s = &e->settings;
-    const hb_loss_settings loss = {.refinements = hb_fit_refinements(e->model), .errors_only = true};
+    const hb_loss_settings loss = {.refinements = hb_fit_refinements(e->model), .errors_only = true, .prior = s->prior};
     int nthreads = hb_pool_nthreads(e->pool), status;
     hb_arena arena = {0};
 

@@ -13,6 +13,7 @@ typedef struct hb_evaluator_settings {
     int rollouts; /* a function */
     int steps;    /* of each rollout */
     uint64_t seed;
+    bool prior;      /* coefficients are fitted with the model's prior, which it must have */
     bool successive; /* examples are successive in time instead, from a random start */
 } hb_evaluator_settings;
 

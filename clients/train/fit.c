@@ -1,5 +1,8 @@
 #include "train/fit.h"
 
+#include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +47,9 @@ static hb_fit *lay_out(hb_fit *f, bool gradients, hb_arena *arena)
     f->dgram = hb_arena_take(arena, nsystems * nb * nb, sizeof *f->dgram);
     f->dmoment = hb_arena_take(arena, nsystems * nb, sizeof *f->dmoment);
     f->factor = hb_arena_take(arena, nb * nb, sizeof *f->factor);
+    f->weight = hb_arena_take(arena, (size_t)m->nx, sizeof *f->weight);
+    f->information = m->has_prior ? hb_arena_take(arena, nsystems * nb * nb, sizeof *f->information) : NULL;
+    f->information_mean = m->has_prior ? hb_arena_take(arena, nsystems * nb, sizeof *f->information_mean) : NULL;
     f->c = hb_arena_take(arena, nb, sizeof *f->c);
     f->l = hb_arena_take(arena, nb, sizeof *f->l);
     f->row = hb_arena_take(arena, HB_STRIDE * nb, sizeof *f->row);
@@ -65,6 +71,8 @@ int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, int refinements, b
     *place = f;
     place->first = &place->pass[0];
     place->last = &place->pass[refinements];
+    for (int k = 0; k < m->nx; k++)
+        place->weight[k] = 1;
     *ret = place;
     return 0;
 }
@@ -73,6 +81,52 @@ void hb_fit_free(hb_fit *f)
 {
     if (f)
         free(f->memory);
+}
+
+/* q P0^-1 and q P0^-1 c0 of one system; a covariance may be singular, up to its rounding */
+static int invert_prior(hb_fit *f, int system, double q)
+{
+    const hb_model *m = f->model;
+    size_t nb = (size_t)m->nb;
+    const double *covariance = m->prior_covariance + (size_t)system * nb * nb;
+    double *inverse = f->information + (size_t)system * nb * nb, *mean = f->information_mean + (size_t)system * nb;
+    double most = 0;
+
+    for (size_t i = 0; i < nb; i++)
+        most = fmax(most, covariance[i * nb + i]);
+    memcpy(f->factor, covariance, nb * nb * sizeof *covariance);
+    for (size_t i = 0; i < nb; i++)
+        f->factor[i * nb + i] += 1e-9 * most + DBL_MIN;
+    if (hb_cholesky(m->nb, f->factor))
+        return -1;
+    memset(inverse, 0, nb * nb * sizeof *inverse);
+    for (size_t i = 0; i < nb; i++) {
+        inverse[i * nb + i] = q;
+        mean[i] = q * m->prior_mean[i * (size_t)f->nsystems + (size_t)system];
+    }
+    hb_cholesky_solve(m->nb, f->factor, m->nb, inverse);
+    hb_cholesky_solve(m->nb, f->factor, 1, mean);
+    return 0;
+}
+
+int hb_fit_use_prior(hb_fit *f, hb_error *err)
+{
+    const hb_model *m = f->model;
+    double precision = 0;
+
+    if (!m->has_prior)
+        return hb_fail(err, EINVAL, "the model has no prior: add one with 'hilbert-train prior'");
+    if (m->method != HB_LEAST_SQUARES)
+        return hb_fail(err, EINVAL, "a prior goes with least squares: the model's coefficients are inner products");
+    for (int k = 0; k < m->nx; k++)
+        precision += 1 / (m->noise[k] * m->noise[k] * m->nx);
+    for (int k = 0; k < m->nx; k++)
+        f->weight[k] = f->nsystems > 1 ? 1 : 1 / (m->noise[k] * m->noise[k] * precision);
+    for (int system = 0; system < f->nsystems; system++)
+        if (invert_prior(f, system, f->nsystems > 1 ? m->noise[system] * m->noise[system] : 1 / precision))
+            return hb_fail(err, EINVAL, "the prior's covariance %d is not positive definite", system);
+    f->has_prior = true;
+    return 0;
 }
 
 /* the increments of a block; number nb is the average */
@@ -127,9 +181,9 @@ static void add_sums(hb_fit *f, const hb_fit_pass *pass, int block, int n, doubl
                 f->row[p * nb + i] = (double)gi[p];
                 sum += (double)gi[p] * (double)rk[p];
             }
-            moment[i] += weight * sum;
+            moment[i] += weight * f->weight[k] * sum;
         }
-        hb_rank_update(nb, n, weight, f->row, pass->gram + system * (size_t)nb * (size_t)nb);
+        hb_rank_update(nb, n, weight * f->weight[k], f->row, pass->gram + system * (size_t)nb * (size_t)nb);
     }
 }
 
@@ -152,15 +206,20 @@ static void evaluate_pass(hb_fit *f, const hb_fit_pass *pass, hb_workspace *w, c
     }
 }
 
-/* Cholesky factor of the leading n x n part of one system's A + ridge I */
+/* Cholesky factor of the leading n x n part of one system's A + ridge I, or with the prior's information */
 static int factorise(hb_fit *f, const hb_fit_pass *pass, int system, int n)
 {
     size_t nb = (size_t)f->model->nb;
     const double *gram = pass->gram + (size_t)system * nb * nb;
 
     for (size_t i = 0; i < (size_t)n; i++) {
-        memcpy(f->factor + i * (size_t)n, gram + i * nb, (size_t)n * sizeof *gram);
-        f->factor[i * (size_t)n + i] += f->model->ridge;
+        double *row = f->factor + i * (size_t)n;
+        memcpy(row, gram + i * nb, (size_t)n * sizeof *gram);
+        if (f->has_prior)
+            for (size_t j = 0; j <= i; j++)
+                row[j] += f->information[((size_t)system * nb + i) * nb + j] / f->nexamples;
+        else
+            row[i] += f->model->ridge;
     }
     return hb_cholesky(n, f->factor);
 }
@@ -178,6 +237,8 @@ static int solve(hb_fit *f, const hb_fit_pass *pass, int system, int n)
     if (factorise(f, pass, system, n))
         return -1;
     memcpy(f->c, moment, (size_t)n * sizeof *moment);
+    for (int i = 0; i < n && f->has_prior; i++)
+        f->c[i] += f->information_mean[system * f->model->nb + i] / f->nexamples;
     hb_cholesky_solve(n, f->factor, 1, f->c);
     return 0;
 }
@@ -205,6 +266,7 @@ static void clear_adjoint(hb_fit *f)
 int hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
 {
     clear_adjoint(f);
+    f->nexamples = example->n;
     evaluate_pass(f, f->first, w, example);
     for (const hb_fit_pass *pass = f->first; pass < f->last; pass++) {
         if (coefficients(f, pass, f->model->nb, pass[1].along))
@@ -284,6 +346,9 @@ static void increments_adjoint(hb_fit *f, const hb_fit_pass *pass, const hb_poin
                        daverage + first * HB_STRIDE);
         }
     }
+    for (size_t row = 0; row < (nb + 1) * nx && f->has_prior; row++)
+        for (size_t p = 0; p < n; p++)
+            f->dg[row * HB_STRIDE + p] *= (hb_real)f->weight[row % nx];
     /* padding lanes hold increments of no sample */
     for (size_t row = 0; row < (nb + 1) * nx; row++)
         memset(f->dg + row * HB_STRIDE + n, 0, (HB_STRIDE - n) * sizeof *f->dg);

@@ -6,6 +6,11 @@
  *     c = (A + ridge I)^-1 b            least squares
  *     c = volume b                      inner product
  *
+ * Under the model's prior c ~ N(c0, P0), and with noise s_k of state k, least squares become the posterior mean:
+ *
+ *     A = mean G^T W G,  b = mean G^T W r,  W = diag(q / s_k^2),  1/q = mean of 1/s_k^2   (per state: W = 1, q = s_k^2)
+ *     c = (A + q/m P0^-1)^-1 (b + q/m P0^-1 c0)
+ *
  * Where the model takes common stage points, they lie along the average at first. A refinement evaluates the examples
  * again, with stage points along the model that the coefficients give, and solves for new ones: that is what the
  * estimator's window comes to as it re-evaluates its entries.
@@ -47,9 +52,14 @@ typedef struct hb_fit {
     double *dgram;   /* nsystems x nb x nb, dA of the pass that is differentiated: the last, until hb_fit_gradient */
     double *dmoment; /* nsystems x nb, db */
     double *factor;  /* nb x nb */
-    double *c, *l;   /* nb each */
-    double *row;     /* HB_STRIDE x nb: one state's increments, a sample a row */
-    hb_real *dalong; /* the model's shape */
+    bool has_prior;
+    int nexamples;            /* m of the last evaluation */
+    double *weight;           /* nx, W; 1 without a prior */
+    double *information;      /* nsystems x nb x nb, q P0^-1; NULL: the model has no prior */
+    double *information_mean; /* nsystems x nb, q P0^-1 c0 */
+    double *c, *l;            /* nb each */
+    double *row;              /* HB_STRIDE x nb: one state's increments, a sample a row */
+    hb_real *dalong;          /* the model's shape */
     void *memory;
 } hb_fit;
 
@@ -63,6 +73,10 @@ bool hb_fit_refines(const hb_model *m);
  * refinements: 0 .. HB_MAX_REFINEMENTS. */
 int hb_fit_new(hb_fit **ret, const hb_model *m, int capacity, int refinements, bool gradients, hb_error *err);
 void hb_fit_free(hb_fit *f);
+
+/* Takes the model's prior as it is now into all fits that follow. -EINVAL: the model has none, or its coefficients are
+ * inner products. */
+int hb_fit_use_prior(hb_fit *f, hb_error *err);
 
 /* Evaluates the basis on the examples (the first transition of each), pass by pass. dgram and dmoment become zero.
  * Returns 0, or -1 when a system is not positive definite: a number is not finite. */

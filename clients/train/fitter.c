@@ -47,6 +47,11 @@ void hb_fitter_free(hb_fitter *f)
     free(f);
 }
 
+int hb_fitter_use_prior(hb_fitter *f, hb_error *err)
+{
+    return hb_fit_use_prior(f->fit, err);
+}
+
 hb_fit *hb_fitter_run(hb_fitter *f, int function, hb_random_key key, uint64_t index)
 {
     hb_sampler_draw(f->sampler, function, 0, hb_sampler_count(f->sampler, function), key, index, &f->points);

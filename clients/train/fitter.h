@@ -13,6 +13,9 @@ int hb_fitter_new(hb_fitter **ret, const hb_model *m, const hb_dataset *d, int e
                   hb_error *err);
 void hb_fitter_free(hb_fitter *f);
 
+/* As hb_fit_use_prior. */
+int hb_fitter_use_prior(hb_fitter *f, hb_error *err);
+
 /* Draws examples of a function, keyed from `index` on, and fits to them; NULL: a number is not finite. */
 hb_fit *hb_fitter_run(hb_fitter *f, int function, hb_random_key key, uint64_t index);
 

@@ -57,7 +57,8 @@ int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int
 
     if ((status = hb_workspace_new(&l->workspace, m, !s->errors_only, err)) ||
         (status = hb_predictor_new(&l->predictor, m, err)) ||
-        (status = hb_fit_new(&l->fit, m, max_examples, s->refinements, !s->errors_only, err))) {
+        (status = hb_fit_new(&l->fit, m, max_examples, s->refinements, !s->errors_only, err)) ||
+        (s->prior && (status = hb_fit_use_prior(l->fit, err)))) {
         hb_loss_free(l);
         return status;
     }

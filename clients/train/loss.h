@@ -28,6 +28,7 @@ typedef struct hb_loss_settings {
     double regulariser;   /* weight of mean((diag A - 1)^2) */
     double matryoshka;    /* weight of the loss of a prefix of the basis */
     int refinements;      /* of the fit, see fit.h */
+    bool prior;           /* fits use the model's prior as it is at the start */
     bool errors_only;     /* hb_loss_evaluate will not be asked for: no memory for gradients */
     bool freeze_average;  /* the average is given: it does not learn */
     const double *weight; /* nx, of each state's squared error; NULL: 1 */

@@ -204,6 +204,9 @@ static void copy_rest(hb_model *to, const hb_model *m)
         memcpy(to->control_min, m->control_min, nu * sizeof(double));
         memcpy(to->control_max, m->control_max, nu * sizeof(double));
         memcpy(to->control_trim, m->control_trim, nu * sizeof(double));
+        memcpy(to->actuator_delay, m->actuator_delay, nu * sizeof(double));
+        memcpy(to->actuator_lag, m->actuator_lag, nu * sizeof(double));
+        memcpy(to->actuator_rate, m->actuator_rate, nu * sizeof(double));
     }
     memcpy(to->parameter + to->nparameters - average, m->parameter + m->nparameters - average,
            average * sizeof *m->parameter);
@@ -217,6 +220,7 @@ int hb_prune(hb_model **ret, const hb_model *m, const hb_rotation *r, int n, hb_
     if (n < 1 || n > m->nb)
         return hb_fail(err, EINVAL, "nb: %d is not in 1..%d, the basis functions of the model", n, m->nb);
     shape.nb = n;
+    shape.has_prior = false; /* of other coefficients */
     if (asprintf(&notes, "pruned from %d to %d basis functions, %s\n%s", m->nb, n,
                  r ? "the principal ones" : "the first ones", m->notes) < 0)
         return hb_fail(err, ENOMEM, "out of memory");

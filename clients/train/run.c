@@ -13,6 +13,7 @@
 #include "train/design.h"
 #include "train/evaluator.h"
 #include "train/fitter.h"
+#include "train/prior.h"
 #include "common/plot.h"
 #include "common/progress.h"
 
@@ -195,9 +196,22 @@ static int make_trainer(run *r, hb_error *err)
     return hb_trainer_new(&r->trainer, r->design.model, r->data, r->function, r->nlearned, &t, r->pool, err);
 }
 
-static int make_evaluator(run *r, hb_error *err)
+/* what a model is validated by; a model with a prior is fitted with it */
+static int new_evaluator(const run *r, const hb_model *m, hb_evaluator **ret, hb_error *err)
 {
     const hb_settings *s = r->settings;
+    hb_evaluator_settings e = {.examples = s->examples,
+                               .rollouts = VALIDATION_ROLLOUTS,
+                               .steps = r->validation_steps,
+                               .seed = hb_random_bits((hb_random_key){s->seed, validation_stream}, 0),
+                               .prior = m->has_prior};
+
+    return hb_evaluator_new(ret, m, r->validation ? r->validation : r->data,
+                            r->validation ? NULL : r->function + r->nlearned, r->nvalidated, &e, r->pool, err);
+}
+
+static int make_evaluator(run *r, hb_error *err)
+{
     const hb_dataset *d = r->validation ? r->validation : r->data;
 
     r->nvalidated = r->validation ? d->nfunctions : r->nheld;
@@ -207,12 +221,7 @@ static int make_evaluator(run *r, hb_error *err)
     r->error = calloc((size_t)r->nvalidated * (size_t)r->validation_steps, sizeof *r->error);
     if (!r->error)
         return hb_fail(err, ENOMEM, "out of memory");
-    hb_evaluator_settings e = {.examples = s->examples,
-                               .rollouts = VALIDATION_ROLLOUTS,
-                               .steps = r->validation_steps,
-                               .seed = hb_random_bits((hb_random_key){s->seed, validation_stream}, 0)};
-    return hb_evaluator_new(&r->evaluator, r->design.model, d, r->validation ? NULL : r->function + r->nlearned,
-                            r->nvalidated, &e, r->pool, err);
+    return new_evaluator(r, r->design.model, &r->evaluator, err);
 }
 
 static int set_up(run *r, hb_error *err)
@@ -264,16 +273,21 @@ static void tear_down(run *r)
 
 /* --- the run --- */
 
-static hb_validation validate(run *r, bool adapt)
+static hb_validation validate_by(run *r, hb_evaluator *e, bool adapt)
 {
     hb_validation v = {.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
 
-    if (r->evaluator) {
-        hb_evaluator_run(r->evaluator, adapt, r->error, NULL);
-        v.one_step = hb_evaluator_quantile(r->evaluator, r->error, 1, 0.5);
-        v.ten_step = hb_evaluator_quantile(r->evaluator, r->error, r->validation_steps, 0.5);
+    if (e) {
+        hb_evaluator_run(e, adapt, r->error, NULL);
+        v.one_step = hb_evaluator_quantile(e, r->error, 1, 0.5);
+        v.ten_step = hb_evaluator_quantile(e, r->error, r->validation_steps, 0.5);
     }
     return v;
+}
+
+static hb_validation validate(run *r, bool adapt)
+{
+    return validate_by(r, r->evaluator, adapt);
 }
 
 static int save_checkpoint(run *r, hb_error *err)
@@ -346,6 +360,37 @@ static size_t peak_memory(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
+/* puts a model with a prior in the place of the trained one, where a prior can be had */
+static int add_prior(run *r, hb_run_result *ret, hb_error *err)
+{
+    hb_model *m = NULL;
+    hb_evaluator *e = NULL;
+    int status;
+
+    ret->with_prior = (hb_validation){.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
+    if (!hb_prior_applies(r->design.model) || r->nlearned < HB_PRIOR_FUNCTIONS)
+        return 0;
+    if ((status = hb_model_copy(&m, r->design.model, true, NULL, err)))
+        return status;
+    status =
+        hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed, r->pool, err);
+    if (!status && r->evaluator && !(status = new_evaluator(r, m, &e, err)))
+        ret->with_prior = validate_by(r, e, true);
+    hb_evaluator_free(e);
+    if (status) {
+        hb_model_free(m);
+        return status;
+    }
+    /* the trainer and the first evaluator look at the old one */
+    hb_evaluator_free(r->evaluator);
+    hb_trainer_free(r->trainer);
+    hb_model_free(r->design.model);
+    r->evaluator = NULL;
+    r->trainer = NULL;
+    r->design.model = m;
+    return 0;
+}
+
 static int finish(run *r, hb_run_result *ret, hb_error *err)
 {
     int status;
@@ -358,7 +403,7 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
     ret->validation = validate(r, true);
     ret->without = validate(r, false);
     hb_model_seal(r->design.model);
-    if ((status = hb_model_check(r->design.model, err)) ||
+    if ((status = add_prior(r, ret, err)) || (status = hb_model_check(r->design.model, err)) ||
         (status = hb_model_save(r->design.model, r->settings->output, err)))
         return status;
     unlink(r->checkpoint_path);

@@ -20,6 +20,7 @@ typedef struct hb_run_result {
     bool stopped; /* before the end: a checkpoint was written instead of the model */
     hb_trainer_report last;
     hb_validation validation, without; /* without: coefficients zero */
+    hb_validation with_prior;          /* coefficients by the prior that was written; NAN: there is none */
     double seconds;
     double steps_per_second;
     size_t peak_memory; /* bytes, of the process so far */

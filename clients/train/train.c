@@ -35,6 +35,7 @@ static void print_help(void)
            "       hilbert-train --resume CHECKPOINT [run options]            go on where a run ended\n"
            "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
            "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
+           "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
            "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
            "       hilbert-train COMMAND --help, --help, --version\n"
            "\n"
@@ -54,6 +55,9 @@ static void print_summary(const hb_settings *s, const hb_run_result *r)
         fprintf(stderr, "validation, median over functions: 1-step error %.3e, %d-step %.3e; with c = 0: %.3e, %.3e\n",
                 r->validation.one_step, r->validation.steps, r->validation.ten_step, r->without.one_step,
                 r->without.ten_step);
+    if (isfinite(r->with_prior.one_step))
+        fprintf(stderr, "with the prior, as it is in the file: 1-step error %.3e, %d-step %.3e\n",
+                r->with_prior.one_step, r->with_prior.steps, r->with_prior.ten_step);
 }
 
 static int run(const hb_settings *s, const hb_checkpoint *resume)
@@ -172,7 +176,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"data", describe_data}, {"import-csv", hb_train_import_csv}, {"prune", hb_train_prune}};
+    } commands[] = {{"data", describe_data},
+                    {"import-csv", hb_train_import_csv},
+                    {"prior", hb_train_prior},
+                    {"prune", hb_train_prune}};
 
     hb_numeric_single_thread();
     if (argc < 2) {

@@ -407,13 +407,13 @@ static void copy_doubles(double *to, const double *from, size_t n)
         memcpy(to, from, n * sizeof *to);
 }
 
-int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, hb_error *err)
+int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char *notes, hb_error *err)
 {
     hb_model shape = *m, *to;
     size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
 
     shape.has_prior = with_prior;
-    int r = hb_model_new(&to, &shape, m->notes, err);
+    int r = hb_model_new(&to, &shape, notes ? notes : m->notes, err);
     if (r)
         return r;
     memcpy(to->state_name, m->state_name, nx * sizeof *m->state_name);

@@ -109,8 +109,8 @@ int hb_model_load(hb_model **ret, const char *path, hb_error *err);
 int hb_model_save(const hb_model *m, const char *path, hb_error *err);
 void hb_model_free(hb_model *m);
 /* A copy with room for a prior when `with_prior`, else without one. A prior that m has is copied; one that it has not
- * is to be filled in (mean 0, covariance 0, noise 1), and the copy sealed again. */
-int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, hb_error *err);
+ * is to be filled in (mean 0, covariance 0, noise 1), and the copy sealed again. notes: NULL for those of m. */
+int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char *notes, hb_error *err);
 
 /* Recomputes the hash; to be called after the fields or parameters of a new model were filled in. */
 void hb_model_seal(hb_model *m);

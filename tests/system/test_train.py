@@ -165,6 +165,27 @@ class Train(unittest.TestCase):
             self.assertIn('<svg', svg.read(1000))
             self.assertEqual(png.read(4), b'\x89PNG')
 
+    def test_prior(self):
+        self.assertIn('with the prior', self.trained.stderr)
+        other = self.path('other')
+        run(TRAIN, 'prior', self.model, '--data', self.data, '--output', other, '--examples', '100', '--threads', '2')
+        again = self.path('again')
+        run(TRAIN, 'prior', self.model, '--data', self.data, '--output', again, '--examples', '100', '--threads', '1')
+        with open(other, 'rb') as a, open(again, 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+        for model in (self.model, other):
+            errors = {}
+            for options in ((), ('--no-prior',)):
+                done = run(EVAL, 'predict', model, '--data', self.data, '--steps', '10', '--json', *options)
+                result = json.loads(done.stdout)['models'][0]
+                self.assertEqual(result['prior'], not options)
+                errors[options] = {c['examples']: c['one_step'] for c in result['by_examples']}
+            self.assertLess(errors[()][5], errors[('--no-prior',)][5])
+        self.assertIn('prior wants one model', run(TRAIN, 'prior', self.model, '--data', self.data, code=2).stderr)
+        inner = self.path('inner')
+        run(TRAIN, '--data', self.data, '--output', inner, '--steps', '2', '--method', 'inner_product', *TINY)
+        self.assertIn('least squares', run(TRAIN, 'prior', inner, '--data', self.data, '--output', inner, code=1).stderr)
+
     def test_increments_without_an_ode(self):
         direct = self.path('direct')
         run(TRAIN, '--data', self.data, '--output', direct, '--steps', '400', '--decay', 'cosine', '--integration', 'direct',

@@ -26,7 +26,7 @@ typedef struct variant {
     hb_shape shape;
     int rollout, prefix, refinements;
     int substeps;
-    bool no_basis, quadrotor, freeze;
+    bool no_basis, quadrotor, freeze, prior;
 } variant;
 
 static const double weights[MAX_STATES] = {1, 0.3, 2, 0.7, 1.1, 0.9, 1.3, 0.2, 0.6, 1.7, 0.5, 1.9, 0.8};
@@ -66,6 +66,12 @@ static const variant variants[] = {
      .rollout = 1, .refinements = 1},
     {"shared, nominal, masked, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_NOMINAL, HB_SILU, HB_LEAST_SQUARES,
      HB_VECTOR, .rollout = 2, .refinements = 1, .quadrotor = true},
+    {"shared, head, prior, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_HEAD, HB_SILU, HB_LEAST_SQUARES, HB_VECTOR,
+     .rollout = 2, .prefix = 2, .refinements = 1, .prior = true},
+    {"shared, head, prior, per state, refined", HB_SHARED, HB_COMBINED, HB_AVERAGE_HEAD, HB_TANH, HB_LEAST_SQUARES,
+     HB_PER_STATE, .rollout = 1, .prefix = 3, .refinements = 1, .prior = true},
+    {"FE + NODE + Res, prior", HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NETWORK, HB_TANH, HB_LEAST_SQUARES, HB_VECTOR,
+     .rollout = 2, .prior = true},
     {"FE + NODE, per state, inner", HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NONE, HB_TANH, HB_INNER_PRODUCT,
      HB_PER_STATE, .rollout = 1, .prefix = 0},
     {"FE + NODE, vector", HB_INDEPENDENT, HB_SEPARATE, HB_AVERAGE_NONE, HB_RELU, HB_LEAST_SQUARES, HB_VECTOR,
@@ -93,6 +99,18 @@ static double normal(uint64_t stream, uint64_t index)
     return hb_random_normal((hb_random_key){.seed = 5, .stream = stream}, index);
 }
 
+/* strong enough to matter beside so many examples: noise about 1 */
+static void fill_prior(hb_model *m)
+{
+    for (int i = 0; i < hb_model_ncoefficients(m); i++)
+        m->prior_mean[i] = normal(7, (uint64_t)i);
+    for (int i = 0; i < m->nx; i++)
+        m->noise[i] = 0.5 + 0.5 * i;
+    for (int p = 0; p < hb_model_nproblems(m); p++)
+        for (int i = 0; i < m->nb * m->nb; i++)
+            m->prior_covariance[p * m->nb * m->nb + i] = (i % (m->nb + 1) == 0 ? 0.2 : 0.05) * (1 + p);
+}
+
 static hb_model *make_model(const variant *v)
 {
     static int unmasked[] = {1, 3, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -105,6 +123,7 @@ static hb_model *make_model(const variant *v)
                                  .activation = v->activation,
                                  .method = v->method,
                                  .shape = v->shape,
+                                 .has_prior = v->prior,
                                  .substeps = v->substeps ? v->substeps : 1,
                                  .ridge = 0.01,
                                  .volume = 2,
@@ -124,6 +143,8 @@ static hb_model *make_model(const variant *v)
         fail_msg("%s: %s", v->name, err.text);
     for (size_t i = 0; i < m->nparameters; i++)
         m->parameter[i] = (hb_real)(0.8 * normal(1, i));
+    if (v->prior)
+        fill_prior(m);
     if (v->quadrotor) {
         m->state_mean[9] = 1;
         m->state_std[9] = 0.1;
@@ -183,6 +204,7 @@ static void check_gradient(const variant *v)
                                  .matryoshka = 0.4,
                                  .weight = weights,
                                  .freeze_average = v->freeze,
+                                 .prior = v->prior,
                                  .refinements = v->refinements};
     hb_points example, query;
     hb_arena arena = {0};

@@ -271,22 +271,22 @@ static void test_copies_take_or_leave_the_prior(void **state)
 
         fill(m);
         fill_actuators(m);
-        assert_int_equal(hb_model_copy(&copy, m, false, &err), 0);
+        assert_int_equal(hb_model_copy(&copy, m, false, NULL, &err), 0);
         assert_models_equal(m, copy);
         hb_model_free(copy);
         if (m->nb == 0) {
-            assert_int_equal(hb_model_copy(&copy, m, true, &err), -EINVAL);
+            assert_int_equal(hb_model_copy(&copy, m, true, NULL, &err), -EINVAL);
             hb_model_free(m);
             continue;
         }
-        assert_int_equal(hb_model_copy(&copy, m, true, &err), 0);
+        assert_int_equal(hb_model_copy(&copy, m, true, NULL, &err), 0);
         assert_true(copy->has_prior);
         fill_prior(copy, (hb_random_key){.seed = 3});
         hb_model_seal(copy);
-        assert_int_equal(hb_model_copy(&back, copy, true, &err), 0);
+        assert_int_equal(hb_model_copy(&back, copy, true, NULL, &err), 0);
         assert_models_equal(copy, back);
         hb_model_free(back);
-        assert_int_equal(hb_model_copy(&back, copy, false, &err), 0);
+        assert_int_equal(hb_model_copy(&back, copy, false, NULL, &err), 0);
         assert_models_equal(m, back);
         hb_model_free(back);
         hb_model_free(copy);

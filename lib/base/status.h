@@ -31,7 +31,7 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(GAP, "gap", "too long after the sample before it")                                                               \
     X(OUT_OF_ORDER, "out-of-order", "not later than the sample before it")                                             \
     X(RESET, "reset", "the vehicle was reset")                                                                         \
-    X(BAD_PERIOD, "bad-period", "too soon after the sample before it")                                                 \
+    X(GATHERED, "gathered", "part of a transition to come, which spans the model's period")                            \
     X(NO_TARGET, "no-target", "neither the request nor the configuration names a target")                              \
     X(LATE, "late", "the request had waited longer than its budget")                                                   \
     X(MALFORMED, "malformed", "the message could not be understood")                                                   \

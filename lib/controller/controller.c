@@ -20,21 +20,40 @@
 #include "dynamics/stepper.h"
 #include "estimate/command_history.h"
 
-static const double pause_factor = 5; /* fallback_after without a request, so many times: nobody was flying */
+static const double pause_factor = 5;     /* fallback_after without a request, so many times: nobody was flying */
+static const double same_control = 2e-3;  /* of a control's range: what a vehicle may round off */
+static const double over_bounds = 0.05;   /* likewise, by which a reported control may exceed its bounds */
+static const double confirms = 0.25;      /* seconds by which a report may lead or trail the command that it states */
+static const double unit_length = 0.2;    /* by which a quaternion may differ from length one */
+static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
+static const double longest_step = 3;     /* times the plan's step, of such a plan */
 
 enum {
     RECENT = 10,       /* errors of the average model behind one_step_error */
     FRESH = 4,         /* flag beside the index of the middle buffer: not read yet */
+    ANSWERS = 64,      /* on their way to the thread of telemetry */
     MAX_STEPS = 10000, /* of a prediction */
 };
 
 /* What the thread of planning needs of the other one. */
 typedef struct snapshot {
     hb_health health;
-    bool observed;        /* a sample has come in */
-    double observed_at;   /* caller's clock */
-    hb_real *coefficient; /* hb_model_ncoefficients */
+    bool observed;          /* a sample has come in */
+    double observed_at;     /* caller's clock */
+    int64_t observed_us;    /* vehicle's clock */
+    bool frozen;            /* the state stands still while time advances */
+    hb_real *coefficient;   /* hb_model_ncoefficients */
+    hb_actuators actuators; /* of this vehicle, as far as is known */
+    bool reported;          /* the vehicle said what its control is: */
+    int64_t reported_us;
+    double *report; /* nu */
 } snapshot;
+
+/* An answer on its way to the thread of telemetry. */
+typedef struct answered {
+    int64_t from_us;
+    double u[HB_MAX_CONTROLS];
+} answered;
 
 struct hb_controller {
     const hb_model *m;
@@ -42,9 +61,17 @@ struct hb_controller {
 
     /* thread of telemetry */
     hb_estimator *estimator;
-    hb_pairing telemetry, requests;
+    hb_transitions telemetry, requests;
+    hb_command_history told; /* what the vehicle was told, as transitions see it */
     bool observed;
     double observed_at;
+    int64_t observed_us;
+    double *standing;      /* nx: the state of the newest sample of telemetry, */
+    int64_t standing_us;   /* and since when it is the same */
+    bool frozen, reported; /* see snapshot */
+    int64_t reported_us;
+    double *report; /* nu */
+    double *sample; /* nx: the sample at hand, its quaternion of length one */
     hb_health health;
     hb_stepper *average;   /* for its errors while nothing is adapted */
     double recent[RECENT]; /* their squares, in turn */
@@ -53,7 +80,10 @@ struct hb_controller {
 
     /* between the two */
     snapshot buffer[3];
-    _Atomic int middle;                                               /* index of a buffer, and FRESH */
+    _Atomic int middle; /* index of a buffer, and FRESH */
+    answered answer[ANSWERS];
+    _Atomic unsigned answers_in, answers_out;                         /* counts of answers put in, and taken out */
+    double close[HB_MAX_CONTROLS];                                    /* controls this near are the same */
     _Atomic uint64_t counter[sizeof(hb_counters) / sizeof(uint64_t)]; /* in the order of hb_counters */
 
     /* thread of planning */
@@ -73,7 +103,11 @@ struct hb_controller {
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
     hb_command_history history;
-    double *x0, *last_control; /* nx, nu */
+    int64_t reported_us_seen;              /* of the newest report taken into the history */
+    double usual_period;                   /* seconds between requests; 0: not known */
+    bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
+    double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
+    double *actuator_state;                /* nu, at the start of the plan */
 };
 
 /* ---- set-up ---- */
@@ -83,19 +117,39 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
     hb_controller *taken = hb_arena_take(arena, 1, sizeof *taken), none = {0}, *c = taken ? taken : &none;
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         c->buffer[i].coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof(hb_real));
-    c->telemetry = c->requests =
-        (hb_pairing){.nx = m->nx, .nu = m->nu, .min_dt = s->min_period * m->dt, .max_dt = s->max_period * m->dt};
-    hb_pairing_lay_out(&c->telemetry, arena);
-    hb_pairing_lay_out(&c->requests, arena);
-    c->history.nu = m->nu;
+        c->buffer[i].report = hb_arena_take(arena, nu, sizeof(double));
+    }
+    c->telemetry = c->requests = (hb_transitions){
+        .nx = m->nx,
+        .nu = m->nu,
+        .quaternion = hb_model_quaternion(m),
+        .period = m->dt,
+        .shortest = s->min_period * m->dt,
+        .max_gap = s->max_period * m->dt,
+        .parts = 1,
+    };
+    hb_transitions_lay_out(&c->telemetry, arena);
+    hb_transitions_lay_out(&c->requests, arena);
+    c->told = c->history = (hb_command_history){.nu = m->nu, .close = c->close, .slack_us = llround(confirms * 1e6)};
+    hb_command_history_lay_out(&c->told, arena);
     hb_command_history_lay_out(&c->history, arena);
+    c->standing = hb_arena_take(arena, nx, sizeof(double));
+    c->report = hb_arena_take(arena, nu, sizeof(double));
+    c->sample = hb_arena_take(arena, nx, sizeof(double));
+    c->effective = hb_arena_take(arena, nu, sizeof(double));
+    c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
     c->action = hb_arena_take(arena, nu, sizeof(double));
     c->safe = hb_arena_take(arena, nu, sizeof(double));
     c->x0 = hb_arena_take(arena, nx, sizeof(double));
     c->last_control = hb_arena_take(arena, nu, sizeof(double));
     return taken;
+}
+
+static int64_t microseconds(double seconds)
+{
+    return (int64_t)llround(seconds * 1e6);
 }
 
 static bool all_finite(const double *x, int n)
@@ -145,6 +199,8 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
     c->writing = 0;
     c->reading = 1;
     atomic_init(&c->middle, 2);
+    for (int i = 0; i < m->nu; i++)
+        c->close[i] = same_control * (m->control_max[i] - m->control_min[i]);
     take_settings(c, s);
     if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
         (r = hb_stepper_new(&c->stepper, m, err)) || (r = hb_stepper_new(&c->average, m, err)) ||
@@ -200,6 +256,18 @@ static double error_of_average(const hb_controller *c)
     return n ? sqrt(sum / n) : 0;
 }
 
+/* The vehicle's actuators as far as is known. */
+static hb_actuators actuators(const hb_controller *c)
+{
+    hb_actuators a = {.nu = c->nu};
+
+    for (int i = 0; i < c->nu; i++) {
+        a.delay[i] = c->m->actuator_delay[i];
+        a.lag[i] = c->m->actuator_lag[i];
+    }
+    return a;
+}
+
 /* Hands the estimate to the other thread. */
 static void publish(hb_controller *c)
 {
@@ -211,19 +279,124 @@ static void publish(hb_controller *c)
     s->health = c->health;
     s->observed = c->observed;
     s->observed_at = c->observed_at;
+    s->observed_us = c->observed_us;
+    s->frozen = c->frozen;
+    s->reported = c->reported;
+    s->reported_us = c->reported_us;
+    if (c->nu > 0)
+        memcpy(s->report, c->report, (size_t)c->nu * sizeof *s->report);
+    s->actuators = actuators(c);
     memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
            (size_t)hb_model_ncoefficients(c->m) * sizeof *s->coefficient);
     c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;
 }
 
-/* A sample on its way into the window; with `more` to come, it waits there to be used with the next. */
-static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *o, double now, bool more)
+/* Takes in what was answered since the last sample. */
+static void hear_answers(hb_controller *c)
 {
+    unsigned in = atomic_load_explicit(&c->answers_in, memory_order_acquire),
+             out = atomic_load_explicit(&c->answers_out, memory_order_relaxed);
+
+    for (; out != in; out++) {
+        const answered *a = &c->answer[out % ANSWERS];
+        /* a clock that was set back starts a new history */
+        if (c->told.count > 0 && a->from_us < c->told.from[0])
+            hb_command_history_reset(&c->told);
+        hb_command_history_tell(&c->told, a->from_us, a->u);
+    }
+    atomic_store_explicit(&c->answers_out, out, memory_order_release);
+}
+
+/* Copies a state and brings its quaternion to length one; false: that is no attitude. */
+static bool take_state(const hb_controller *c, const double *x, double *ret)
+{
+    int q = c->telemetry.quaternion;
+    double square = 0;
+
+    memcpy(ret, x, (size_t)c->nx * sizeof *ret);
+    for (int i = 0; q >= 0 && i < 4; i++)
+        square += x[q + i] * x[q + i];
+    if (q >= 0 && !(fabs(sqrt(square) - 1) <= unit_length))
+        return false;
+    for (int i = 0; q >= 0 && i < 4; i++)
+        ret[q + i] /= sqrt(square);
+    return true;
+}
+
+static bool within_bounds(const hb_controller *c, const double *u)
+{
+    for (int i = 0; i < c->nu; i++) {
+        double over = over_bounds * (c->m->control_max[i] - c->m->control_min[i]);
+        if (!(u[i] >= c->m->control_min[i] - over && u[i] <= c->m->control_max[i] + over))
+            return false;
+    }
+    return true;
+}
+
+/* Why a sample makes no sense by itself; its state goes to c->sample. */
+static hb_reason examine(hb_controller *c, const hb_observation *o)
+{
+    if (o->nx != c->nx || o->nu != c->nu)
+        return HB_REASON_DIMENSION;
+    if (!all_finite(o->x, c->nx) || (o->u && !all_finite(o->u, c->nu)) ||
+        (o->u_before && !all_finite(o->u_before, c->nu)))
+        return HB_REASON_NOT_FINITE;
+    if (!take_state(c, o->x, c->sample))
+        return HB_REASON_QUATERNION;
+    if ((o->u && !within_bounds(c, o->u)) || (o->u_before && !within_bounds(c, o->u_before)))
+        return HB_REASON_BAD_CONTROL;
+    return HB_REASON_NONE;
+}
+
+/* A sensor that hangs repeats its last state while time advances. */
+static bool stands_still(hb_controller *c, const hb_observation *o)
+{
+    bool same = c->observed && memcmp(c->standing, o->x, (size_t)c->nx * sizeof *o->x) == 0;
+
+    if (!same || o->time_us < c->standing_us) {
+        memcpy(c->standing, o->x, (size_t)c->nx * sizeof *o->x);
+        c->standing_us = o->time_us;
+    }
+    return same && (double)(o->time_us - c->standing_us) * 1e-6 >= c->s.stale_after;
+}
+
+/* What the vehicle says of its control. */
+static void hear_report(hb_controller *c, int64_t time_us, const double *u)
+{
+    if (c->told.count > 0 && time_us < c->told.from[0])
+        hb_command_history_reset(&c->told);
+    hb_command_history_report(&c->told, time_us, u);
+    if (c->nu > 0)
+        memcpy(c->report, u, (size_t)c->nu * sizeof *u);
+    c->reported = true;
+    c->reported_us = time_us;
+}
+
+/* A sample on its way into the window; with `more` to come, it waits there to be used with the next. */
+static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observation *given, double now, bool more)
+{
+    hb_observation o = *given;
     hb_transition transition;
-    hb_reason reason = hb_pairing_join(p, o, &transition);
+    hb_reason reason = examine(c, given);
     uint64_t rejected = hb_estimator_health(c->estimator)->rejected;
 
+    o.x = c->sample;
+    hear_answers(c);
     COUNT(c, observations);
+    if (reason == HB_REASON_NONE) {
+        if (given->u_before && t->waiting)
+            hear_report(c, t->newest_us, given->u_before);
+        if (given->u)
+            hear_report(c, given->time_us, given->u);
+        c->frozen = stands_still(c, given);
+        reason = hb_transitions_add(t, &o, &c->told, c->safe, &transition);
+        if (c->frozen && reason == HB_REASON_NONE)
+            reason = HB_REASON_FROZEN;
+        /* a sign of life, also when it makes no transition */
+        c->observed = true;
+        c->observed_at = now;
+        c->observed_us = given->time_us;
+    }
     if (reason == HB_REASON_NONE)
         hb_estimator_stage(c->estimator, &transition);
     if (!more)
@@ -238,12 +411,6 @@ static hb_reason take_in(hb_controller *c, hb_pairing *p, const hb_observation *
         COUNT(c, transitions);
     else
         COUNT(c, set_aside[reason]);
-
-    /* a sample that makes no transition is a sign of life all the same, unless it makes no sense */
-    if (reason != HB_REASON_DIMENSION && reason != HB_REASON_NOT_FINITE) {
-        c->observed = true;
-        c->observed_at = now;
-    }
     if (!more)
         publish(c);
     return reason;
@@ -261,21 +428,23 @@ hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, 
 
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now)
 {
-    hb_pairing *p = &c->requests;
-    bool telemetry_lives = c->telemetry.waiting && (double)(r->time_us - c->telemetry.time_us) * 1e-6 <= p->max_dt;
-    /* the control from now on is not known: the next request tells */
+    hb_transitions *t = &c->requests;
+    bool telemetry_lives = c->telemetry.waiting && (double)(r->time_us - c->telemetry.newest_us) * 1e-6 <= t->max_gap;
     hb_observation o = {.time_us = r->time_us,
                         .x = r->x,
                         .nx = r->nx,
-                        .nu = r->napplied,
+                        .nu = r->applied ? r->napplied : c->nu,
                         .u_before = r->applied,
                         .reset_counter = r->reset_counter};
 
     if (!telemetry_lives && r->applied)
-        return take_in(c, p, &o, now, false);
-    p->waiting = false;
-    if (!telemetry_lives && r->nx == c->nx && all_finite(r->x, c->nx))
-        hb_pairing_wait(p, &o);
+        return take_in(c, t, &o, now, false);
+    /* without telemetry nor `applied` there is no telling what moved the vehicle: the next transition starts here */
+    t->waiting = t->started = false;
+    if (!telemetry_lives && examine(c, &o) == HB_REASON_NONE) {
+        o.x = c->sample;
+        hb_transitions_add(t, &o, &c->told, c->safe, &(hb_transition){0});
+    }
     return HB_REASON_FIRST;
 }
 
@@ -320,37 +489,58 @@ static const snapshot *take_snapshot(hb_controller *c)
     return s;
 }
 
-static int64_t microseconds(double seconds)
+/* What the vehicle says of its control goes before what it was told, where they differ. */
+static void hear_vehicle(hb_controller *c, const snapshot *s, const hb_request *r)
 {
-    return (int64_t)llround(seconds * 1e6);
+    if (s->reported && (c->reported_us_seen != s->reported_us)) {
+        hb_command_history_report(&c->history, s->reported_us, s->report);
+        c->reported_us_seen = s->reported_us;
+    }
+    if (r->applied && c->running && c->before_us < r->time_us)
+        hb_command_history_report(&c->history, c->before_us, r->applied);
 }
 
-/* Propagates the request's state, in c->x0, to the moment at which its action will apply, under the controls already
- * on their way; c->last_control becomes the control in force until then. */
-static void propagate(hb_controller *c, const hb_request *r)
+/* Seconds since the newest sample, by arrival or by the vehicle's own clock, whichever is longer. */
+static double age_of_telemetry(hb_controller *c, const snapshot *s, const hb_request *r, double now)
 {
-    int64_t time = r->time_us, end = time + microseconds(c->s.delay), period = microseconds(c->m->dt);
-    int64_t until, told_until, ignored;
+    double arrived = fmax(0, now - s->observed_at), behind = (double)(r->time_us - s->observed_us) * 1e-6;
 
-    /* what the vehicle says of the time since the last request goes before what it was told, if that was the command
-     * that is still in force */
-    bool told = hb_command_history_at(&c->history, time, &told_until) ==
-                hb_command_history_at(&c->history, c->before_us + (time - c->before_us) / 2, &ignored);
+    if (!s->observed)
+        return INFINITY;
+    /* a bridge may stamp its requests by another clock: then that one says nothing */
+    if (arrived <= c->s.stale_after && fabs(behind) <= c->s.stale_after)
+        c->clocks_agree = true;
+    return c->clocks_agree && behind < pause_factor * c->s.fallback_after ? fmax(arrived, behind) : arrived;
+}
 
-    memcpy(c->x0, r->x, (size_t)c->nx * sizeof *c->x0);
-    for (;;) {
-        const double *u = hb_command_history_at(&c->history, time, &until);
-        if (r->applied && told && time < told_until)
-            u = r->applied;
-        memcpy(c->last_control, u ? u : c->safe, (size_t)c->nu * sizeof *u);
-        if (time >= end)
-            break;
+/* The delay until a command that the vehicle has begins to act; the same for all channels of a plan. */
+static double actuator_delay(const hb_actuators *a)
+{
+    return (hb_actuators_shortest_delay(a) + hb_actuators_longest_delay(a)) / 2;
+}
 
-        int64_t next = until < end ? until : end;
-        next = next - time < period ? next : time + period;
-        hb_stepper_step(c->stepper, c->x0, c->last_control, (double)(next - time) * 1e-6);
+/* Propagates the request's state to the moment at which its action begins to act, under what the actuators make of the
+ * commands that are on their way: to c->x0 and c->actuator_state. c->last_control becomes the last command before it.
+ */
+static void propagate(hb_controller *c, const hb_request *r, const hb_actuators *a)
+{
+    int64_t reaches = r->time_us + microseconds(c->s.delay), time = r->time_us,
+            end = reaches + microseconds(actuator_delay(a)), step = microseconds(c->m->dt), until;
+
+    take_state(c, r->x, c->x0);
+    hb_command_history_settle(&c->history, a, c->safe, time, c->actuator_state);
+    while (time < end) {
+        int64_t next = end - time < step ? end : time + step;
+        /* a step ends where another command takes over */
+        hb_command_history_at(&c->history, time - microseconds(actuator_delay(a)), &until);
+        if (until < next - microseconds(actuator_delay(a)))
+            next = until + microseconds(actuator_delay(a));
+        hb_command_history_drive(&c->history, a, c->safe, time, next, c->actuator_state, c->effective);
+        hb_stepper_step(c->stepper, c->x0, c->effective, (double)(next - time) * 1e-6);
         time = next;
     }
+    const double *u = hb_command_history_at(&c->history, reaches, &until);
+    memcpy(c->last_control, u ? u : c->safe, (size_t)c->nu * sizeof *u);
 }
 
 /* Puts an action (nu) into the reply. */
@@ -363,6 +553,21 @@ static void answer(hb_controller *c, const double *action)
     c->command.action = c->action;
 }
 
+/* The action will be in force: both histories hear of it. */
+static void tell(hb_controller *c, const hb_request *r)
+{
+    unsigned in = atomic_load_explicit(&c->answers_in, memory_order_relaxed),
+             out = atomic_load_explicit(&c->answers_out, memory_order_acquire);
+    int64_t from_us = r->time_us + microseconds(c->s.delay);
+
+    hb_command_history_tell(&c->history, from_us, c->action);
+    if (in - out == ANSWERS) /* nobody listens: the other thread has had no sample since so many requests */
+        return;
+    c->answer[in % ANSWERS].from_us = from_us;
+    memcpy(c->answer[in % ANSWERS].u, c->action, (size_t)c->nu * sizeof *c->action);
+    atomic_store_explicit(&c->answers_in, in + 1, memory_order_release);
+}
+
 /* An episode starts: there is no plan to go on with, and no command under way. */
 static void start_afresh(hb_controller *c, const hb_request *r)
 {
@@ -370,18 +575,34 @@ static void start_afresh(hb_controller *c, const hb_request *r)
     c->awake_at = r->received;
     c->planned = false;
     hb_command_history_reset(&c->history);
+    c->usual_period = 0;
+}
+
+static double plan_step(const hb_controller *c)
+{
+    double dt = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt;
+
+    return c->usual_period > slow_requests * dt ? fmin(c->usual_period, longest_step * dt) : dt;
+}
+
+/* Learns how often requests come. */
+static void learn_period(hb_controller *c, double period)
+{
+    c->usual_period += (period - c->usual_period) * (c->usual_period == 0 ? 1 : 0.2);
 }
 
 /* Moves the plan in hand on to the time of the request. */
 static void advance(hb_controller *c, const hb_request *r)
 {
-    double dt = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt;
+    double dt = plan_step(c), period = (double)(r->time_us - c->time_us) * 1e-6;
 
     if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
         start_afresh(c, r);
         c->time_us = r->time_us;
     } else if (c->planned && r->time_us > c->time_us) {
-        hb_planner_shift(c->planner, fmin((double)(r->time_us - c->time_us) * 1e-6 / dt, c->s.planner.horizon));
+        hb_planner_shift(c->planner, fmin(period / dt, c->s.planner.horizon));
+        if (period < c->s.fallback_after)
+            learn_period(c, period);
     }
     if (r->received - c->heard > pause_factor * c->s.fallback_after)
         c->awake_at = r->received;
@@ -392,13 +613,13 @@ static void advance(hb_controller *c, const hb_request *r)
     c->reset_counter = r->reset_counter;
 }
 
-static hb_command *start_reply(hb_controller *c, const snapshot *s, double now)
+static hb_command *start_reply(hb_controller *c, const snapshot *s, const hb_request *r, double now)
 {
     COUNT(c, commands);
     c->command = (hb_command){
         .health = s->health,
         .version = s->health.version,
-        .age = s->observed ? fmax(0, now - s->observed_at) : INFINITY,
+        .age = age_of_telemetry(c, s, r, now),
     };
     if (c->planner) {
         c->command.plan = hb_planner_current(c->planner);
@@ -424,7 +645,7 @@ static const hb_command *fall_back(hb_controller *c, const hb_request *r, hb_rea
     bool young = c->planned && (double)(r->time_us - c->planned_us) * 1e-6 <= c->s.safe_after;
 
     answer(c, young ? hb_planner_current(c->planner) : c->safe);
-    hb_command_history_add(&c->history, r->time_us + microseconds(c->s.delay), c->action);
+    tell(c, r);
     return finish_reply(c, HB_STATUS_FALLBACK, why);
 }
 
@@ -448,6 +669,8 @@ static hb_reason check_request(const hb_controller *c, const hb_request *r)
     if (!all_finite(r->x, c->nx) || (r->applied && !all_finite(r->applied, c->nu)) ||
         (r->ntargets > 0 && !all_finite(r->target, r->ntargets * c->nx)))
         return HB_REASON_NOT_FINITE;
+    if (!take_state(c, r->x, c->x0))
+        return HB_REASON_QUATERNION;
     if (r->ntargets <= 0 && c->s.ntarget == 0 && needs_target(&c->s.cost))
         return HB_REASON_NO_TARGET;
     return HB_REASON_NONE;
@@ -456,7 +679,7 @@ static hb_reason check_request(const hb_controller *c, const hb_request *r)
 /* The worst rung of the ladder that applies to a plan that was made. */
 static hb_status rung(const hb_controller *c, const snapshot *s, const hb_plan *plan)
 {
-    if (s->observed ? c->command.age > c->s.stale_after : s->health.samples > 0)
+    if (s->frozen || (s->observed ? c->command.age > c->s.stale_after : s->health.samples > 0))
         return HB_STATUS_STALE;
     if (c->s.adapt && s->health.status == HB_ESTIMATE_OUT_OF_SPAN)
         return HB_STATUS_OUT_OF_SPAN;
@@ -469,7 +692,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
 {
     double begun = clock->now(clock->context);
     const snapshot *s = take_snapshot(c);
-    hb_command *reply = start_reply(c, s, begun);
+    hb_command *reply = start_reply(c, s, r, begun);
     hb_reason reason = check_request(c, r);
 
     if (reason != HB_REASON_NONE)
@@ -482,10 +705,14 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     if (s->observed && fmin(reply->age, begun - c->awake_at) > c->s.fallback_after)
         return fall_back(c, r, HB_REASON_STALE);
 
-    propagate(c, r);
+    hear_vehicle(c, s, r);
+    propagate(c, r, &s->actuators);
     hb_goal goal = {.target = r->ntargets > 0 ? r->target : c->s.target,
                     .ntargets = r->ntargets > 0 ? r->ntargets : 1,
                     .last_control = c->last_control,
+                    .lag = s->actuators.lag,
+                    .actuator_state = c->actuator_state,
+                    .step = plan_step(c),
                     .trim = c->m->control_trim};
     const hb_plan *plan =
         hb_planner_plan(c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
@@ -501,7 +728,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     c->planned = true;
     c->planned_us = r->time_us;
     answer(c, plan->action);
-    hb_command_history_add(&c->history, r->time_us + microseconds(c->s.delay), c->action);
+    tell(c, r);
     return finish_reply(c, rung(c, s, plan), HB_REASON_NONE);
 }
 
@@ -509,7 +736,7 @@ const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, 
 {
     hb_reason reason = check_request(c, r);
 
-    start_reply(c, take_snapshot(c), now);
+    start_reply(c, take_snapshot(c), r, now);
     if (reason != HB_REASON_NONE)
         return refuse(c, reason);
     advance(c, r);

@@ -14,7 +14,7 @@
 #define HB_CONTROLLER_H
 
 #include "estimate/estimator.h"
-#include "estimate/pairing.h"
+#include "estimate/transitions.h"
 #include "plan/planner.h"
 #include "base/status.h"
 
@@ -32,7 +32,7 @@ typedef struct hb_controller_settings {
     double stale_after;            /* seconds without telemetry until replies say so: 0.1 */
     double fallback_after;         /* seconds without telemetry until the plan is no longer trusted: 0.2 */
     double safe_after;             /* seconds that the shifted last plan is flown before the safe action: 0.4 */
-    double min_period, max_period; /* dt of a transition, relative to the model's: 0.1, 3 */
+    double min_period, max_period; /* shortest transition and longest gap, of the model's period: 0.6, 3 */
     double delay;                  /* seconds from a request's state to the moment its action applies */
     bool adapt;                    /* false: the average model for ever, for comparison */
 } hb_controller_settings;

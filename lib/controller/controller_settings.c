@@ -21,9 +21,10 @@ enum {
       "Seconds without telemetry after which replies fall back to the last plan.")                                     \
     X(REAL, "latency.safe_after", safe_after, 0.4, 0, 3600, HB_CLOSED, HB_LIVE,                                        \
       "Seconds that the last plan is flown before the safe action.")                                                   \
-    X(REAL, "telemetry.min_period", min_period, 0.1, 0, 1, HB_ABOVE, HB_FIXED,                                         \
-      "Shortest time between two samples that make a transition, in units of the model's period.")                     \
-    X(REAL, "telemetry.max_period", max_period, 3, 1, 1000, HB_CLOSED, HB_FIXED, "Longest, likewise.")                 \
+    X(REAL, "telemetry.min_period", min_period, 0.6, 0, 1, HB_ABOVE, HB_FIXED,                                         \
+      "Shortest transition, in units of the model's period. Samples that come faster are joined to about one period.") \
+    X(REAL, "telemetry.max_period", max_period, 3, 1, 1000, HB_CLOSED, HB_FIXED,                                       \
+      "Longest time between two samples that are joined, likewise.")                                                   \
     X(BOOL, "adapt", adapt, true, 0, 1, HB_CLOSED, HB_LIVE,                                                            \
       "Estimate coefficients from telemetry. false: the average model for ever, for comparison.")
 

@@ -401,8 +401,14 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
     const bool polish = s->polish && s->method != HB_PLANNER_ILQR;
     const double begun = polish && clock ? clock->now(clock->context) : 0;
 
-    p->problem = (hb_problem){
-        .model = model, .cost = &p->cost, .goal = goal, .x0 = x0, .nh = s->horizon, .dt = s->dt > 0 ? s->dt : p->m->dt};
+    p->problem = (hb_problem){.model = model,
+                              .cost = &p->cost,
+                              .goal = goal,
+                              .x0 = x0,
+                              .nh = s->horizon,
+                              .dt = goal->step > 0 ? goal->step
+                                    : s->dt > 0    ? s->dt
+                                                   : p->m->dt};
     p->key = (hb_random_key){.seed = s->seed, .stream = tick};
     p->round = 0;
     p->plan = (hb_plan){.action = p->action};

@@ -101,7 +101,7 @@ TELEMETRY = {
     "time jumping backwards": (telemetry(time_us=5 * 10**8), "out_of_order"),
     "and on from there": (telemetry(time_us=5 * 10**8 + 20000), None),
     "a gap of a second": (telemetry(time_us=5 * 10**8 + 1020000), "gap"),
-    "too soon": (telemetry(time_us=5 * 10**8 + 1020100), "bad_period"),
+    "too soon": (telemetry(time_us=5 * 10**8 + 1020100), "gathered"),
     "a reset": (telemetry(time_us=5 * 10**8 + 1060000, reset_counter=1), "reset"),
     "time jumping a century ahead": (telemetry(time_us=3 * 10**15, reset_counter=1), "gap"),
 }

@@ -287,7 +287,7 @@ static void test_samples_set_aside_are_counted_by_reason(void **state)
     assert_int_equal(hb_controller_observe(f->c, &o, 0), HB_REASON_GAP);
     assert_int_equal(hb_controller_observe(f->c, &o, 0), HB_REASON_OUT_OF_ORDER);
     o.time_us += 1000;
-    assert_int_equal(hb_controller_observe(f->c, &o, 0), HB_REASON_BAD_PERIOD);
+    assert_int_equal(hb_controller_observe(f->c, &o, 0), HB_REASON_GATHERED);
     o.reset_counter = 1;
     assert_int_equal(hb_controller_observe(f->c, &o, 0), HB_REASON_RESET);
     o.nx = 1;

@@ -1,0 +1,193 @@
+/* Samples into transitions; the rules: transitions.h. */
+#include "estimate/transitions.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double end_width = 0.25;    /* of a period, over which samples are averaged into an end */
+static const double lost_a_sample = 1.6; /* times the usual gap: one is missing */
+
+void hb_transitions_lay_out(hb_transitions *t, hb_arena *arena)
+{
+    size_t nx = (size_t)t->nx, nu = (size_t)t->nu;
+
+    t->start.x = hb_arena_take(arena, nx, sizeof(double));
+    t->end.x = hb_arena_take(arena, nx, sizeof(double));
+    t->x = hb_arena_take(arena, nx, sizeof(double));
+    t->u = hb_arena_take(arena, HB_TRANSITION_PARTS * nu, sizeof(double));
+    t->x_next = hb_arena_take(arena, nx, sizeof(double));
+    t->scratch = hb_arena_take(arena, nx + nu, sizeof(double));
+}
+
+/* An attitude has two quaternions: x takes the sign of the one that is nearer to `like`. */
+static void align(const hb_transitions *t, double *x, const double *like)
+{
+    double *q = x + t->quaternion, dot = 0;
+
+    if (t->quaternion < 0)
+        return;
+    for (int i = 0; i < 4; i++)
+        dot += q[i] * like[t->quaternion + i];
+    for (int i = 0; i < 4 && dot < 0; i++)
+        q[i] = -q[i];
+}
+
+static void normalise(const hb_transitions *t, double *x)
+{
+    double *q = x + t->quaternion, square = 0;
+
+    if (t->quaternion < 0)
+        return;
+    for (int i = 0; i < 4; i++)
+        square += q[i] * q[i];
+    for (int i = 0; i < 4 && square > 0; i++)
+        q[i] /= sqrt(square);
+}
+
+/* Adds a sample to the end that is being gathered. */
+static void gather(hb_transitions *t, const hb_observation *o)
+{
+    hb_sample_mean *e = &t->end;
+
+    if (e->count == 0) {
+        *e = (hb_sample_mean){.count = 1, .first_us = o->time_us, .time_us = o->time_us, .x = e->x};
+        memcpy(e->x, o->x, (size_t)t->nx * sizeof *e->x);
+        return;
+    }
+    memcpy(t->scratch, o->x, (size_t)t->nx * sizeof *t->scratch);
+    align(t, t->scratch, e->x);
+    e->count++;
+    for (int i = 0; i < t->nx; i++)
+        e->x[i] += (t->scratch[i] - e->x[i]) / e->count;
+    e->time_us += (o->time_us - e->time_us) / e->count;
+    normalise(t, e->x);
+}
+
+/* What was commanded in each part between two times; false: it is not known. */
+static bool commands_between(hb_transitions *t, const hb_command_history *told, const double *rest, int64_t from,
+                             int64_t to)
+{
+    const hb_actuators at_once = {.nu = t->nu};
+    int64_t ignored;
+
+    if (t->nu > 0 && !hb_command_history_at(told, from, &ignored))
+        return false;
+    for (int p = 0; p < t->parts && t->nu > 0; p++)
+        hb_command_history_drive(told, &at_once, rest, from + (to - from) * p / t->parts,
+                                 from + (to - from) * (p + 1) / t->parts, t->scratch, t->u + p * t->nu);
+    return true;
+}
+
+/* Of the two quaternions of an attitude, that with w above zero: the one that models are trained with. */
+static void canonical(const hb_transitions *t, double *x)
+{
+    for (int i = 0; t->quaternion >= 0 && x[t->quaternion + 3] < 0 && i < 4; i++)
+        x[t->quaternion + i] *= i < 3 ? -1 : 1;
+    if (t->quaternion >= 0)
+        x[t->quaternion + 3] = fabs(x[t->quaternion + 3]);
+}
+
+static void hand_out(hb_transitions *t, double dt, hb_transition *ret)
+{
+    memcpy(t->x, t->start.x, (size_t)t->nx * sizeof *t->x);
+    memcpy(t->x_next, t->end.x, (size_t)t->nx * sizeof *t->x_next);
+    canonical(t, t->x);
+    align(t, t->x_next, t->x);
+    *ret = (hb_transition){.x = t->x,
+                           .u = t->u,
+                           .x_next = t->x_next,
+                           .dt = dt,
+                           .parts = t->parts,
+                           .continues = t->continues,
+                           .averaged = t->end.count < t->start.count ? t->end.count : t->start.count};
+}
+
+/* The end that was gathered is complete: it makes a transition with the start if that is about a period ago, and takes
+ * its place. */
+static hb_reason close_end(hb_transitions *t, const hb_command_history *told, const double *rest, hb_transition *ret)
+{
+    double dt = (double)(t->end.time_us - t->start.time_us) * 1e-6;
+    /* ends come a quarter of a period apart, or a gap: of these the one nearest to a whole period is taken */
+    double enough = fmax(t->shortest, t->period - fmax(t->gap, end_width * t->period) / 2);
+    bool known = false;
+
+    if (t->started && dt < enough) {
+        t->end.count = 0;
+        return HB_REASON_GATHERED;
+    }
+    if (t->started && (known = commands_between(t, told, rest, t->start.time_us, t->end.time_us)))
+        hand_out(t, dt, ret);
+
+    hb_sample_mean was = t->start;
+    t->start = t->end;
+    t->end = was;
+    t->end.count = 0;
+    t->continues = known;
+    t->started = true;
+    return known ? HB_REASON_NONE : HB_REASON_FIRST;
+}
+
+/* Were samples lost while the control, which nobody but them tells of, changed? */
+static bool lost_a_change(const hb_transitions *t, const hb_observation *o, const hb_command_history *told, double gap)
+{
+    int64_t ignored;
+
+    if (t->nu == 0 || !(t->gap > 0) || gap < lost_a_sample * t->gap)
+        return false;
+    for (int i = told->count - 1; i >= 0 && told->from[i] >= o->time_us; i--)
+        if (told->from[i] == o->time_us && !told->told[i])
+            return hb_command_history_at(told, t->newest_us, &ignored) != NULL;
+    return false;
+}
+
+/* Why a sample does not go on from the one before it; HB_REASON_NONE: it does. */
+static hb_reason examine(const hb_transitions *t, const hb_observation *o, const hb_command_history *told, double gap,
+                         bool *ret_afresh)
+{
+    *ret_afresh = true;
+    if (!t->waiting)
+        return HB_REASON_FIRST;
+    if (o->reset_counter != t->reset_counter)
+        return HB_REASON_RESET;
+    if (gap <= 0) {
+        /* overtaken on the way, unless the clock was set back */
+        *ret_afresh = gap < -t->max_gap;
+        return HB_REASON_OUT_OF_ORDER;
+    }
+    if (gap > t->max_gap)
+        return HB_REASON_GAP;
+    if (lost_a_change(t, o, told, gap))
+        return HB_REASON_LOST_CONTROL;
+    return HB_REASON_NONE;
+}
+
+hb_reason hb_transitions_add(hb_transitions *t, const hb_observation *o, const hb_command_history *told,
+                             const double *rest, hb_transition *ret)
+{
+    double gap = (double)(o->time_us - t->newest_us) * 1e-6;
+    bool afresh;
+    hb_reason reason = examine(t, o, told, gap, &afresh), closed = HB_REASON_GATHERED;
+
+    if (reason != HB_REASON_NONE) {
+        if (!afresh)
+            return reason;
+        t->started = t->continues = false;
+        t->end.count = 0;
+        t->gap = 0;
+    } else {
+        t->gap = gap;
+        /* the end that was open is complete when this sample is too late for it */
+        if (t->end.count > 0 && (double)(o->time_us - t->end.first_us) * 1e-6 > end_width * t->period)
+            closed = close_end(t, told, rest, ret);
+    }
+    t->waiting = true;
+    t->newest_us = o->time_us;
+    t->reset_counter = o->reset_counter;
+    gather(t, o);
+    /* where samples are rare, one is an end by itself: nothing is waited for */
+    if (reason == HB_REASON_NONE && closed != HB_REASON_NONE && gap > end_width * t->period)
+        closed = close_end(t, told, rest, ret);
+    if (reason == HB_REASON_NONE)
+        return closed == HB_REASON_FIRST ? HB_REASON_GATHERED : closed;
+    return reason;
+}

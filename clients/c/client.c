@@ -1,4 +1,4 @@
-/* The client is two sockets, two fixed buffers and a counter of requests.
+/* The client is three sockets, two fixed buffers and a counter of requests.
  *
  * Actions go over a DEALER rather than a REQ socket: after a time-out the next question can be asked at once, and an
  * answer to an old question is told by its id and dropped. ZMQ_IMMEDIATE keeps questions from piling up for a daemon
@@ -26,10 +26,13 @@ enum {
     UNPACKED_FIXED = 4096,
 };
 
+static const double CONNECT_TIMEOUT = 1; /* seconds, unless options say */
+
 _Static_assert((int)HILBERT_REFUSED == (int)HILBERT__V1__ACTION_STATUS__ACTION_STATUS_REFUSED, "hilbert.proto");
 
 struct hilbert_client {
-    void *context, *telemetry, *actions;
+    void *context, *telemetry, *actions, *control; /* control: NULL until it is needed */
+    char *control_endpoint, *server_key, *client_key;
     uint64_t sequence, id; /* of the newest sample and question */
     size_t max_message;
     uint8_t *out, *in; /* max_message each */
@@ -111,6 +114,35 @@ static int open_socket(hilbert_client *h, const hilbert_options *o, int type, co
     return 0;
 }
 
+/* Waits for an event until the monotonic time `until`; false when it does not come. */
+static bool wait_for(void *socket, short events, double until)
+{
+    for (;;) {
+        zmq_pollitem_t item = {.socket = socket, .events = events};
+        double left = until - now();
+        int n = zmq_poll(&item, 1, left > 0 ? (long)ceil(fmin(left, 1e6) * 1e3) : 0);
+        if (n > 0)
+            return true;
+        if (left <= 0 || (n < 0 && errno != EINTR))
+            return false;
+    }
+}
+
+/* Opened by the first question that needs it: a flight stack that only flies has no third connection. */
+static int open_control(hilbert_client *h)
+{
+    const hilbert_options o = {.server_key = h->server_key, .client_key = h->client_key};
+
+    if (h->control)
+        return 0;
+    int r = open_socket(h, &o, ZMQ_DEALER, h->control_endpoint, &h->control);
+    if (r && h->control) {
+        zmq_close(h->control);
+        h->control = NULL;
+    }
+    return r;
+}
+
 int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size)
 {
     hilbert_options o = options ? *options : (hilbert_options){0};
@@ -125,7 +157,11 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
     h->in = malloc(max);
     h->unpacked = malloc(max * UNPACKED + UNPACKED_FIXED);
     h->context = zmq_ctx_new();
-    if (h->out && h->in && h->unpacked && h->context) {
+    h->control_endpoint = strdup(o.control ? o.control : "ipc:///run/hilbertd/control");
+    h->server_key = o.server_key ? strdup(o.server_key) : NULL;
+    h->client_key = o.client_key ? strdup(o.client_key) : NULL;
+    if (h->out && h->in && h->unpacked && h->context && h->control_endpoint && !o.server_key == !h->server_key &&
+        !o.client_key == !h->client_key) {
         hb_bump_start(&h->bump, h->unpacked, max * UNPACKED + UNPACKED_FIXED);
         const char *telemetry = o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry";
         r = *telemetry ? open_socket(h, &o, ZMQ_PUB, telemetry, &h->telemetry) : 0;
@@ -138,6 +174,8 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
         hilbert_close(h);
         return r;
     }
+    if (o.connect_timeout >= 0)
+        wait_for(h->actions, ZMQ_POLLOUT, now() + (o.connect_timeout > 0 ? o.connect_timeout : CONNECT_TIMEOUT));
     *ret = h;
     return 0;
 }
@@ -150,8 +188,13 @@ void hilbert_close(hilbert_client *h)
         zmq_close(h->telemetry);
     if (h->actions)
         zmq_close(h->actions);
+    if (h->control)
+        zmq_close(h->control);
     if (h->context)
         zmq_ctx_term(h->context);
+    free(h->control_endpoint);
+    free(h->server_key);
+    free(h->client_key);
     free(h->unpacked);
     free(h->in);
     free(h->out);
@@ -194,18 +237,17 @@ int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t)
     return send_message(h, h->telemetry, &m.base);
 }
 
-/* Waits for an event until the monotonic time `until`; false when it does not come. */
-static bool wait_for(void *socket, short events, double until)
+/* Sends as soon as there is a daemon to send to. */
+static int send_question(hilbert_client *h, void *socket, const char *name, const ProtobufCMessage *message,
+                         double until)
 {
-    for (;;) {
-        zmq_pollitem_t item = {.socket = socket, .events = events};
-        double left = until - now();
-        int n = zmq_poll(&item, 1, left > 0 ? (long)ceil(fmin(left, 1e6) * 1e3) : 0);
-        if (n > 0)
-            return true;
-        if (left <= 0 || (n < 0 && errno != EINTR))
-            return false;
-    }
+    int result = send_message(h, socket, message);
+
+    if (result == -EAGAIN && wait_for(socket, ZMQ_POLLOUT, until))
+        result = send_message(h, socket, message);
+    if (result == -EAGAIN)
+        return fail(h, ENOTCONN, "no daemon to ask: is hilbertd running, and is this its %s socket?", name);
+    return result;
 }
 
 int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeout)
@@ -221,12 +263,7 @@ int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeo
     m.budget_us = r->budget > 0 ? (uint32_t)fmin(ceil(r->budget * 1e6), UINT32_MAX) : 0;
     m.want_plan = r->want_plan;
     m.reset_counter = r->reset_counter;
-    int result = send_message(h, h->actions, &m.base);
-    if (result == -EAGAIN && wait_for(h->actions, ZMQ_POLLOUT, until))
-        result = send_message(h, h->actions, &m.base);
-    if (result == -EAGAIN)
-        return fail(h, ENOTCONN, "no daemon to ask: is hilbertd running, and is this its actions socket?");
-    return result;
+    return send_question(h, h->actions, "actions", &m.base, until);
 }
 
 /* ---- receiving ---- */
@@ -296,6 +333,129 @@ int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double t
     return result ? result : hilbert_answer(h, fmax(0, until - now()), ret);
 }
 
+/* ---- control ---- */
+
+/* Asks over the control socket; the reply lives in h->bump. */
+static int ask_control(hilbert_client *h, Hilbert__V1__ControlRequest *request, double timeout,
+                       Hilbert__V1__ControlReply **ret)
+{
+    double until = now() + timeout;
+    int r = open_control(h);
+
+    request->id = ++h->id;
+    if (r == 0)
+        r = send_question(h, h->control, "control", &request->base, until);
+    while (r == 0 && wait_for(h->control, ZMQ_POLLIN, until)) {
+        int n = zmq_recv(h->control, h->in, h->max_message, ZMQ_DONTWAIT);
+        if (n < 0)
+            continue;
+        if ((size_t)n > h->max_message)
+            return fail(h, EPROTO, "the answer has %d bytes, at most %zu are expected", n, h->max_message);
+        hb_bump_clear(&h->bump);
+        Hilbert__V1__ControlReply *m = hilbert__v1__control_reply__unpack(&h->bump.allocator, (size_t)n, h->in);
+        if (!m)
+            return fail(h, EPROTO, "the answer (%d bytes) is not a ControlReply", n);
+        if (m->id != request->id && m->id != 0)
+            continue; /* to an earlier question */
+        *ret = m;
+        return m->ok ? 0 : fail(h, EINVAL, "%s", m->error);
+    }
+    return r ? r : fail(h, ETIMEDOUT, "no answer within %g s", timeout);
+}
+
+static const hilbert_channel *copy_channels(hilbert_client *h, Hilbert__V1__Channel **from, size_t n)
+{
+    hilbert_channel *to = hb_bump_take(&h->bump, (n + 1) * sizeof *to);
+
+    for (size_t i = 0; to && i < n; i++)
+        to[i] = (hilbert_channel){from[i]->name, from[i]->unit, from[i]->min, from[i]->max, from[i]->trim};
+    return to;
+}
+
+int hilbert_get_model(hilbert_client *h, double timeout, hilbert_model_info *ret)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    Hilbert__V1__ControlReply *reply;
+
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL;
+    request.get_model = &nothing;
+    int r = ask_control(h, &request, timeout, &reply);
+    if (r)
+        return r;
+    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_MODEL)
+        return fail(h, EPROTO, "the answer is not about a model");
+    const Hilbert__V1__ModelInfo *m = reply->model;
+    const hilbert_channel *state = copy_channels(h, m->state, m->n_state);
+    const hilbert_channel *control = copy_channels(h, m->control, m->n_control);
+    if (!state || !control)
+        return fail(h, EMSGSIZE, "the answer does not fit into max_message");
+    *ret = (hilbert_model_info){
+        .path = m->path,
+        .hash = m->hash,
+        .state = state,
+        .control = control,
+        .nstates = (int)m->n_state,
+        .ncontrols = (int)m->n_control,
+        .basis_functions = (int)m->basis_functions,
+        .dt = m->dt,
+        .horizon = (int)m->horizon,
+        .plan_dt = m->plan_dt,
+    };
+    return 0;
+}
+
+int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    Hilbert__V1__ControlReply *reply;
+
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS;
+    request.get_status = &nothing;
+    int r = ask_control(h, &request, timeout, &reply);
+    if (r)
+        return r;
+    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_STATUS)
+        return fail(h, EPROTO, "the answer is not a status");
+    const Hilbert__V1__Status *m = reply->status;
+    *ret = (hilbert_daemon_status){
+        .name = m->name,
+        .version = m->version,
+        .uptime = m->uptime,
+        .telemetry_rate = m->telemetry_rate,
+        .request_rate = m->request_rate,
+        .telemetry_age = m->telemetry_age,
+        .last_status = (hilbert_status)m->last_status,
+        .estimate = h->estimate,
+        .coefficient = m->coefficient,
+        .ncoefficients = (int)m->n_coefficient,
+        .target = m->target,
+        .ntarget = (int)m->n_target,
+        .adapting = m->adapting,
+    };
+    *h->estimate = 0;
+    if (m->health) {
+        hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, h->estimate,
+                     sizeof h->estimate);
+        ret->one_step_error = m->health->one_step_error;
+        ret->out_of_span = m->health->out_of_span;
+    }
+    return 0;
+}
+
+int hilbert_set_target(hilbert_client *h, const double *target, int ntarget, double timeout)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Target m = HILBERT__V1__TARGET__INIT;
+    Hilbert__V1__ControlReply *reply;
+
+    m.state = vector(target, ntarget, &m.n_state);
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET;
+    request.set_target = &m;
+    return ask_control(h, &request, timeout, &reply);
+}
+
 const char *hilbert_error(const hilbert_client *h)
 {
     return h->error;
@@ -307,4 +467,9 @@ const char *hilbert_status_name(hilbert_status status)
                                        "stale",       "fallback",  "refused",   "limited"};
 
     return (unsigned)status < sizeof name / sizeof *name ? name[status] : "unknown";
+}
+
+bool hilbert_is_planned(hilbert_status status)
+{
+    return (status >= HILBERT_CONVERGED && status <= HILBERT_STALE) || status == HILBERT_LIMITED;
 }

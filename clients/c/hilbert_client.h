@@ -9,6 +9,8 @@
  *     }
  *     hilbert_close(h);
  *
+ * Names, units and bounds: hilbert_get_model. How the daemon is: hilbert_get_status. Where to go: hilbert_set_target.
+ *
  * Every call returns 0 or a negative errno value; hilbert_error says the rest in words. No call blocks longer than its
  * time-out or allocates memory of ours. The connection comes back by itself when the daemon does: after an error, call
  * again. A client belongs to one thread at a time. Vectors are in physical units and the model's order; their memory
@@ -42,9 +44,11 @@ typedef enum {
 typedef struct hilbert_options {
     const char *telemetry;  /* endpoints; NULL: ipc:///run/hilbertd/telemetry; "": none will be sent */
     const char *actions;    /* NULL: ipc:///run/hilbertd/actions */
+    const char *control;    /* of hilbert_get_model and the like; NULL: ipc:///run/hilbertd/control */
     const char *server_key; /* file with the daemon's public key, and */
     const char *client_key; /* file with our secret key, for CURVE; both NULL: none */
     int max_message;        /* bytes of the largest message; 0: 262144 */
+    double connect_timeout; /* how long hilbert_connect waits for the daemon, seconds; 0: 1 second; below 0: not at all */
 } hilbert_options;
 
 /* The state at a moment, and the control in force from that moment on. */
@@ -90,8 +94,9 @@ typedef struct hilbert_action_reply {
     int npredicted;
 } hilbert_action_reply;
 
-/* options may be NULL. Returns at once: the connection is made in the background. -EINVAL for an endpoint or a key
- * that cannot be used; the text goes to error_text (error_size bytes) unless it is NULL. */
+/* options may be NULL. Waits for the daemon as long as connect_timeout says, so that the first request finds it; 0 is
+ * returned also when there is none yet: the connection is made in the background once there is. -EINVAL for an endpoint
+ * or a key that cannot be used; the text goes to error_text (error_size bytes) unless it is NULL. */
 int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size);
 void hilbert_close(hilbert_client *h); /* NULL is fine */
 
@@ -110,9 +115,49 @@ int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double t
 int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeout);
 int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret); /* timeout 0: look and return */
 
+/* A state or a control of the model. */
+typedef struct hilbert_channel {
+    const char *name, *unit;
+    double min, max, trim; /* of controls; 0 for states */
+} hilbert_channel;
+
+typedef struct hilbert_model_info {
+    const char *path;
+    uint64_t hash;
+    const hilbert_channel *state, *control;
+    int nstates, ncontrols, basis_functions;
+    double dt;      /* nominal control period, seconds */
+    int horizon;    /* steps of a plan, */
+    double plan_dt; /* seconds each */
+} hilbert_model_info;
+
+typedef struct hilbert_daemon_status {
+    const char *name, *version;
+    double uptime;                       /* seconds */
+    double telemetry_rate, request_rate; /* per second */
+    double telemetry_age;                /* seconds since the newest sample; infinite before the first */
+    hilbert_status last_status;          /* of the newest reply; 0 before the first */
+    const char *estimate;                /* "warming-up", "singular", "ok" or "out-of-span" */
+    double one_step_error, out_of_span;
+    const double *coefficient;
+    int ncoefficients;
+    const double *target; /* in force when a request names none; ntarget is 0 when there is none */
+    int ntarget;
+    bool adapting; /* plans are made with the coefficients; else with the average model */
+} hilbert_daemon_status;
+
+/* Questions over the control socket, which is opened by the first of them. They return as hilbert_request does, and
+ * -EINVAL when the daemon refuses: hilbert_error says why. */
+int hilbert_get_model(hilbert_client *h, double timeout, hilbert_model_info *ret);
+int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret);
+/* The target of requests that name none: all states, in the model's order. Until the next reload or restart. */
+int hilbert_set_target(hilbert_client *h, const double *target, int ntarget, double timeout);
+
 /* Of the last call on this client that failed. */
 const char *hilbert_error(const hilbert_client *h);
 const char *hilbert_status_name(hilbert_status status);
+/* Whether a plan from the given state stands behind the action: every status but fallback and refused. */
+bool hilbert_is_planned(hilbert_status status);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

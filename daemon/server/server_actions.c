@@ -30,9 +30,10 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
 }
 
 /* Without asking the controller. */
-static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double received, hb_reason why)
+static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double received, hb_reason why, const char *detail)
 {
-    hb_action_reply r = {.id = id, .status = HB_STATUS_REFUSED, .reason = why, .total = hb_now() - received};
+    hb_action_reply r = {
+        .id = id, .status = HB_STATUS_REFUSED, .reason = why, .detail = detail, .total = hb_now() - received};
     unsigned held;
 
     s->counters.status[HB_STATUS_REFUSED]++;
@@ -40,7 +41,7 @@ static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double recei
     reply(s, e, &r);
     if (why != HB_REASON_SUPERSEDED && why != HB_REASON_STOPPING && hb_log_due(&s->refusal_limit, hb_now(), &held))
         hb_log_line(s->log, HB_LOG_WARNING, "actions: a request was refused: %s (%u more like it before)",
-                    hb_reason_help[why], held);
+                    detail && *detail ? detail : hb_reason_help[why], held);
 }
 
 /* The planner does not come back: the safe action, without asking the controller. */
@@ -112,14 +113,14 @@ void hb_server_receive_requests(hb_server *s)
         if (why == HB_REASON_NONE && !client)
             why = HB_REASON_BUSY;
         if (why != HB_REASON_NONE) {
-            refuse(s, &envelope, r.id, now, why);
+            refuse(s, &envelope, r.id, now, why, r.detail);
             continue;
         }
         r.request.received = now;
         hb_controller_observe_request(s->controller, &r.request, now);
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
-                   HB_REASON_SUPERSEDED);
+                   HB_REASON_SUPERSEDED, NULL);
         hb_queue_copy(s->queue, &client->waiting, &envelope, &r, budget_of(s, &r.request));
         client->waits = true;
     }
@@ -133,7 +134,7 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
         if (!c->waits)
             continue;
         hb_queue_drop(c);
-        refuse(s, &c->waiting.envelope, c->waiting.id, c->waiting.request.received, why);
+        refuse(s, &c->waiting.envelope, c->waiting.id, c->waiting.request.received, why, NULL);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,12 @@ hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_o
 
 /* ---- actions ---- */
 
+static hb_reason wrong_number(hb_action_request *ret, const char *what, size_t given, size_t expected)
+{
+    snprintf(ret->detail, sizeof ret->detail, "%s: %zu expected, %zu given", what, expected, given);
+    return HB_REASON_DIMENSION;
+}
+
 hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_action_request *ret)
 {
     size_t nx = (size_t)w->sizes.nx, nu = (size_t)w->sizes.nu, nreference = ((size_t)w->sizes.horizon + 1) * nx;
@@ -137,10 +144,17 @@ hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_act
         return HB_REASON_MALFORMED;
     ret->id = m->id;
     ret->want_plan = m->want_plan;
-    if (m->n_state != nx || (m->n_applied && m->n_applied != nu) || m->n_target % nx)
-        return HB_REASON_DIMENSION;
-    if (m->n_target && m->n_target != nx && m->n_target != nreference)
+    if (m->n_state != nx)
+        return wrong_number(ret, "states", m->n_state, nx);
+    if (m->n_applied && m->n_applied != nu)
+        return wrong_number(ret, "applied controls", m->n_applied, nu);
+    if (m->n_target % nx)
+        return wrong_number(ret, "states of the target", m->n_target, nx);
+    if (m->n_target && m->n_target != nx && m->n_target != nreference) {
+        snprintf(ret->detail, sizeof ret->detail, "states along the target: 1 or %d expected, %zu given",
+                 w->sizes.horizon + 1, m->n_target / nx);
         return HB_REASON_HORIZON;
+    }
     if (!all_finite(m->state, m->n_state) || !all_finite(m->target, m->n_target) ||
         !all_finite(m->applied, m->n_applied))
         return HB_REASON_NOT_FINITE;
@@ -212,7 +226,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
     m.planning_us = microseconds(r->planning);
     m.total_us = microseconds(r->total);
     if (r->status == HB_STATUS_REFUSED || r->status == HB_STATUS_FALLBACK)
-        m.detail = text(hb_reason_help[r->reason]);
+        m.detail = text(r->detail && *r->detail ? r->detail : hb_reason_help[r->reason]);
     if (r->command) {
         const hb_command *c = r->command;
         m.cost = c->cost;
@@ -258,7 +272,7 @@ static int read_coefficients(hb_wire *w, const Hilbert__V1__Coefficients *m, hb_
     size_t n = (size_t)w->sizes.ncoefficients;
 
     if (m->n_value != n)
-        return hb_fail(err, EINVAL, "coefficients: %zu numbers, the model has %zu", m->n_value, n);
+        return hb_fail(err, EINVAL, "coefficients: %zu expected, %zu given", n, m->n_value);
     if (!all_finite(m->value, n))
         return hb_fail(err, EINVAL, "coefficients: a number is not finite");
     hb_real *c = hb_bump_take(&w->in, n * sizeof *c);
@@ -290,9 +304,11 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
         ret->kind = HB_CONTROL_RESET_WINDOW;
         return 0;
     case HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET:
-        if (m->set_target->n_state != (size_t)w->sizes.nx || !all_finite(m->set_target->state, m->set_target->n_state))
-            return hb_fail(err, EINVAL, "target: %zu numbers, expected %d, all finite", m->set_target->n_state,
-                           w->sizes.nx);
+        if (m->set_target->n_state != (size_t)w->sizes.nx)
+            return hb_fail(err, EINVAL, "states of the target: %d expected, %zu given", w->sizes.nx,
+                           m->set_target->n_state);
+        if (!all_finite(m->set_target->state, m->set_target->n_state))
+            return hb_fail(err, EINVAL, "target: a number is not finite");
         ret->kind = HB_CONTROL_SET_TARGET;
         ret->target = m->set_target->state;
         return 0;

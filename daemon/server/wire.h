@@ -30,6 +30,7 @@ typedef struct hb_action_request {
     uint64_t id;
     bool want_plan;
     hb_request request; /* received and tick are the server's to fill in */
+    char detail[96];    /* a refusal in words that say more than its reason, or "" */
 } hb_action_request;
 
 /* As above, or HORIZON. The id is filled in whenever it could be read, else 0. */
@@ -43,6 +44,7 @@ typedef struct hb_action_reply {
     const hb_command *command; /* NULL when the controller was not asked */
     bool want_plan;
     double queue, planning, total; /* seconds */
+    const char *detail;            /* of a refusal; NULL: what is said of its reason everywhere */
 } hb_action_reply;
 
 size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **ret);

@@ -146,7 +146,7 @@ class Daemon:
 
     def answers(self):
         with contextlib.suppress(hilbert.Error):
-            with hilbert.Client(self.folder, timeout=0.2) as client:
+            with hilbert.Client(self.folder, timeout=0.2, connect_timeout=0) as client:
                 return client.status() is not None
         return False
 

@@ -112,11 +112,11 @@ CONTROL = {
     "text": (b"hello, world", "not a ControlRequest"),
     "an id alone": (control(), "names no command"),
     "a command from the future": (b"\x08\x07\xf2\x07\x00", "names no command"),
-    "a target of the wrong size": (control(set_target=pb.Target(state=[1])), "1 numbers, expected 2"),
-    "a target that is not finite": (control(set_target=pb.Target(state=[NAN, 0])), "all finite"),
+    "a target of the wrong size": (control(set_target=pb.Target(state=[1])), "states of the target: 2 expected, 1 given"),
+    "a target that is not finite": (control(set_target=pb.Target(state=[NAN, 0])), "not finite"),
     "coefficients of another model": (
         control(set_coefficients=pb.Coefficients(model_hash=1, value=[0, 0, 0])), "belong to model 0000000000000001"),
-    "too few coefficients": (control(set_coefficients=pb.Coefficients(value=[0])), "1 numbers, the model has 3"),
+    "too few coefficients": (control(set_coefficients=pb.Coefficients(value=[0])), "coefficients: 3 expected, 1 given"),
     "coefficients that are not finite": (
         control(set_coefficients=pb.Coefficients(value=[0, 0, INF])), "not finite"),
     "no trajectories": (control(predict=pb.Predict()), "at least 1"),

@@ -1,6 +1,7 @@
 /* libhilbert-client against a ROUTER and a SUB socket that stand in for the daemon. */
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@
 #include "keys.h"
 
 typedef struct fixture {
-    char folder[64], telemetry[128], actions[128];
-    void *context, *sub, *router;
+    char folder[64], telemetry[128], actions[128], control[128];
+    void *context, *sub, *router, *controller;
     hilbert_client *h;
 } fixture;
 
@@ -43,10 +44,12 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(f->folder));
     snprintf(f->telemetry, sizeof f->telemetry, "ipc://%s/telemetry", f->folder);
     snprintf(f->actions, sizeof f->actions, "ipc://%s/actions", f->folder);
+    snprintf(f->control, sizeof f->control, "ipc://%s/control", f->folder);
     f->context = zmq_ctx_new();
     f->sub = bind_socket(f->context, ZMQ_SUB, f->telemetry);
     f->router = bind_socket(f->context, ZMQ_ROUTER, f->actions);
-    hilbert_options options = {.telemetry = f->telemetry, .actions = f->actions};
+    f->controller = bind_socket(f->context, ZMQ_ROUTER, f->control);
+    hilbert_options options = {.telemetry = f->telemetry, .actions = f->actions, .control = f->control};
     assert_int_equal(hilbert_connect(&f->h, &options, NULL, 0), 0);
     return 0;
 }
@@ -58,10 +61,11 @@ static int tear_down(void **state)
 
     hilbert_close(f->h);
     zmq_close(f->sub);
+    zmq_close(f->controller);
     if (f->router)
         zmq_close(f->router);
     zmq_ctx_term(f->context);
-    const char *const left[] = {"telemetry", "actions", "open.key", "secret.key", "public.pub"};
+    const char *const left[] = {"telemetry", "actions", "control", "open.key", "secret.key", "public.pub"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         snprintf(path, sizeof path, "%s/%s", f->folder, left[i]);
         unlink(path);
@@ -244,6 +248,144 @@ static void test_what_is_too_large_is_not_sent(void **state)
     assert_non_null(strstr(hilbert_error(f->h), "262144"));
 }
 
+/* The daemon's part of a control exchange, in a thread of its own: answers one question as it is told. */
+typedef struct answerer {
+    void *router;
+    Hilbert__V1__ControlRequest__CommandCase asked;
+    double target[4];
+    size_t ntarget;
+    Hilbert__V1__ControlReply *reply;
+} answerer;
+
+static void *answer_once(void *argument)
+{
+    answerer *a = argument;
+    uint8_t who[32], frame[4096];
+    int nwho = zmq_recv(a->router, who, sizeof who, 0), n = zmq_recv(a->router, frame, sizeof frame, 0);
+    Hilbert__V1__ControlRequest *m = hilbert__v1__control_request__unpack(NULL, (size_t)n, frame);
+
+    a->asked = m->command_case;
+    if (m->command_case == HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET) {
+        a->ntarget = m->set_target->n_state;
+        memcpy(a->target, m->set_target->state, a->ntarget * sizeof(double));
+    }
+    a->reply->id = m->id;
+    hilbert__v1__control_request__free_unpacked(m, NULL);
+    /* an answer to an earlier question comes first, and is not taken */
+    for (int late = 1; late >= 0; late--) {
+        a->reply->id -= (uint64_t)late;
+        size_t size = hilbert__v1__control_reply__pack(a->reply, frame);
+        zmq_send(a->router, who, (size_t)nwho, ZMQ_SNDMORE);
+        zmq_send(a->router, frame, size, 0);
+        a->reply->id += (uint64_t)late;
+    }
+    return NULL;
+}
+
+static void test_model_status_and_target(void **state)
+{
+    fixture *f = *state;
+    Hilbert__V1__ControlReply reply = HILBERT__V1__CONTROL_REPLY__INIT;
+    Hilbert__V1__ModelInfo model = HILBERT__V1__MODEL_INFO__INIT;
+    Hilbert__V1__Channel position = HILBERT__V1__CHANNEL__INIT, force = HILBERT__V1__CHANNEL__INIT;
+    Hilbert__V1__Channel *states[] = {&position}, *controls[] = {&force};
+    Hilbert__V1__Status status = HILBERT__V1__STATUS__INIT;
+    Hilbert__V1__Health health = HILBERT__V1__HEALTH__INIT;
+    answerer a = {.router = f->controller, .reply = &reply};
+    hilbert_model_info info;
+    hilbert_daemon_status daemon;
+    double target[] = {1, 2};
+    pthread_t thread;
+
+    position.name = (char *)"position", position.unit = (char *)"m";
+    force.name = (char *)"force", force.unit = (char *)"N", force.min = -2, force.max = 3, force.trim = 0.5;
+    model.path = (char *)"cart.safetensors", model.dt = 0.02, model.horizon = 10, model.basis_functions = 4;
+    model.n_state = model.n_control = 1, model.state = states, model.control = controls;
+    reply.ok = true;
+    reply.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_MODEL;
+    reply.model = &model;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_get_model(f->h, 5, &info), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL);
+    assert_int_equal(info.nstates, 1);
+    assert_string_equal(info.state[0].name, "position");
+    assert_string_equal(info.state[0].unit, "m");
+    assert_int_equal(info.ncontrols, 1);
+    assert_true(info.control[0].min == -2 && info.control[0].max == 3 && info.control[0].trim == 0.5);
+    assert_true(info.dt == 0.02 && info.horizon == 10 && info.basis_functions == 4);
+
+    status.name = (char *)"cart", status.telemetry_rate = 50, status.n_target = 2, status.target = target;
+    status.health = &health, health.status = HILBERT__V1__ESTIMATE_STATUS__ESTIMATE_STATUS_OK;
+    health.one_step_error = 0.125;
+    reply.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_STATUS;
+    reply.status = &status;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_get_status(f->h, 5, &daemon), 0);
+    pthread_join(thread, NULL);
+    assert_string_equal(daemon.name, "cart");
+    assert_string_equal(daemon.estimate, "ok");
+    assert_true(daemon.telemetry_rate == 50 && daemon.one_step_error == 0.125);
+    assert_true(daemon.ntarget == 2 && daemon.target[1] == 2);
+
+    reply.result_case = HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_set_target(f->h, (double[]){3, 4}, 2, 5), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET);
+    assert_true(a.ntarget == 2 && a.target[0] == 3 && a.target[1] == 4);
+
+    reply.ok = false;
+    reply.error = (char *)"2 states expected, 1 given";
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_set_target(f->h, (double[]){3}, 1, 5), -EINVAL);
+    pthread_join(thread, NULL);
+    assert_string_equal(hilbert_error(f->h), "2 states expected, 1 given");
+    assert_int_equal(hilbert_get_model(f->h, 0.02, &info), -ETIMEDOUT);
+}
+
+/* The first question finds a daemon that starts while the client connects. */
+static void *bind_late(void *argument)
+{
+    fixture *f = argument;
+
+    usleep(100000);
+    f->router = bind_socket(f->context, ZMQ_ROUTER, f->actions);
+    return NULL;
+}
+
+static void test_connecting_waits_for_the_daemon(void **state)
+{
+    fixture *f = *state;
+    hilbert_action_request r = {.state = state4, .nstate = 4};
+    hilbert_options options = {.telemetry = f->telemetry, .actions = f->actions, .connect_timeout = 20};
+    pthread_t thread;
+
+    hilbert_close(f->h);
+    zmq_close(f->router);
+    pthread_create(&thread, NULL, bind_late, f);
+    assert_int_equal(hilbert_connect(&f->h, &options, NULL, 0), 0);
+    assert_int_equal(hilbert_ask(f->h, &r, 0), 0);
+    pthread_join(thread, NULL);
+
+    /* and goes on without one */
+    hilbert_close(f->h);
+    f->h = NULL;
+    options.actions = "ipc:///tmp/hilbert-nobody-is-here";
+    options.connect_timeout = 0.01;
+    assert_int_equal(hilbert_connect(&f->h, &options, NULL, 0), 0);
+    assert_int_equal(hilbert_ask(f->h, &r, 0), -ENOTCONN);
+}
+
+static void test_what_is_planned(void **state)
+{
+    (void)state;
+    for (int s = 0; s < 12; s++) {
+        bool planned = s >= 1 && s <= 8 && s != HILBERT_FALLBACK && s != HILBERT_REFUSED;
+        assert_int_equal(hilbert_is_planned((hilbert_status)s), planned);
+    }
+}
+
 static void test_options_that_cannot_work_are_refused_in_words(void **state)
 {
     fixture *f = *state;
@@ -284,6 +426,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_answer_that_is_none_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_telemetry_arrives_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_too_large_is_not_sent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_model_status_and_target, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_connecting_waits_for_the_daemon, set_up, tear_down),
+        cmocka_unit_test(test_what_is_planned),
         cmocka_unit_test_setup_teardown(test_options_that_cannot_work_are_refused_in_words, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

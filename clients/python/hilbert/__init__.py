@@ -1,5 +1,5 @@
 """Client of hilbertd, the adaptive control daemon."""
 
-from .client import Client, Error, NotConnected, Refused, Reply, Status, TimedOut
+from .client import Client, Error, Invalid, NotConnected, Refused, Reply, Status, TimedOut
 
-__all__ = ["Client", "Error", "NotConnected", "Refused", "Reply", "Status", "TimedOut"]
+__all__ = ["Client", "Error", "Invalid", "NotConnected", "Refused", "Reply", "Status", "TimedOut"]

@@ -1,7 +1,8 @@
 """Give hilbertd telemetry, ask it for actions. The contract is proto/hilbert.proto; the verbs are those of the C client.
 
 No call waits longer than its time-out. The connection comes back by itself when the daemon does: after an error, call
-again. A client belongs to one thread. Vectors are lists of floats in physical units and the model's order.
+again. A client belongs to one thread. Vectors are lists, tuples or numpy arrays of numbers, in physical units and the
+model's order; what comes back is lists. Everything that goes wrong is an Error.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ import enum
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import zmq
+from google.protobuf.message import DecodeError
 
 from . import hilbert_pb2 as pb
 
-__all__ = ["Client", "Reply", "Status", "Error", "NotConnected", "TimedOut", "Refused"]
+__all__ = ["Client", "Reply", "Status", "Error", "Invalid", "NotConnected", "TimedOut", "Refused"]
+
+Vector = Iterable[float]  #: a list, a tuple, a numpy array
 
 
 class Error(Exception):
     """Anything that went wrong between us and the daemon."""
+
+
+class Invalid(Error, ValueError):
+    """An argument that cannot be used: the text names it."""
 
 
 class NotConnected(Error):
@@ -47,6 +56,16 @@ class Status(enum.IntEnum):
     FALLBACK = pb.ACTION_STATUS_FALLBACK  #: no plan was made: the last plan shifted, then the safe action
     REFUSED = pb.ACTION_STATUS_REFUSED  #: the request could not be answered: see the reason
     LIMITED = pb.ACTION_STATUS_LIMITED  #: the best plan breaks a limit of the configuration; better than warming-up
+    UNKNOWN = -1  #: of a daemon that is newer than this client
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status:
+        return cls.UNKNOWN
+
+    @property
+    def planned(self) -> bool:
+        """A plan from the given state stands behind the action: every status but fallback and refused."""
+        return self not in (Status.FALLBACK, Status.REFUSED, Status.UNKNOWN)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +88,63 @@ class Reply:
     predicted: list[list[float]]  #: with want_plan: a row of states for each step, and the last
 
 
+def _vector(name: str, values: Vector | None) -> list[float]:
+    """Numbers of any iterable, flat; None is none."""
+    if values is None:
+        return []
+    try:
+        return [float(v) for v in values]
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"{name}: expected a flat list of numbers, not {_short(values)}") from error
+
+
+def _table(name: str, rows: Iterable[Vector]) -> list[list[float]]:
+    """Rows of numbers, all of the same length."""
+    try:
+        table = [_vector(name, row) for row in rows]
+    except TypeError as error:
+        raise Invalid(f"{name}: expected rows of numbers, not {_short(rows)}") from error
+    if len({len(row) for row in table}) > 1:
+        raise Invalid(f"{name}: the rows are not of the same length")
+    return table
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+@contextmanager
+def _errors_of_ours():
+    """Errors of ZeroMQ, of files and of arguments that protobuf refuses, as ours."""
+    try:
+        yield
+    except Error:
+        raise
+    except zmq.Again as error:
+        raise NotConnected("no daemon takes what is sent: is hilbertd running?") from error
+    except DecodeError as error:
+        raise Error(f"the answer cannot be understood: {error}") from error
+    except (zmq.ZMQError, OSError) as error:
+        raise Error(str(error)) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Invalid(str(error)) from error
+
+
 def _rows(flat: Sequence[float], width: int) -> list[list[float]]:
     return [list(flat[i : i + width]) for i in range(0, len(flat), width)] if width else []
+
+
+def _word(kind, value: int, prefix: str) -> str:
+    """An enumeration's value as the command line spells it."""
+    name = kind.Name(value) if value in kind.values() else f"{prefix}{value}"
+    return name.removeprefix(prefix).lower().replace("_", "-")
 
 
 def _reply(m: pb.ActionReply, nx: int, nu: int) -> Reply:
     return Reply(
         status=Status(m.status),
-        reason=pb.Reason.Name(m.reason).removeprefix("REASON_").lower().replace("_", "-"),
+        reason=_word(pb.Reason, m.reason, "REASON_"),
         detail=m.detail,
         action=list(m.action),
         cost=m.cost,
@@ -93,7 +161,7 @@ def _reply(m: pb.ActionReply, nx: int, nu: int) -> Reply:
 
 
 def _read_key(path: str | os.PathLike[str]) -> bytes:
-    with open(path, "rb") as file:
+    with _errors_of_ours(), open(path, "rb") as file:
         key = file.readline().strip()
     if len(key) != 40:
         raise Error(f"{path}: not a key: expected one line of 40 characters as hilbertctl keygen writes it")
@@ -114,11 +182,16 @@ class Client:
         server_key: str | os.PathLike[str] | None = None,
         client_key: str | os.PathLike[str] | None = None,
         timeout: float = 1.0,
+        connect_timeout: float = 1.0,
     ) -> None:
-        """Endpoints default to the ipc sockets in `folder`; keys (both or none) are files, for tcp."""
+        """Endpoints default to the ipc sockets in `folder`; keys (both or none) are files, for tcp.
+
+        The first request waits up to `connect_timeout` seconds for the daemon, if that is longer than its own time-out.
+        """
         if (server_key is None) != (client_key is None):
             raise Error("CURVE needs both server_key and client_key")
         self.timeout = timeout
+        self.connect_timeout = connect_timeout
         self._keys = (_read_key(server_key), _read_key(client_key)) if server_key and client_key else None
         self._endpoint = {
             "telemetry": telemetry or f"ipc://{folder}/telemetry",
@@ -130,7 +203,6 @@ class Client:
         self._socket: dict[str, zmq.Socket] = {}
         self._sequence = 0
         self._id = 0
-        self._nx = 0
 
     def __enter__(self) -> Client:
         return self
@@ -146,43 +218,54 @@ class Client:
 
     # ---- telemetry ----
 
-    def publish(self, time_us: int, state: Sequence[float], control: Sequence[float], reset_counter: int = 0) -> None:
+    def publish(self, time_us: int, state: Vector, control: Vector, reset_counter: int = 0) -> None:
         """The state at a moment, and the control in force from then on. Never waits; lost while the daemon is away."""
         self._sequence += 1
-        m = pb.Telemetry(
-            time_us=time_us, state=state, control=control, sequence=self._sequence, reset_counter=reset_counter
-        )
-        self._open("telemetry", zmq.PUB).send(m.SerializeToString(), zmq.NOBLOCK)
+        with _errors_of_ours():
+            m = pb.Telemetry(
+                time_us=int(time_us),
+                state=_vector("state", state),
+                control=_vector("control", control),
+                sequence=self._sequence,
+                reset_counter=int(reset_counter),
+            )
+            self._open("telemetry", zmq.PUB).send(m.SerializeToString(), zmq.NOBLOCK)
 
     # ---- actions ----
 
     def request(
         self,
         time_us: int,
-        state: Sequence[float],
+        state: Vector,
         *,
-        target: Sequence[float] | None = None,
-        applied: Sequence[float] | None = None,
+        target: Vector | None = None,
+        applied: Vector | None = None,
         budget: float = 0.0,
         want_plan: bool = False,
         reset_counter: int = 0,
         timeout: float | None = None,
     ) -> Reply:
-        """The action to apply now. `applied` is the control really applied since the last request."""
+        """The action to apply now. `applied` is the control really applied since the last request.
+
+        `target` is a state, or the states of a whole trajectory one after the other (a 2-D array will do).
+        """
         until = time.monotonic() + (self.timeout if timeout is None else timeout)
         self._id += 1
-        m = pb.ActionRequest(
-            id=self._id,
-            time_us=time_us,
-            state=state,
-            target=target or (),
-            applied=applied or (),
-            budget_us=math.ceil(1e6 * budget),
-            want_plan=want_plan,
-            reset_counter=reset_counter,
-        )
-        reply = self._exchange("actions", m, pb.ActionReply(), until)
-        return _reply(reply, len(state), len(reply.action))
+        with _errors_of_ours():
+            flat = getattr(target, "ravel", None)  # of numpy's arrays
+            x = _vector("state", state)
+            m = pb.ActionRequest(
+                id=self._id,
+                time_us=int(time_us),
+                state=x,
+                target=_vector("target", flat() if flat else target),
+                applied=_vector("applied", applied),
+                budget_us=math.ceil(1e6 * budget),
+                want_plan=bool(want_plan),
+                reset_counter=int(reset_counter),
+            )
+            reply = self._exchange("actions", m, pb.ActionReply(), until)
+            return _reply(reply, len(x), len(reply.action))
 
     # ---- control ----
 
@@ -198,9 +281,9 @@ class Client:
         """Forget the window and the coefficients."""
         self._command(reset_window=pb.Nothing())
 
-    def set_target(self, state: Sequence[float]) -> None:
+    def set_target(self, state: Vector) -> None:
         """Of requests that name none, until the next reload or restart."""
-        self._command(set_target=pb.Target(state=state))
+        self._command(set_target=pb.Target(state=_vector("target", state)))
 
     def reload(self) -> list[str]:
         """Have the configuration read again; returns the keys that hold only after a restart."""
@@ -215,36 +298,51 @@ class Client:
         self._command(set_coefficients=coefficients)
 
     def predict(
-        self, states: Sequence[Sequence[float]], controls: Sequence[Sequence[Sequence[float]]], dt: float = 0.0
+        self, states: Iterable[Vector], controls: Iterable[Iterable[Vector]], dt: float = 0.0
     ) -> list[list[list[float]]]:
         """Trajectories from each state with its own sequence of controls, by the model with its present coefficients."""
-        m = pb.Predict(count=len(states), steps=len(controls[0]) if controls else 0, dt=dt)
-        for state in states:
+        start = _table("states", states)
+        try:
+            sequences = [_table("controls", sequence) for sequence in controls]
+        except TypeError as error:
+            raise Invalid(f"controls: expected a sequence for each state, not {_short(controls)}") from error
+        steps = len(sequences[0]) if sequences else 0
+        if not start:
+            raise Invalid("states: expected at least one")
+        if len(sequences) != len(start) or any(len(sequence) != steps for sequence in sequences):
+            raise Invalid(f"controls: expected {len(start)} sequences of the same length, one for each state")
+        with _errors_of_ours():
+            m = pb.Predict(count=len(start), steps=steps, dt=dt)
+        for state in start:
             m.state.extend(state)
-        for sequence in controls:
+        for sequence in sequences:
             for control in sequence:
                 m.control.extend(control)
-        flat = self._command(predict=m).prediction.state
-        rows = _rows(flat, len(states[0]))
-        return [rows[i * (m.steps + 1) : (i + 1) * (m.steps + 1)] for i in range(len(states))]
+        rows = _rows(self._command(predict=m).prediction.state, len(start[0]))
+        return [rows[i * (steps + 1) : (i + 1) * (steps + 1)] for i in range(len(start))]
 
     # ---- status ----
 
     def watch(self, timeout: float | None = None) -> Iterator[pb.Status]:
         """The published states, one after the other; TimedOut when none comes for `timeout` seconds."""
-        socket = self._open("status", zmq.SUB)
-        socket.setsockopt(zmq.SUBSCRIBE, b"hilbert.v1.Status")
         wait = self.timeout if timeout is None else timeout
+        with _errors_of_ours():
+            socket = self._open("status", zmq.SUB)
+            socket.setsockopt(zmq.SUBSCRIBE, b"hilbert.v1.Status")
         while True:
-            if not socket.poll(int(1e3 * wait)):
-                raise TimedOut(f"{self._endpoint['status']}: no state was published within {wait} s")
-            yield pb.Status.FromString(socket.recv_multipart()[1])
+            with _errors_of_ours():
+                if not socket.poll(int(1e3 * wait)):
+                    raise TimedOut(f"{self._endpoint['status']}: no state was published within {wait} s")
+                status = pb.Status.FromString(socket.recv_multipart()[1])
+            yield status
 
     # ---- sockets ----
 
     def _open(self, name: str, kind: int) -> zmq.Socket:
         if name in self._socket:
             return self._socket[name]
+        if self._context.closed:
+            raise Error("this client is closed")
         socket = self._context.socket(kind)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.RECONNECT_IVL, 10)
@@ -254,12 +352,21 @@ class Client:
         if self._keys:
             socket.curve_serverkey, socket.curve_secretkey = self._keys
             socket.curve_publickey = zmq.curve_public(self._keys[1])
-        socket.connect(self._endpoint[name])
+        try:
+            socket.connect(self._endpoint[name])
+        except zmq.ZMQError as error:
+            socket.close()
+            raise Error(f"{self._endpoint[name]}: {error}") from error
         self._socket[name] = socket
         return socket
 
     def _exchange(self, name: str, request: pb.ActionRequest | pb.ControlRequest, reply, until: float):
+        first = name not in self._socket
         socket = self._open(name, zmq.DEALER)
+        if first:
+            begun = time.monotonic()
+            if socket.poll(max(0, math.ceil(1e3 * self.connect_timeout)), zmq.POLLOUT):
+                until += time.monotonic() - begun  # connecting does not count
         if not socket.poll(max(0, math.ceil(1e3 * (until - time.monotonic()))), zmq.POLLOUT):
             raise NotConnected(f"no daemon at {self._endpoint[name]}: is hilbertd running?")
         socket.send(request.SerializeToString(), zmq.NOBLOCK)
@@ -272,8 +379,9 @@ class Client:
 
     def _command(self, **command) -> pb.ControlReply:
         self._id += 1
-        request = pb.ControlRequest(id=self._id, **command)
-        reply = self._exchange("control", request, pb.ControlReply(), time.monotonic() + self.timeout)
+        with _errors_of_ours():
+            request = pb.ControlRequest(id=self._id, **command)
+            reply = self._exchange("control", request, pb.ControlReply(), time.monotonic() + self.timeout)
         if not reply.ok:
             raise Refused(reply.error)
         return reply

@@ -39,8 +39,10 @@ hb_setting_rows hb_controller_rows(void)
 
 hb_controller_settings hb_controller_defaults(void)
 {
-    return (hb_controller_settings){
-        .estimator = hb_estimator_defaults, .planner = hb_planner_defaults, ROWS(HB_SETTING_DEFAULT)};
+    return (hb_controller_settings){.estimator = hb_estimator_defaults,
+                                    .planner = hb_planner_defaults,
+                                    .cost = {.limits = hb_limits_defaults},
+                                    ROWS(HB_SETTING_DEFAULT)};
 }
 
 static int check_vectors(const hb_model *m, const hb_controller_settings *s, hb_error *err)

@@ -82,7 +82,7 @@ int hb_cost_check(const hb_cost *c, int nx, int nu, hb_error *err)
         if (failed)
             return failed;
     }
-    return 0;
+    return hb_limits_check(&c->limits, nx, nu, err);
 }
 
 /* weight of a term at stage k: terms are means over nh + 1 states or nh controls */
@@ -251,6 +251,7 @@ void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh
         else if (u)
             control_term(t, goal, weight, n, u, u_before, cost);
     }
+    hb_limits_stage(&c->limits, goal->last_control, nh, k, n, x, u, u_before, cost);
 }
 
 static void state_gradient(const hb_cost_term *t, const double *target, hb_real weight, int n, const hb_real *x,
@@ -358,6 +359,7 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
         else if (u)
             control_gradient(t, goal, weight, n, u, u_before, du, du_before);
     }
+    hb_limits_stage_gradient(&c->limits, goal->last_control, nh, k, n, x, u, u_before, dx, du, du_before);
 }
 
 /* weight * residual^2, the residual being a - b: adds to the gradients of a and b (NULL: b is a constant) and returns
@@ -459,4 +461,5 @@ void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, 
         else if (u)
             control_model(t, goal, weight, nu, u, u_before, to);
     }
+    hb_limits_stage_model(&c->limits, goal->last_control, nx, nh, k, x, u, u_before, to);
 }

@@ -7,6 +7,7 @@
 #define HB_COST_H
 
 #include "base/batch.h"
+#include "plan/limits.h"
 
 #define HB_COST_KINDS(X)                                                                                               \
     X(DISTANCE, "distance", "Euclidean distance of states [index...] to the target")                                   \
@@ -41,6 +42,7 @@ typedef struct hb_cost_term {
 typedef struct hb_cost {
     int nterms;
     hb_cost_term term[HB_COST_TERMS];
+    hb_limits limits; /* whose penalties are part of the cost */
 } hb_cost;
 
 /* -EINVAL when an index does not fit nx states and nu controls, or a term's list has the wrong length. */

@@ -49,6 +49,7 @@ struct hb_planner {
     hb_problem problem;
     hb_random_key key;
     uint64_t round; /* counts draws */
+    double step;    /* seconds a step of the plan in hand; 0: the settings' */
 };
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
@@ -201,6 +202,7 @@ void hb_planner_reset(hb_planner *p)
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
     p->inherited = false;
+    p->step = 0;
 }
 
 void hb_planner_shift(hb_planner *p, double steps)
@@ -211,6 +213,11 @@ void hb_planner_shift(hb_planner *p, double steps)
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     if (p->inherited)
         hb_population_shift(&p->population, steps);
+}
+
+double hb_planner_step(const hb_planner *p)
+{
+    return p->step > 0 ? p->step : p->settings.dt > 0 ? p->settings.dt : p->m->dt;
 }
 
 const double *hb_planner_current(const hb_planner *p)
@@ -389,9 +396,25 @@ static void finish(hb_planner *p, bool converged)
     if (!p->plan.evaluated)
         return;
     p->cold = false;
+    p->step = p->problem.dt;
     memcpy(p->warm, p->best.w, sequence_bytes(p));
     memcpy(p->states, p->best.states, states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+
+    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
+                                  p->settings.horizon, p->states, p->action);
+    p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
+}
+
+/* the warm start, when steps become longer or shorter */
+static void change_step(hb_planner *p, double step)
+{
+    if (step == hb_planner_step(p))
+        return;
+    hb_sequence_stretch(p->settings.horizon, p->map.nv, step / hb_planner_step(p), p->warm);
+    hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+    p->inherited = false;
+    p->step = step;
 }
 
 const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
@@ -409,6 +432,8 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
                               .dt = goal->step > 0 ? goal->step
                                     : s->dt > 0    ? s->dt
                                                    : p->m->dt};
+    p->cost.limits.step = p->problem.dt;
+    change_step(p, p->problem.dt);
     p->key = (hb_random_key){.seed = s->seed, .stream = tick};
     p->round = 0;
     p->plan = (hb_plan){.action = p->action};

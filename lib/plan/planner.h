@@ -62,11 +62,12 @@ static inline int hb_planner_ndirections(const hb_planner_settings *s, const hb_
 typedef struct hb_plan {
     const double *action; /* horizon x nu, physical, within bounds; row 0 is to be applied first */
     double cost;
-    int iterations;   /* complete ones */
-    uint64_t pieces;  /* of work done */
-    uint64_t dropped; /* candidates that were not finite */
-    bool converged;   /* arrived, or did all its iterations, before the deadline */
-    bool evaluated;   /* false: no candidate could be evaluated; action is the shifted last plan or trim */
+    int iterations;    /* complete ones */
+    uint64_t pieces;   /* of work done */
+    uint64_t dropped;  /* candidates that were not finite */
+    bool converged;    /* arrived, or did all its iterations, before the deadline */
+    bool evaluated;    /* false: no candidate could be evaluated; action is the shifted last plan or trim */
+    const char *limit; /* name of the limit that it breaks most; NULL: it keeps them all */
 } hb_plan;
 
 typedef struct hb_planner hb_planner;
@@ -81,6 +82,8 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
 
 /* Forgets the warm start. */
 void hb_planner_reset(hb_planner *p);
+/* Seconds a step of the plan in hand: hb_goal.step of the last plan, or the settings'. */
+double hb_planner_step(const hb_planner *p);
 /* Moves the warm start on by a number of steps (a fraction is interpolated between steps). */
 void hb_planner_shift(hb_planner *p, double steps);
 /* Plans from x0 (nx, physical) until it converges, has done its iterations, or `deadline` (a value of clock->now)

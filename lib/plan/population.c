@@ -262,6 +262,16 @@ static void sift(const hb_real *cost, int *order, int count, int at)
     }
 }
 
+void hb_sequence_stretch(int nh, int nv, double ratio, hb_real *w)
+{
+    /* in the order in which nothing is overwritten that is still needed */
+    for (int i = 0; i < nh; i++) {
+        int k = ratio < 1 ? nh - 1 - i : i;
+        double from = (k + 0.5) * ratio;
+        memmove(w + k * nv, w + (from < nh ? (int)from : nh - 1) * nv, (size_t)nv * sizeof *w);
+    }
+}
+
 int hb_population_rank(const hb_population *p, int *order)
 {
     int finite = 0;

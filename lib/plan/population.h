@@ -85,6 +85,8 @@ void hb_population_adam(hb_population *p, hb_lanes l, int iteration, double rate
 void hb_population_shift(hb_population *p, double steps);
 /* The same for one sequence, nh x nv. */
 void hb_sequence_shift(int nh, int nv, double steps, hb_real *w);
+/* One sequence, nh x nv, at steps that are `ratio` times as long: what is in force in the middle of each. */
+void hb_sequence_stretch(int nh, int nv, double ratio, hb_real *w);
 
 /* Ranks samples by cost: order[0] is the best; those that are not finite come last. Returns how many are finite. */
 int hb_population_rank(const hb_population *p, int *order);

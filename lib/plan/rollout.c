@@ -36,6 +36,7 @@ struct hb_rollout {
     int attitude;        /* index of the first of a quaternion's four states; -1: there is none */
     hb_real *per_length; /* max_horizon x HB_STRIDE: 1 / its length after each step */
     hb_real *stretch;    /* HB_STRIDE: product of these lengths over the one at the start */
+    hb_real *reach;      /* HB_STRIDE: how far the states go, relative to what is believed */
     hb_lag lag;
     hb_real *actuator, *effective; /* nu x HB_STRIDE, physical: state, and mean over a step */
     hb_real *dactuator;            /* nu x HB_STRIDE */
@@ -58,6 +59,7 @@ static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, 
     to->dx = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
     to->per_std = hb_arena_take(arena, nx + nu, sizeof(hb_real));
     to->per_length = hb_arena_take(arena, nh * HB_STRIDE, sizeof(hb_real));
+    to->reach = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     to->stretch = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     to->actuator = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     to->effective = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
@@ -215,9 +217,30 @@ static void normalise_backward(hb_rollout *r, int k, int n)
         }
 }
 
+/* notes how far the states k + 1 that feed the model are beyond the trained range, the attitude aside: relative to
+ * `range` standard deviations, or so many times what the start has */
+static void note_reach(hb_rollout *r, int k, double range, int n)
+{
+    for (int j = 0; range > 0 && j < r->m->ninputs; j++) {
+        const int i = r->m->input[j];
+        const hb_real *z = r->z + ((ptrdiff_t)(k + 1) * r->m->nx + i) * HB_STRIDE;
+        const hb_real per_range = (hb_real)(1 / (range * fmax(1, fabs((double)r->z[i * HB_STRIDE]))));
+
+        if (r->attitude >= 0 && i >= r->attitude && i < r->attitude + 4)
+            continue;
+        for (int s = 0; s < n; s++) {
+            hb_real reach = (z[s] < 0 ? -z[s] : z[s]) * per_range;
+            r->reach[s] = reach > r->reach[s] ? reach : r->reach[s];
+        }
+    }
+}
+
 /* trajectories that no vehicle flies cost more than any other */
 static void rule_out(const hb_rollout *r, int n, hb_real *cost)
 {
+    for (int s = 0; s < n; s++)
+        if (r->reach[s] > 1)
+            cost[s] = INFINITY;
     for (int s = 0; r->attitude >= 0 && s < n; s++)
         if (!(r->stretch[s] < most_stretch && r->stretch[s] > 1 / most_stretch))
             cost[s] = INFINITY;
@@ -274,6 +297,7 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
     r->n = n;
     fill(r->dt, lanes, dt);
     fill(cost, lanes, 0);
+    fill(r->reach, lanes, 0);
     fill(r->stretch, lanes, 1 / start_length(r, x0));
     for (int i = 0; i < nx; i++) {
         fill(r->x + i * HB_STRIDE, lanes, x0[i]);
@@ -297,6 +321,7 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
         hb_predictor_step(p, r->workspace, &in, (hb_real *)next.z, keep ? r->tape + (size_t)k * r->tape_size : NULL);
         to_physical(nx, m->state_mean, m->state_std, lanes, next.z, r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
         normalise(r, k, lanes);
+        note_reach(r, k, c->limits.trained_range, lanes);
     }
     rule_out(r, lanes, cost);
     return true;

@@ -20,9 +20,9 @@ int hb_rollout_new(hb_rollout **ret, const hb_model *m, int max_horizon, hb_erro
 void hb_rollout_free(hb_rollout *r);
 
 /* Costs of n action sequences from one start; infinite where the states are not possible: a quaternion, which is kept
- * at length one, that would not have stayed near it. x0: nx, physical. u: horizon x nu x HB_STRIDE, physical. dt:
- * seconds a step. cost: HB_STRIDE. `keep` what hb_rollout_gradient needs. proceed may be NULL. Returns false when
- * stopped on the way: cost is then meaningless. */
+ * at length one, that would not have stayed near it, or states far beyond the trained range (limits.h). x0: nx,
+ * physical. u: horizon x nu x HB_STRIDE, physical. dt: seconds a step. cost: HB_STRIDE. `keep` what hb_rollout_gradient
+ * needs. proceed may be NULL. Returns false when stopped on the way: cost is then meaningless. */
 bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
                      int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
                      const hb_proceed *proceed);

@@ -190,6 +190,64 @@ static void test_second_order_finds_the_optimum(void **state)
     }
 }
 
+/* with a limit in its way, a plan goes up to it, and says so where it is pulled beyond */
+static void test_limits_hold_plans_back(void **state)
+{
+    (void)state;
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
+        for (int limited = 0; limited < 2; limited++) {
+            hb_cost c = quadratic_cost;
+            c.limits = (hb_limits){.n = limited, .weight = 1e4};
+            c.limits.limit[0] = (hb_limit){
+                .kind = HB_LIMIT_BOX, .name = "wall", .nindices = 1, .index = {0}, .low = {0.75}, .high = {10}};
+            hb_planner_settings s = settings((hb_planner_method)method);
+            s.polish = true;
+            rig r = rig_new(linear_model(3, 1), &s, &c, 2);
+            const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+            double least = 1;
+            for (int k = 1; k <= NH; k++)
+                least = fmin(least, hb_planner_states(r.planner)[k * NX]);
+            if (limited)
+                assert_near(least, 0.75, 0.005);
+            else
+                assert_true(least < 0.7);
+            if (plan->limit)
+                assert_string_equal(plan->limit, "wall");
+            assert_int_equal(plan->limit != NULL, limited && least < 0.75 - 1e-3);
+
+            /* from behind the wall there is no way around telling */
+            plan = hb_planner_plan(r.planner, r.predictor, (double[NX]){0}, &goal, 1, NULL, 0);
+            assert_int_equal(plan->limit != NULL, limited);
+            rig_free(&r);
+        }
+}
+
+/* steps of another length: the warm start means the same in time */
+static void test_steps_follow_the_goal(void **state)
+{
+    (void)state;
+    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    rig r = rig_new(linear_model(3, 1), &s, &quadratic_cost, 1);
+    hb_goal twice = goal;
+    double before[NH * NU];
+
+    assert_near(hb_planner_step(r.planner), 0.1, 0);
+    hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+    memcpy(before, hb_planner_current(r.planner), sizeof before);
+    twice.step = 0.2;
+    s.iterations = 0;
+    assert_int_equal(hb_planner_retune(r.planner, &s, &quadratic_cost, NULL), 0);
+    const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &twice, 1, NULL, 0);
+    assert_near(hb_planner_step(r.planner), 0.2, 0);
+    for (int k = 0; k < NH; k++)
+        for (int i = 0; i < NU; i++)
+            assert_near(plan->action[k * NU + i], before[(2 * k + 1 < NH ? 2 * k + 1 : NH - 1) * NU + i], 1e-6);
+    hb_planner_reset(r.planner);
+    assert_near(hb_planner_step(r.planner), 0.1, 0);
+    rig_free(&r);
+}
+
 static void test_every_method_comes_close_to_the_optimum(void **state)
 {
     (void)state;
@@ -624,6 +682,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_second_order_finds_the_optimum),
+        cmocka_unit_test(test_limits_hold_plans_back),
+        cmocka_unit_test(test_steps_follow_the_goal),
         cmocka_unit_test(test_every_method_comes_close_to_the_optimum),
         cmocka_unit_test(test_cost_and_states_are_those_of_the_actions),
         cmocka_unit_test(test_warm_start_shifts),

@@ -401,6 +401,11 @@ static void test_quaternions_have_length_one_and_impossible_trajectories_no_chan
                     assert_near(sum, 1, 1e-6);
                 }
             }
+            /* so small a range is left by any motion */
+            cost.limits.trained_range = 1e-4;
+            evaluate(&b, &cost, false);
+            for (int s = 0; s < N; s++)
+                assert_int_equal(isfinite(b.cost[s]) != 0, 0);
             bench_free(&b);
             tried++;
         }

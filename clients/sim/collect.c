@@ -13,14 +13,14 @@
 
 #include "data/dataset.h"
 
-enum { SLOTS_A_THREAD = 4, ATTEMPTS = 50 };
+enum { SLOTS_A_THREAD = 4, ATTEMPTS = 50, DRAWS = 10 };
 
 typedef struct slot {
     int function; /* -1: free */
     bool done;
     hb_collected_episode *episode; /* episodes */
     double parameter[HB_PLANT_PARAMETERS];
-    long refused;
+    long refused, redrawn;
     int status;
     hb_error err;
 } slot;
@@ -99,20 +99,34 @@ int hb_collect_episode(const hb_collect *c, hb_plant *p, int function, int numbe
     return status;
 }
 
-static int run_function(const hb_collect *c, hb_plant *p, slot *s)
+/* All episodes of a function with the parameters of this draw; *ret_fails: none of its starts leads anywhere. */
+static int run_draw(const hb_collect *c, hb_plant *p, slot *s, int drawn, bool *ret_fails)
 {
     int refused = 0, status = 0;
 
+    *ret_fails = false;
     for (int i = 0; !status && i < c->plant->nparameters; i++) {
-        double draw = hb_random_uniform(key(c, FOR_PARAMETERS, s->function, 0, 0), (uint64_t)i);
+        double draw = hb_random_uniform(key(c, FOR_PARAMETERS, s->function, 0, drawn), (uint64_t)i);
         s->parameter[i] = c->low[i] + (c->high[i] - c->low[i]) * draw;
         status = hb_plant_set(p, i, s->parameter[i], &s->err);
     }
     s->refused = 0;
     for (int number = 0; !status && number < c->episodes; number++) {
         status = hb_collect_episode(c, p, s->function, number, &s->episode[number], &refused, &s->err);
+        *ret_fails = status && refused == ATTEMPTS;
         s->refused += refused;
     }
+    return status;
+}
+
+/* Extremes of several ranges together can make what nobody could move, such as a vehicle too heavy for its rotors. */
+static int run_function(const hb_collect *c, hb_plant *p, slot *s)
+{
+    bool fails = true;
+    int status = 0;
+
+    for (s->redrawn = -1; fails && s->redrawn + 1 < DRAWS; s->redrawn++)
+        status = run_draw(c, p, s, (int)s->redrawn + 1, &fails);
     return status;
 }
 
@@ -166,6 +180,7 @@ static int write_function(const hb_collect *c, hb_dataset_writer *writer, const 
         total->cut += e->cut;
     }
     total->refused += s->refused;
+    total->redrawn += s->redrawn;
     return status;
 }
 

@@ -23,6 +23,7 @@ typedef struct hb_collected {
     long transitions;
     long cut;     /* episodes that ended early */
     long refused; /* starts that led nowhere and were drawn again */
+    long redrawn; /* functions that led nowhere and were drawn again: vehicles that cannot fly */
 } hb_collected;
 
 typedef struct hb_collected_episode {

@@ -194,10 +194,10 @@ int hb_command_collect(int argc, char **argv)
         return hb_failure("collect", &err);
     if (!quiet) {
         double seconds = hb_progress_elapsed(&progress);
-        printf("%s: %d functions x %d episodes, %ld transitions (%ld episodes cut short, %ld starts drawn again), "
-               "%.1f s, %.0f transitions/s\n",
-               c.path, c.functions, c.episodes, collected.transitions, collected.cut, collected.refused, seconds,
-               (double)collected.transitions / seconds);
+        printf("%s: %d functions x %d episodes, %ld transitions (%ld episodes cut short, %ld starts and %ld functions "
+               "drawn again), %.1f s, %.0f transitions/s\n",
+               c.path, c.functions, c.episodes, collected.transitions, collected.cut, collected.refused,
+               collected.redrawn, seconds, (double)collected.transitions / seconds);
     }
     return 0;
 }

@@ -4,7 +4,10 @@
  *     manoeuvre      position  p* near p, from which   a = kp (p* - p) - kd v, thrust direction a + g
  *                    attitude  a tilt of up to 45 degrees, a yaw rate and a thrust, for a moment
  *     attitude loop  w' = -k_r e_r - k_w (w - w*)      e_r: rotation error in the body frame
- *     rotors         thrust and torques mixed, plus noise, within bounds */
+ *     rotors         thrust and torques mixed, plus noise, within bounds
+ *
+ * It knows the vehicle: mass, inertia, centre of mass and efficiencies, so that vehicles far off the nominal one fly.
+ */
 #include "sim/policy.h"
 
 #include <math.h>
@@ -29,9 +32,18 @@ typedef struct explorer {
     double lean[2];   /* x and y of the thrust's direction, by attitude */
     double thrust;    /* relative to weight, by attitude */
     double rotor[4];  /* newton, the slow part of the noise */
+    /* the vehicle */
+    double inertia;       /* relative to the nominal one */
+    double com[2];        /* metres from the middle of the rotors */
+    double efficiency[4]; /* of each rotor; a dead one is not asked for the impossible */
 } explorer;
 
 _Static_assert(sizeof(explorer) <= sizeof(((hb_policy_memory *)0)->number), "explorer fits a policy's memory");
+
+static double parameter(const hb_plant *p, const char *name)
+{
+    return p->parameter[hb_plant_parameter_find(p->type, name, NULL)];
+}
 
 static void start(hb_policy_memory *m, const hb_plant *p)
 {
@@ -39,8 +51,12 @@ static void start(hb_policy_memory *m, const hb_plant *p)
         .gain = hb_draw_uniform(&m->draws, 0.5, 1.2),
         .attitude = hb_draw_uniform(&m->draws, 0.8, 1.3),
         .noise = 0.0005 * exp(hb_draw_uniform(&m->draws, 0, log(12))),
+        .inertia = parameter(p, "inertia"),
+        .com = {1e-3 * parameter(p, "com_x"), 1e-3 * parameter(p, "com_y")},
+        .efficiency = {parameter(p, "rotor0"), parameter(p, "rotor1"), parameter(p, "rotor2"), parameter(p, "rotor3")},
     };
-    (void)p;
+    for (int i = 0; i < 4; i++)
+        e.efficiency[i] = fmax(e.efficiency[i], 0.3);
 
     m->until = 0;
     memcpy(m->number, &e, sizeof e);
@@ -151,8 +167,12 @@ static void act(hb_policy_memory *m, const hb_plant *p, const double *x, double 
         int j = (i + 1) % 3, k = (i + 2) % 3;
         double error = 0.5 * (dot(want[k], body[j]) - dot(want[j], body[k]));
         double stiff = i == 2 ? 20 : 90, damp = i == 2 ? 6 : 13;
-        torque[i] = inertia[i] * e.attitude * (-stiff * error - damp * (x[WX + i] - rate[i]));
+        torque[i] = e.inertia * inertia[i] * e.attitude * (-stiff * error - damp * (x[WX + i] - rate[i]));
     }
+
+    /* thrust acts beside the centre of mass */
+    torque[0] += e.com[1] * total;
+    torque[1] -= e.com[0] * total;
 
     static const double sign_x[4] = {1, 1, -1, -1}, sign_y[4] = {-1, 1, 1, -1}, sign_z[4] = {-1, 1, -1, 1};
     for (int i = 0; i < 4; i++) {
@@ -160,7 +180,7 @@ static void act(hb_policy_memory *m, const hb_plant *p, const double *x, double 
         e.rotor[i] = 0.9 * e.rotor[i] + 0.4 * e.noise * drift;
         u[i] = total / 4 + sign_x[i] * torque[0] / (4 * arm) + sign_y[i] * torque[1] / (4 * arm) +
                sign_z[i] * torque[2] / (4 * torque_ratio) + e.noise * kick + e.rotor[i];
-        u[i] = clamp(u[i], p->type->control_min[i], p->type->control_max[i]);
+        u[i] = clamp(u[i] / e.efficiency[i], p->type->control_min[i], p->type->control_max[i]);
     }
     memcpy(m->number, &e, sizeof e);
 }

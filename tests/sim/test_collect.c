@@ -147,6 +147,38 @@ static void stored_transitions_repeat(void **state)
     }
 }
 
+/* a range of masses of which most cannot fly */
+static void vehicles_that_cannot_fly_are_drawn_again(void **state)
+{
+    char path[64];
+    hb_collect c = collection(&hb_plant_quadrotor);
+    hb_collected got[2];
+    hb_dataset *d[2] = {NULL};
+    (void)state;
+
+    c.low[0] = 0.03;
+    c.high[0] = 0.1;
+    c.functions = 6;
+    c.episodes = 1;
+    c.steps = 400;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/heavy%d.h5", folder, i);
+        c.path = path;
+        c.threads = 1 + 2 * i;
+        assert_int_equal(hb_collect_run(&c, &got[i], NULL), 0);
+        assert_int_equal(hb_dataset_read(&d[i], path, NULL, NULL), 0);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(d[i]->nfunctions, 6);
+    }
+    assert_true(got[0].redrawn > 0);
+    assert_int_equal(got[0].redrawn, got[1].redrawn);
+    assert_int_equal(d[0]->hash, d[1]->hash);
+    for (int f = 0; f < 6; f++)
+        assert_true(d[0]->function[f].hidden[0] < 0.07); /* four rotors make 0.6 N at most */
+    hb_dataset_free(d[0]);
+    hb_dataset_free(d[1]);
+}
+
 static void hopeless_ranges_are_an_error(void **state)
 {
     char path[64];
@@ -182,9 +214,8 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(another_seed_is_another_set),
-        cmocka_unit_test(stored_transitions_repeat),
+        cmocka_unit_test(threads_do_not_matter),        cmocka_unit_test(another_seed_is_another_set),
+        cmocka_unit_test(stored_transitions_repeat),    cmocka_unit_test(vehicles_that_cannot_fly_are_drawn_again),
         cmocka_unit_test(hopeless_ranges_are_an_error),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

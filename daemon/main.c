@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "process/log.h"
+#include "process/machine.h"
 #include "process/notify.h"
 #include "base/numeric.h"
 #include "process/realtime.h"
@@ -25,7 +26,7 @@ static const char usage[] =
     "usage: hilbertd [OPTION] FILE\n"
     "Estimates the dynamics of a vehicle from its telemetry and plans its actions; FILE is the configuration.\n"
     "\n"
-    "  --check           look the configuration and its model over, and exit\n"
+    "  --check           say whether the daemon would start with FILE here, and exit\n"
     "  --print-config    print the configuration in force, or the commented defaults without FILE, and exit\n"
     "  --print-keys      print the keys as the manual has them (scdoc), and exit\n"
     "  --help, --version\n"
@@ -111,25 +112,30 @@ static void print_errors(const hb_config_errors *errors)
         fprintf(stderr, "and %d more\n", errors->n - HB_CONFIG_ERRORS);
 }
 
-/* The configuration, and the model that gives its names a meaning. */
-static int load(hb_daemon *d, const options *o)
+/* The model that gives a configuration's names a meaning, and all that can be said of both on this machine. Returns the
+ * number of errors. */
+static int understand(hb_config *c, hb_model **model, const hb_inherited *inherited, hb_config_errors *errors)
 {
     hb_error err;
 
-    if (hb_config_load(d->config, o->file, d->errors)) {
-        print_errors(d->errors);
-        return -EINVAL;
+    *errors = (hb_config_errors){0};
+    if (!*model && hb_model_load(model, c->model, &err))
+        hb_config_error(errors, c, c->mark[hb_config_find("model")], "model", "%s", err.text);
+    else if (!hb_config_resolve(c, *model, errors))
+        hb_machine_check(c, *model, inherited, errors);
+    return errors->n;
+}
+
+static int load(hb_daemon *d, const options *o)
+{
+    int wrong = hb_config_load(d->config, o->file, d->errors);
+
+    if (!wrong) {
+        hb_notify("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=loading %s", d->config->model);
+        wrong = understand(d->config, &d->model, &d->inherited, d->errors);
     }
-    hb_notify("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=loading %s", d->config->model);
-    if (hb_model_load(&d->model, d->config->model, &err)) {
-        fprintf(stderr, "%s: model: %s\n", o->file, err.text);
-        return -err.code;
-    }
-    if (hb_config_resolve(d->config, d->model, d->errors)) {
-        print_errors(d->errors);
-        return -EINVAL;
-    }
-    return 0;
+    print_errors(d->errors);
+    return wrong ? -EINVAL : 0;
 }
 
 /* ---- setting up ---- */
@@ -251,7 +257,47 @@ static void tear_down(hb_daemon *d)
         close(d->signals);
 }
 
+/* What a start does up to the sockets and the state file, which a running daemon may hold; without real-time
+ * scheduling, lest it take the processor from one that flies. */
+static int rehearse(hb_daemon *d)
+{
+    hb_error err = {0};
+    double seconds;
+    int r = 0;
+
+    hb_log_start(&d->log, HB_LOG_WARNING);
+    if (d->config->realtime.required)
+        r = hb_realtime_start(d->config, &d->log, &err);
+    if (!r)
+        r = hb_pool_new(&d->pool, d->config->threads, NULL, NULL, &err);
+    if (!r)
+        r = hb_selftest(d->model, &d->config->controller, d->pool, &seconds, &err);
+    if (!r)
+        r = hb_controller_new(&d->controller, d->model, &d->config->controller, d->pool, NULL, NULL, &err);
+    if (r) {
+        *d->errors = (hb_config_errors){0};
+        hb_config_error_of(d->errors, d->config, &err);
+        print_errors(d->errors);
+    }
+    tear_down(d);
+    return r ? 1 : 0;
+}
+
 /* ---- running ---- */
+
+/* Says whether a restart with what was read for a reload would fail: its other keys hold only then. */
+static void foresee_restart(hb_daemon *d)
+{
+    hb_model *other = NULL;
+    bool same = strcmp(d->next->model, d->config->model) == 0;
+
+    *d->spare = *d->next;
+    if (understand(d->spare, same ? &d->model : &other, &d->inherited, d->errors)) {
+        hb_log_line(&d->log, HB_LOG_ERROR, "reload: a restart would fail: %s", d->errors->text[0]);
+        snprintf(d->order->restart_error, sizeof d->order->restart_error, "%s", d->errors->text[0]);
+    }
+    hb_model_free(other);
+}
 
 /* Reads the configuration again and has the server apply what can change now; a bad one changes nothing. */
 static void reload(hb_daemon *d)
@@ -266,6 +312,7 @@ static void reload(hb_daemon *d)
             hb_log_line(&d->log, HB_LOG_ERROR, "reload: %s", d->errors->text[i]);
         order->error = d->errors->text[0];
     } else {
+        foresee_restart(d);
         *d->spare = *d->config;
         order->nrestart = hb_config_merge(d->spare, d->next, order->restart);
         hb_config_resolve(d->spare, d->model, d->errors);
@@ -273,7 +320,8 @@ static void reload(hb_daemon *d)
         order->status_period = d->spare->status_period;
     }
     if (hb_server_order(d->server, order, &err)) {
-        hb_log_line(&d->log, HB_LOG_ERROR, "reload: nothing was changed: %s", err.text);
+        hb_log_line(&d->log, HB_LOG_ERROR, "reload: nothing was changed%s: %s",
+                    order->error ? ", and a restart would fail" : "", err.text);
     } else {
         *d->config = *d->spare;
         atomic_store(&d->log.level, d->config->log_level);
@@ -360,7 +408,7 @@ int main(int argc, char **argv)
     else if (load(&d, &o))
         status = 1;
     else if (o.check)
-        status = printf("%s: ok\n", o.file) < 0;
+        status = rehearse(&d) || printf("%s: ok\n", o.file) < 0;
     else
         status = serve_vehicle(&d);
     hb_model_free(d.model);

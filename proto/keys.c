@@ -29,7 +29,7 @@ int hb_key_read(const char *path, bool secret, char key[HB_KEY_SIZE], char *text
     char line[64] = "";
     struct stat info;
     uint8_t binary[32];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us */
 
     if (fd < 0)
         return fail(errno, text, size, "%s: %s", path, strerror(errno));

@@ -45,6 +45,8 @@ static int run_reload(const ctl_command *self, int argc, char **argv)
         puts("the configuration is in force");
         for (size_t i = 0; i < reply->n_needs_restart; i++)
             printf("%s changed, which holds only after a restart\n", reply->needs_restart[i]);
+        if (*reply->restart_error)
+            printf("a restart would fail: %s\n", reply->restart_error);
     }
     hilbert__v1__control_reply__free_unpacked(reply, NULL);
     return result;

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <yaml.h>
@@ -623,10 +624,14 @@ static void place(const hb_config *c, char *path, const char *installed)
         strcpy(path, joined);
 }
 
-static void must_exist(const hb_config *c, hb_config_errors *errors, const char *key, const char *path)
+static void must_be_file(const hb_config *c, hb_config_errors *errors, const char *key, const char *path)
 {
-    if (access(path, R_OK))
+    struct stat info;
+
+    if (access(path, R_OK) || stat(path, &info))
         hb_config_error(errors, c, mark_at(c, key), key, "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode))
+        hb_config_error(errors, c, mark_at(c, key), key, "%s is not a regular file", path);
 }
 
 static void check_sockets(const hb_config *c, hb_config_errors *errors)
@@ -657,11 +662,7 @@ static void check(hb_config *c, hb_config_errors *errors)
     if (!*c->model)
         hb_config_error(errors, c, mark_at(c, "model"), "model", "a basis file is needed");
     else
-        must_exist(c, errors, "model", c->model);
-    if (*c->security.server_key)
-        must_exist(c, errors, "security.server_key", c->security.server_key);
-    for (int i = 0; i < c->security.client_keys.n; i++)
-        must_exist(c, errors, "security.client_keys", c->security.client_keys.at[i]);
+        must_be_file(c, errors, "model", c->model);
     check_sockets(c, errors);
 }
 

@@ -18,7 +18,8 @@
  *
  * Then: sh packaging/refresh.sh BUILD_FOLDER writes config/hilbertd.yaml and the manual anew. What a key means together
  * with others or with the model is checked where _new asks too (hb_controller_check), with a text that begins with the
- * key: hb_config_resolve puts the place in the file before it.
+ * key: hb_config_resolve puts the place in the file before it. What depends on the machine (endpoints, folders, key
+ * files, memory) is in process/machine.c.
  */
 #ifndef HB_CONFIG_H
 #define HB_CONFIG_H

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "estimate/window.h"
+
 static const char keeping_name[] = "window";
 
 static int map(hb_state *s, int fd, size_t size, hb_error *err)
@@ -55,8 +57,59 @@ static int open_kept(hb_state *s, size_t size, int fd, hb_error *note, hb_error 
     return r;
 }
 
+/* The folder of a file that is to be made. */
+static int check_folder(const char *file, hb_error *err)
+{
+    const char *slash = strrchr(file, '/');
+    char folder[4096];
+    struct stat info;
+
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) + (slash == file) : 1, slash ? file : ".");
+    if (stat(folder, &info))
+        return hb_fail(err, errno, "state_file: %s: %s", folder, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return hb_fail(err, ENOTDIR, "state_file: %s is not a folder", folder);
+    if (!slash || slash[1]) {
+        if (access(folder, W_OK | X_OK))
+            return hb_fail(err, errno, "state_file: %s: %s", folder, strerror(errno));
+        return 0;
+    }
+    return hb_fail(err, EISDIR, "state_file: %s is a folder: name a file", file);
+}
+
+int hb_state_check(const char *file, size_t size, hb_error *err)
+{
+    char start[64] = "";
+    struct stat info;
+
+    if (stat(file, &info))
+        return errno == ENOENT ? check_folder(file, err)
+                               : hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return hb_fail(err, EINVAL, "state_file: %s is %s: name a file", file,
+                       S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
+    if (access(file, R_OK | W_OK))
+        return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 ? -1 : read(fd, start, sizeof start);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0)
+        return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
+    /* one that was killed while it made its file leaves zeros, of the right size */
+    bool begun = (size_t)info.st_size == size && !memcmp(start, (const char[8]){0}, 8);
+    if (n > 0 && !begun && !hb_window_is(start, (size_t)n))
+        return hb_fail(err, EEXIST,
+                       "state_file: %s is not one of hilbertd's, and is left as it is: name another, or remove it",
+                       file);
+    return 0;
+}
+
 static int open_file(hb_state *s, size_t size, const char *file, hb_error *note, hb_error *err)
 {
+    int r = hb_state_check(file, size, err);
+    if (r)
+        return r;
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     snprintf(s->where, sizeof s->where, "%.60s", file);
@@ -75,7 +128,7 @@ static int open_file(hb_state *s, size_t size, const char *file, hb_error *note,
             return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
         }
     }
-    int r = map(s, fd, size, err);
+    r = map(s, fd, size, err);
     if (r)
         close(fd);
     s->fd = fd;

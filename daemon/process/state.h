@@ -23,6 +23,9 @@ typedef struct hb_state {
  * then says so (its text is empty otherwise). */
 int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, const char *file, hb_error *ret_note,
                   hb_error *err);
+/* Whether `file` can be opened so: it is there and ours (or empty), or can be made. A file that is not ours is never
+ * written to. hb_state_open asks it too. */
+int hb_state_check(const char *file, size_t size, hb_error *err);
 void hb_state_close(hb_state *s); /* the memory stays where it is kept */
 
 #endif

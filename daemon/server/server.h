@@ -43,6 +43,7 @@ typedef struct hb_order {
     double status_period;
     const char *restart[HB_CONFIG_ROWS]; /* keys that hold only after a restart */
     int nrestart;
+    char restart_error[512]; /* why a restart with this configuration would fail; empty: it would not */
 } hb_order;
 
 /* Has the server apply an order between two requests, tell a client that asked for it, and count it. Waits for that.

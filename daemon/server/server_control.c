@@ -127,7 +127,8 @@ void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error)
           &(hb_control_reply){.id = s->reloader.id,
                               .error = error,
                               .needs_restart = error ? NULL : order->restart,
-                              .nneeds_restart = error ? 0 : order->nrestart});
+                              .nneeds_restart = error ? 0 : order->nrestart,
+                              .restart_error = error ? "" : order->restart_error});
 }
 
 /* ---- receiving ---- */

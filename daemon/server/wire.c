@@ -513,6 +513,7 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
     m.error = text(r->error ? r->error : "");
     m.needs_restart = (char **)(uintptr_t)r->needs_restart;
     m.n_needs_restart = (size_t)r->nneeds_restart;
+    m.restart_error = (char *)(uintptr_t)(r->restart_error ? r->restart_error : "");
     if (r->report) {
         fill_status(w, &status, r->report);
         m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_STATUS;

@@ -103,6 +103,7 @@ typedef struct hb_control_reply {
     int count, steps;
     const char *const *needs_restart;
     int nneeds_restart;
+    const char *restart_error; /* NULL or empty: none */
 } hb_control_reply;
 
 size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void **ret);

@@ -61,6 +61,9 @@ typedef struct hb_health {
 
 typedef struct hb_estimator hb_estimator;
 
+/* Bytes that an estimator takes, about, the window's memory included. */
+double hb_estimator_memory(const hb_model *m, const hb_estimator_settings *s);
+
 /* `memory`, unless NULL, is a block of hb_estimator_memory_size bytes (64-byte aligned, e.g. a memfd mapping) in
  * which the window lives, so that it can outlive the process; a block that holds a window of the same model and
  * settings, complete by its checksum, is taken up again; `resumed` (may be NULL) says whether and if not, why. */

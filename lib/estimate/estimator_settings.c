@@ -36,6 +36,12 @@ hb_setting_rows hb_estimator_rows(void)
     return (hb_setting_rows){row, (int)(sizeof row / sizeof *row)};
 }
 
+double hb_estimator_memory(const hb_model *m, const hb_estimator_settings *s)
+{
+    /* the window, and the evaluated rows of its transitions */
+    return (double)hb_estimator_memory_size(m, s) + (double)s->window * m->nx * (m->nb + 1.0) * sizeof(double);
+}
+
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
 {
     int r = hb_setting_rows_check(hb_estimator_rows(), s, err);

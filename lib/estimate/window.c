@@ -124,6 +124,11 @@ static void format(hb_window *w, const hb_model *m)
     memcpy(h->magic, window_magic, sizeof h->magic);
 }
 
+bool hb_window_is(const void *block, size_t size)
+{
+    return size >= sizeof window_magic && memcmp(block, window_magic, sizeof window_magic) == 0;
+}
+
 /* Whether the block holds a window of this model and size; if not, says why. */
 static bool fits(const hb_window *w, hb_error *why)
 {

@@ -34,6 +34,9 @@ typedef struct hb_window_entry {
 
 size_t hb_window_size(const hb_model *m, int nw);
 
+/* Whether a block begins as a window of any model, size and format does. */
+bool hb_window_is(const void *block, size_t size);
+
 /* Takes the window in `memory` up, or starts an empty one there when it holds none of this model and size. Returns
  * whether it was taken up; `why` (may be NULL) says in words what was found, with code 0 if it was. */
 bool hb_window_open(hb_window *w, const hb_model *m, int nw, void *memory, hb_error *why);

@@ -46,6 +46,7 @@ typedef struct hb_planner_settings {
     double direction[HB_MAX_CONTROLS * HB_MAX_CONTROLS]; /* ndirections x nu */
 } hb_planner_settings;
 
+enum { HB_PLANNER_BYTES = 1 << 30 };
 enum { HB_PLANNER_UNKNOWNS = 1000 }; /* steps times directions of a second-order method: its matrices are dense */
 
 /* Defaults and rows: planner_settings.c. */
@@ -53,6 +54,8 @@ extern const hb_planner_settings hb_planner_defaults;
 hb_setting_rows hb_planner_rows(void);
 /* What hb_planner_new and hb_planner_retune ask, and whoever wants to know before: 0, or -EINVAL with "key: why". */
 int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *err);
+/* Bytes that a planner takes, about; what the check holds against HB_PLANNER_BYTES. */
+double hb_planner_memory(const hb_model *m, const hb_planner_settings *s, int nthreads);
 /* Of planner.directions, or one for each control. */
 static inline int hb_planner_ndirections(const hb_planner_settings *s, const hb_model *m)
 {

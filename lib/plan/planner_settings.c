@@ -96,6 +96,18 @@ static int check_controls(const hb_model *m, hb_error *err)
     return 0;
 }
 
+double hb_planner_memory(const hb_model *m, const hb_planner_settings *s, int nthreads)
+{
+    const double nh = s->horizon, nv = hb_planner_ndirections(s, m), sequences = s->samples * nh;
+    /* population and elites; the best of every group of lanes; a thread's rollout; matrices of second-order steps */
+    double population = sequences * (4 * nv + 2 * m->nu) * sizeof(hb_real);
+    double groups = sequences / HB_LANES * (m->nu * (double)sizeof(hb_real) + m->nx * (double)sizeof(double));
+    double rollout = nh * ((double)hb_predictor_tape_size(m) + (2.0 * m->nx + m->nu) * HB_STRIDE * sizeof(hb_real));
+    double second = nh * nv <= HB_PLANNER_UNKNOWNS ? 4 * nh * nv * nh * nv * sizeof(double) : 0;
+
+    return population + groups + nthreads * rollout + second;
+}
+
 int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *err)
 {
     const int nv = hb_planner_ndirections(s, m);
@@ -110,5 +122,9 @@ int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *
                          "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
                          "steps are made for; choose a shorter horizon, or another method without polish",
                          s->horizon, nv, HB_PLANNER_UNKNOWNS);
+    if (!failed && hb_planner_memory(m, s, 1) > HB_PLANNER_BYTES)
+        failed =
+            hb_fail(err, EINVAL, "planner.samples: %d samples of %d steps take about %.0f MB, at most %d are possible",
+                    s->samples, s->horizon, hb_planner_memory(m, s, 1) / 1e6, HB_PLANNER_BYTES / 1000000);
     return failed;
 }

@@ -104,7 +104,7 @@ class Commands(unittest.TestCase):
         cls.daemon = Daemon(config.replace("{", "{{").replace("}", "}}") + "sockets:\n" + sockets, model=None)
         cls.addClassCleanup(cls.daemon.close)
         cls.daemon.start()
-        cls.environment = environment(HILBERT_SOCKET=cls.daemon.folder)
+        cls.environment = environment(HILBERT_SOCKET=cls.daemon.folder, RUNTIME_DIRECTORY=cls.daemon.folder)
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")

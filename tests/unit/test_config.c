@@ -237,7 +237,6 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"cost: [{kind: bound, weight: 1, states: [0]}]\n", "min and max belong to terms of kind bound"},
         {"cost: [{kind: bound, weight: 1, states: [0], min: 3, max: 2}]\n", "min is above max"},
         /* files, and what does not go together */
-        {"security: {server_key: nowhere.key, client_keys: [nobody.pub]}\n", "nowhere.key: No such file"},
         {"sockets: {actions: tcp://127.0.0.1:7000}\n", "is open to the network"},
         {"sockets: {telemetry_connect: tcp://127.0.0.1:7000}\n",
          "sockets.telemetry_connect: tcp://127.0.0.1:7000 is open"},

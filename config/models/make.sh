@@ -3,7 +3,7 @@
 #
 # usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
 #
-#   NAME              quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
+#   NAME              cart quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
@@ -59,6 +59,13 @@ walker="--hidden 256,256 --integration direct --functions 16 --examples 100 --qu
 # shellcheck disable=SC2086 # one word an option
 make() {
     case $1 in
+    cart) # from CSV logs, as for a vehicle of your own
+        python3 config/models/cart_logs.py "$data/cart-logs"
+        "$train" import-csv --output "$data/cart.h5" --plant cart --time time_s \
+            --states 'position[m]=position_m,velocity[m/s]=velocity_m_s' --controls 'force[N]=force_n' \
+            --bounds=-2..2 --trim 0 "$data"/cart-logs/*.csv
+        fit cart --data "$data/cart.h5" --nb 3 --hidden 16,16 --inputs=-position --regulariser 0.01 --steps 6000
+        ;;
     quadrotor)
         collect quadrotor-everything quadrotor -f 300 -e 8 -s 1 $everything
         fit quadrotor --data "$data/quadrotor-everything.h5" --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
@@ -93,6 +100,6 @@ make() {
     esac
 }
 
-for name in ${names:-quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
+for name in ${names:-cart quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
     make "$name"
 done

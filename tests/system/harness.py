@@ -6,6 +6,7 @@ import array
 import contextlib
 import ctypes
 import os
+import re
 import select
 import shutil
 import signal
@@ -21,6 +22,7 @@ import zmq
 zmq.Context.instance().linger = 0  # no end of a test waits for messages that nobody will read
 
 BUILD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.getcwd()
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HILBERTD = f"{BUILD}/daemon/hilbertd"
 HILBERTCTL = f"{BUILD}/clients/ctl/hilbertctl"
 MAKE_MODEL = f"{BUILD}/tests/models/make_model"
@@ -51,6 +53,16 @@ target: {{position: 1}}
 safe_action: {{force: -0.125}}
 latency: {{budget: 0.5, stale_after: 60, fallback_after: 120}}
 """
+
+
+def shipped(name):
+    """config/NAME.yaml, with sockets in the daemon's folder and the model where it is."""
+    with open(f"{SOURCE}/config/{name}.yaml") as file:
+        text = file.read()
+    model = f"{SOURCE}/config/models/" + re.search(r'(?m)^model: *"?([^"\s]+)', text)[1]
+    text = re.sub(r"(?m)^model: .*", f"model: {model}", text)
+    text = re.sub(r"(?ms)^sockets:\n.*?^(?=\S)", "", text).replace("{", "{{").replace("}", "}}")
+    return text + "\nsockets:\n" + "".join(f"  {s}: ipc://{{folder}}/{s}\n" for s in ("telemetry", "actions", "control", "status"))
 
 
 def wait_until(condition, what, patience=PATIENCE):

@@ -20,7 +20,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BUILD, PATIENCE, Daemon, main
+from harness import BUILD, PATIENCE, Daemon, main, shipped
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MANUALS = sorted(glob.glob(f"{SOURCE}/packaging/man/*.scd"))
@@ -41,6 +41,8 @@ PATH = [
     (r"(hilbertd --check|hilbertd --print-config) FILE$", r"\1 config/quadrotor.yaml"),
 ]
 NOT_RUN = [
+    (r"build/daemon/hilbertd config/cart.yaml &$|build/clients/c/hilbert-example$|python3 clients/python/examples/cart.py$",
+     "test_install.sh and test_daemon_ctl.py fly the cart"),
     (r"sh tests/run.sh( --quick)?$", "runs this test"),
     (r"sh tests/cross.sh$", "minutes, and packages of another architecture; opt-in"),
     (r"sh tests/system/systemd.sh$", "minutes, and root; opt-in"),
@@ -97,11 +99,8 @@ def environment(**more):
 class Commands(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with open(f"{SOURCE}/config/quadrotor.yaml") as file:
-            config = file.read().replace("quadrotor.safetensors", f"{SOURCE}/config/models/quadrotor.safetensors")
-        config = config.replace("budget: 0.01", "budget: 1")  # patience: other things run on this machine
-        sockets = "".join(f"  {s}: ipc://{{folder}}/{s}\n" for s in ("telemetry", "actions", "control", "status"))
-        cls.daemon = Daemon(config.replace("{", "{{").replace("}", "}}") + "sockets:\n" + sockets, model=None)
+        # patience: other things run on this machine
+        cls.daemon = Daemon(shipped("quadrotor").replace("budget: 0.01", "budget: 1"), model=None)
         cls.addClassCleanup(cls.daemon.close)
         cls.daemon.start()
         cls.environment = environment(HILBERT_SOCKET=cls.daemon.folder, RUNTIME_DIRECTORY=cls.daemon.folder)
@@ -222,17 +221,20 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_python(self):
-        """What is shown in Python flies: five periods in hover, all answered."""
+        """What is shown in Python flies: five periods of the cart at rest, all answered."""
+        cart = Daemon(shipped("cart").replace("budget: 0.01", "budget: 1"), model=None)
+        self.addCleanup(cart.close)
+        cart.start()
         blocks, _ = markdown(f"{SOURCE}/README.md")
         for language, block in blocks:
             if language != "python":
                 continue
-            done, hover = [], [0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0]
-            stubs = {"flying": lambda: len(done) < 5, "read_state": lambda: (40000 * len(done), hover),
+            done = []
+            stubs = {"flying": lambda: len(done) < 5, "read_state": lambda: (50000 * len(done), [1.0, 0.0]),
                      "apply": lambda u: done.append("applied") or u,
-                     "take_over": lambda: done.append("taken over") or [0.0662] * 4}
+                     "take_over": lambda: done.append("taken over") or [0.0]}
             # patience instead of real time
-            exec(block.replace("timeout=0.010", f"{self.daemon.folder!r}, timeout={PATIENCE}"), stubs)
+            exec(block.replace("timeout=0.010", f"{cart.folder!r}, timeout={PATIENCE}"), stubs)
             self.assertEqual(done, ["applied"] * 5)
 
 

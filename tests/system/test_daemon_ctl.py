@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 
-from harness import BUILD, CART, HILBERTCTL, HILBERTD, Cart, TestCase, connect_telemetry, fly, hilbert, main, wait_until
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, Cart, TestCase, connect_telemetry, fly, hilbert, main, shipped, wait_until
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -220,13 +220,19 @@ class Ctl(TestCase):
         self.assertIn("is hilbertd running?", gone)
 
     def test_examples_close_the_loop(self):
-        for program in ([f"{BUILD}/clients/c/hilbert-example", f"ipc://{self.d.folder}/telemetry",
-                         f"ipc://{self.d.folder}/actions"],
-                        [sys.executable, f"{SOURCE}/clients/python/examples/cart.py", self.d.folder]):
+        cart = self.started(shipped("cart").replace("budget: 0.01", "budget: 0.04"), model=None)
+        for program in ([f"{BUILD}/clients/c/hilbert-example", f"ipc://{cart.folder}/telemetry",
+                         f"ipc://{cart.folder}/actions"],
+                        [sys.executable, f"{SOURCE}/clients/python/examples/cart.py", cart.folder]):
             done = subprocess.run(program, capture_output=True, text=True, timeout=60,
                                   env=dict(os.environ, PYTHONPATH=f"{BUILD}/clients/python"))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("the cart is at", done.stdout)
+        self.assertGreater(cart.client().status().health.samples, 50)
+        # with another vehicle's daemon they say what is wrong
+        other = self.started(shipped("quadrotor"), model=None)
+        reply = other.client().request(0, [0, 0])
+        self.assertEqual((reply.status, reply.detail), (hilbert.Status.REFUSED, "states: 13 expected, 2 given"))
 
     def test_the_python_client_comes_back_with_the_daemon(self):
         client = self.d.client(timeout=0.3)

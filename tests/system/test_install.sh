@@ -70,6 +70,14 @@ installed_for_good() {
     /usr/bin/python3 -c 'import hilbert; print("Python sees", hilbert.Client().status().name)' || fail "Python does not see the daemon"
     kill $daemon
     wait $daemon || fail "hilbertd ended with status $?"
+
+    # the README's examples fly the cart
+    setpriv --reuid=hilbertd --regid=hilbertd --init-groups hilbertd "$etc/hilbertd/cart.yaml" 2>/run/log &
+    daemon=$!
+    { /run/shared && /run/static && /usr/bin/python3 "$source/clients/python/examples/cart.py"; } 2>/run/errors ||
+        { tail -n 3 /run/errors /run/log; fail "the examples do not fly the cart"; }
+    kill $daemon
+    wait $daemon || fail "hilbertd ended with status $?"
 }
 
 # ---- outside ----

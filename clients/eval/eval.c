@@ -14,6 +14,10 @@ static const struct {
      hb_eval_predict},
     {"paper", "the paper's comparison on a quadrotor, a Half-Cheetah or an Ant: data, models, tables, flights",
      hb_eval_paper},
+#ifdef HB_ROBUST
+    {"robust", "flights as vehicles are: lag, delay, noise, wind, wrong masses, lies; with a PID beside them",
+     hb_eval_robust},
+#endif
     {"vanderpol", "the paper's first system from data to figure: trains three models and compares them",
      hb_eval_vanderpol},
 };

@@ -28,6 +28,7 @@ static const char help[] =
     "      --in-process          no daemon\n"
     "      --config F            in process: configuration (default: the plant's)\n"
     "      --model F             in process: basis file instead of the configured one\n"
+    "      --controller NAME     pid: a cascade of PID controllers at 250 Hz, in this process, to compare with\n"
     "      --no-adapt            in process: the average model for ever\n"
     "      --examples N          in process: the controller sees N transitions of the same vehicle under its "
     "collection\n"
@@ -70,6 +71,7 @@ enum {
     OPTION_SERVER_KEY,
     OPTION_CLIENT_KEY,
     OPTION_IN_PROCESS,
+    OPTION_CONTROLLER,
     OPTION_CONFIG,
     OPTION_MODEL,
     OPTION_NO_ADAPT,
@@ -103,6 +105,7 @@ static const struct option options[] = {
     {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
     {"client-key", required_argument, NULL, OPTION_CLIENT_KEY},
     {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
+    {"controller", required_argument, NULL, OPTION_CONTROLLER},
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"model", required_argument, NULL, OPTION_MODEL},
     {"no-adapt", no_argument, NULL, OPTION_NO_ADAPT},
@@ -135,7 +138,7 @@ static const struct option options[] = {
 /* Everything the options say. */
 typedef struct fly {
     const hb_plant_type *plant;
-    bool in_process, json;
+    bool in_process, pid, json;
     hb_loop_endpoints endpoints;
     char base_telemetry[256], base_actions[256];
     hb_loop_controller controller;
@@ -247,6 +250,10 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
         case OPTION_IN_PROCESS:
             f->in_process = true;
             break;
+        case OPTION_CONTROLLER:
+            f->pid = strcmp(optarg, "pid") == 0;
+            good = f->pid || strcmp(optarg, "hilbert") == 0;
+            break;
         case OPTION_CONFIG:
             f->controller.config = optarg;
             break;
@@ -345,7 +352,12 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
     }
     if (optind < argc)
         return hb_fail(err, EINVAL, "'%s' is one argument too many", argv[optind]);
-    if (!f->in_process &&
+    /* it has a rate of its own, unless one was asked for */
+    if (f->pid && f->flight.link.request_rate == 0 && f->flight.dt == f->plant->dt)
+        f->flight.dt = 1 / HB_PID_RATE;
+    if (f->pid && f->in_process)
+        return hb_fail(err, EINVAL, "--controller pid and --in-process are two controllers");
+    if (!f->in_process && !f->pid &&
         (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1 || f->examples > 0))
         return hb_fail(err, EINVAL, "--config, --model, --no-adapt, --examples and --threads go with --in-process");
     if (f->flight.link.request_rate > 0)
@@ -361,37 +373,6 @@ static int parse_options(fly *f, int argc, char **argv, hb_error *err)
 }
 
 /* ---- flights ---- */
-
-static hb_draws draws(const fly *f, int purpose, int function, int episode)
-{
-    uint64_t stream = ((uint64_t)function << 32) | ((uint64_t)episode << 4) | (uint64_t)purpose;
-
-    return (hb_draws){.key = {.seed = f->seed, .stream = stream}};
-}
-
-/* At rest within a ball around the target; for plants without one, a start as for collection. */
-static int draw_start(const fly *f, hb_plant *p, hb_draws *d, double *x, hb_error *err)
-{
-    static const char *const axis[] = {"x", "y", "z"};
-
-    if (!f->plant->target && !f->flight.has_target)
-        return f->plant->start(p, d, x, err);
-    do {
-        double squares = 0;
-        memcpy(x, f->flight.target, (size_t)f->plant->nx * sizeof *x);
-        for (int i = 0; i < 3; i++) {
-            int k = hb_plant_state_find(f->plant, axis[i]);
-            if (k >= 0) {
-                double offset = hb_draw_uniform(d, -f->radius, f->radius);
-                x[k] += offset;
-                squares += offset * offset;
-            }
-        }
-        int height = hb_plant_state_find(f->plant, "z");
-        if (squares <= f->radius * f->radius && (height < 0 || x[height] >= 0.1 || f->flight.target[height] < 0.1))
-            return 0;
-    } while (true);
-}
 
 /* 25 frames a second of a recorded flight: drawing takes longer than flying. */
 static int draw_frames(const fly *f, hb_plant *p, const hb_flight_settings *s, const hb_flight_record *r, hb_error *err)
@@ -444,15 +425,17 @@ static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_fligh
     hb_flight_settings s = f->flight;
     hb_flight_record record = {0};
 
-    hb_draws parameters = draws(f, 0, function, 0), start = draws(f, 1, function, episode);
+    hb_draws parameters = hb_flight_draws(f->seed, HB_FLIGHT_PARAMETERS, function, 0);
+    hb_draws start = hb_flight_draws(f->seed, HB_FLIGHT_START, function, episode);
     for (int i = 0; !status && i < f->plant->nparameters; i++) {
         e->parameter[i] = hb_draw_uniform(&parameters, f->low[i], f->high[i]);
         status = hb_plant_set(p, i, e->parameter[i], err);
     }
     if (!status && !f->has_start)
-        status = draw_start(f, p, &start, s.start, err);
+        status = hb_flight_draw_start(p, f->plant->target || s.has_target ? s.target : NULL, f->radius, &start, s.start,
+                                      err);
     memcpy(e->start, s.start, sizeof e->start);
-    s.key = draws(f, 2, function, episode).key;
+    s.key = hb_flight_draws(f->seed, HB_FLIGHT_WEATHER, function, episode).key;
     s.reset_counter = (uint32_t)index + 1;
     s.epoch_us += (int64_t)(index * (1e6 * s.seconds + 1e6));
     if (!status && f->examples > 0)
@@ -483,6 +466,8 @@ typedef struct batch {
 
 static int make_loop(const fly *f, hb_loop **ret, hb_error *err)
 {
+    if (f->pid)
+        return hb_loop_pid(ret, f->plant, NULL, err);
     return f->in_process ? hb_loop_in_process(ret, f->plant, &f->controller, err)
                          : hb_loop_over_sockets(ret, f->plant, &f->endpoints, err);
 }
@@ -503,7 +488,7 @@ static void *pilot(void *context)
             status = make_loop(b->f, &l, &err);
         if (!status)
             status = one_flight(b->f, index, p, l, &b->entry[index], &err);
-        if (b->f->in_process && l) {
+        if ((b->f->in_process || b->f->pid) && l) {
             l->free(l);
             l = NULL;
         }
@@ -567,6 +552,7 @@ int hb_command_fly(int argc, char **argv)
     if (!f.plant)
         return hb_usage_error("fly", "%s", err.text);
     f.controller.adapt = true;
+    f.controller.delay = -1;
     f.controller.threads = 1;
     f.flight.seconds = 20;
     f.flight.dt = f.plant->dt;

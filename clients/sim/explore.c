@@ -13,12 +13,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/airframe.h"
+
 #define DEGREE (M_PI / 180)
 
 enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ };
 
-static const double gravity = 9.81, arm = 0.0397 * M_SQRT1_2, torque_ratio = 7.94e-12 / 3.16e-10;
-static const double inertia[3] = {1.4e-5, 1.4e-5, 2.17e-5};
 static const double box_min[3] = {-1.2, -1.2, 0.7}, box_max[3] = {1.2, 1.2, 1.8};
 
 typedef struct explorer {
@@ -81,7 +81,7 @@ static void next_manoeuvre(explorer *e, hb_policy_memory *m, const hb_plant *p, 
         e->thrust = hb_draw_uniform(d, 0.7, 1.3) / sqrt(cos(tilt));
         e->yaw_rate = hb_draw_uniform(d, -2, 2);
         /* as long as it takes to gain about a metre per second */
-        m->until = p->time + hb_draw_uniform(d, 0.6, 1.2) / (1.5 + gravity * e->thrust * sin(tilt));
+        m->until = p->time + hb_draw_uniform(d, 0.6, 1.2) / (1.5 + hb_airframe_gravity * e->thrust * sin(tilt));
     } else {
         for (int i = 0; i < 3; i++)
             e->target[i] = clamp(x[X + 2 * i] + hb_draw_uniform(d, -0.9, 0.9), box_min[i], box_max[i]);
@@ -91,50 +91,19 @@ static void next_manoeuvre(explorer *e, hb_policy_memory *m, const hb_plant *p, 
     }
 }
 
-/* Columns of the rotation matrix of a quaternion x, y, z, w. */
-static void rotation(const double *q, double column[3][3])
-{
-    double x = q[0], y = q[1], z = q[2], w = q[3];
-    const double r[3][3] = {
-        {1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)},
-        {2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)},
-        {2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)},
-    };
-    memcpy(column, r, sizeof r);
-}
-
-static double dot(const double *a, const double *b)
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-static void cross(const double *a, const double *b, double *c)
-{
-    c[0] = a[1] * b[2] - a[2] * b[1];
-    c[1] = a[2] * b[0] - a[0] * b[2];
-    c[2] = a[0] * b[1] - a[1] * b[0];
-}
-
-static void normalise(double *a)
-{
-    double norm = sqrt(dot(a, a));
-    for (int i = 0; i < 3; i++)
-        a[i] /= norm;
-}
-
 /* The thrust vector wanted, in newton per kilogram. */
 static void wanted_force(const explorer *e, const double *x, double *force)
 {
     if (e->by_attitude) {
         double up = sqrt(1 - e->lean[0] * e->lean[0] - e->lean[1] * e->lean[1]);
         for (int i = 0; i < 2; i++)
-            force[i] = gravity * e->thrust * e->lean[i];
-        force[2] = gravity * e->thrust * up;
+            force[i] = hb_airframe_gravity * e->thrust * e->lean[i];
+        force[2] = hb_airframe_gravity * e->thrust * up;
         return;
     }
     for (int i = 0; i < 3; i++)
         force[i] = e->gain * (6 * clamp(e->target[i] - x[X + 2 * i], -1, 1) - 3.6 * x[VX + 2 * i]);
-    force[2] = fmax(force[2] + gravity, 3);
+    force[2] = fmax(force[2] + hb_airframe_gravity, 3);
     /* at most 45 degrees off the vertical */
     double side = hypot(force[0], force[1]);
     if (side > force[2])
@@ -150,36 +119,27 @@ static void act(hb_policy_memory *m, const hb_plant *p, const double *x, double 
         next_manoeuvre(&e, m, p, x);
     e.yaw += e.yaw_rate * m->dt;
 
-    double body[3][3], want[3][3], heading[3] = {cos(e.yaw), sin(e.yaw), 0}, force[3], rate[3] = {0, 0, e.yaw_rate};
-    rotation(x + QX, body);
+    double body[3][3], force[3], rate[3] = {0, 0, e.yaw_rate}, error[3], torque[3];
+    hb_airframe_axes(x + QX, body);
     wanted_force(&e, x, force);
-
-    /* wanted axes: z along the force, x as near the heading as that allows */
-    memcpy(want[2], force, sizeof force);
-    normalise(want[2]);
-    cross(want[2], heading, want[1]);
-    normalise(want[1]);
-    cross(want[1], want[2], want[0]);
-
-    /* torques from the rotation error: half of vee(R*^T R - R^T R*) */
-    double mass = p->parameter[0], total = fmax(mass * dot(force, body[2]), 0), torque[3];
+    hb_airframe_attitude_error(body, force, e.yaw, error);
+    double along = force[0] * body[2][0] + force[1] * body[2][1] + force[2] * body[2][2];
     for (int i = 0; i < 3; i++) {
-        int j = (i + 1) % 3, k = (i + 2) % 3;
-        double error = 0.5 * (dot(want[k], body[j]) - dot(want[j], body[k]));
         double stiff = i == 2 ? 20 : 90, damp = i == 2 ? 6 : 13;
-        torque[i] = e.inertia * inertia[i] * e.attitude * (-stiff * error - damp * (x[WX + i] - rate[i]));
+        torque[i] =
+            e.inertia * hb_airframe_inertia[i] * e.attitude * (-stiff * error[i] - damp * (x[WX + i] - rate[i]));
     }
 
     /* thrust acts beside the centre of mass */
+    double total = fmax(p->parameter[0] * along, 0);
     torque[0] += e.com[1] * total;
     torque[1] -= e.com[0] * total;
 
-    static const double sign_x[4] = {1, 1, -1, -1}, sign_y[4] = {-1, 1, 1, -1}, sign_z[4] = {-1, 1, -1, 1};
+    hb_airframe_mix(total, torque, u);
     for (int i = 0; i < 4; i++) {
         double kick = hb_draw_normal(&m->draws), drift = hb_draw_normal(&m->draws);
         e.rotor[i] = 0.9 * e.rotor[i] + 0.4 * e.noise * drift;
-        u[i] = total / 4 + sign_x[i] * torque[0] / (4 * arm) + sign_y[i] * torque[1] / (4 * arm) +
-               sign_z[i] * torque[2] / (4 * torque_ratio) + e.noise * kick + e.rotor[i];
+        u[i] += e.noise * kick + e.rotor[i];
         u[i] = clamp(u[i] / e.efficiency[i], p->type->control_min[i], p->type->control_max[i]);
     }
     memcpy(m->number, &e, sizeof e);

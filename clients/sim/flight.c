@@ -62,6 +62,37 @@ double hb_flight_distance(const hb_plant_type *plant, const double *x, const dou
     return sqrt(sum);
 }
 
+hb_draws hb_flight_draws(uint64_t seed, hb_flight_purpose purpose, int function, int episode)
+{
+    uint64_t stream = ((uint64_t)function << 32) | ((uint64_t)episode << 4) | (uint64_t)purpose;
+
+    return (hb_draws){.key = {.seed = seed, .stream = stream}};
+}
+
+int hb_flight_draw_start(hb_plant *p, const double *target, double radius, hb_draws *d, double *x, hb_error *err)
+{
+    static const char *const axis[] = {"x", "y", "z"};
+    const hb_plant_type *plant = p->type;
+    int height = hb_plant_state_find(plant, "z");
+
+    if (!target)
+        return plant->start(p, d, x, err);
+    do {
+        double squares = 0;
+        memcpy(x, target, (size_t)plant->nx * sizeof *x);
+        for (int i = 0; i < 3; i++) {
+            int k = hb_plant_state_find(plant, axis[i]);
+            if (k >= 0) {
+                double offset = hb_draw_uniform(d, -radius, radius);
+                x[k] += offset;
+                squares += offset * offset;
+            }
+        }
+        if (squares <= radius * radius && (height < 0 || x[height] >= 0.1 || target[height] < 0.1))
+            return 0;
+    } while (true);
+}
+
 /* Answer in frozen time: as long as it takes, within reason. */
 static int wait_still(hb_loop *l, double asked, hb_flight_step *step, hb_loop_answer *answer, hb_error *err)
 {

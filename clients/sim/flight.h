@@ -49,6 +49,13 @@ typedef struct hb_flight_record {
     const char *failure;  /* why it ended early, or NULL */
 } hb_flight_record;
 
+/* Draws of one flight among many: of its hidden parameters, its start, its weather (settings.key). */
+typedef enum { HB_FLIGHT_PARAMETERS, HB_FLIGHT_START, HB_FLIGHT_WEATHER } hb_flight_purpose;
+hb_draws hb_flight_draws(uint64_t seed, hb_flight_purpose purpose, int function, int episode);
+/* At rest within `radius` metres of a target and not below the ground; for plants without one (NULL), a start as for
+ * collection. */
+int hb_flight_draw_start(hb_plant *p, const double *target, double radius, hb_draws *d, double *x, hb_error *err);
+
 /* The plant's parameters are set; it is reset to the start here. -errno when the loop broke. */
 int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_flight_record *ret, hb_error *err);
 void hb_flight_record_free(hb_flight_record *r);

@@ -59,8 +59,23 @@ typedef struct hb_loop_controller {
     const char *config, *model;
     bool adapt; /* false: the average model for ever */
     int threads;
+    bool virtual_time; /* the vehicle's clock is the only one: plans end by their iterations, whatever the machine does
+                        */
+    double delay;      /* seconds, instead of the configured latency.delay; negative: that */
 } hb_loop_controller;
 
 int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err);
+
+/* A cascade of PID controllers for the quadrotor; gains in units of 1/s and 1/s^2 (integrals). */
+typedef struct hb_pid_gains {
+    double position, velocity, velocity_integral, attitude, yaw, rates, rates_integral;
+} hb_pid_gains;
+
+extern const hb_pid_gains hb_pid_default;
+/* requests a second that it is made for */
+#define HB_PID_RATE 250.0
+
+/* gains NULL: the default ones. */
+int hb_loop_pid(hb_loop **ret, const hb_plant_type *plant, const hb_pid_gains *gains, hb_error *err);
 
 #endif

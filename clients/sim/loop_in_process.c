@@ -1,5 +1,6 @@
 /* The loop through lib's controller, without a daemon: one thread observes and plans in turn. Time is this machine's
- * monotonic clock, so that the budget means what it means in the daemon. */
+ * monotonic clock, so that the budget means what it means in the daemon, or, on demand, the vehicle's own, which stands
+ * still while a plan is made. */
 #include "sim/loop.h"
 
 #include <errno.h>
@@ -21,14 +22,18 @@ typedef struct process_loop {
     hb_pool *pool;
     hb_controller *controller;
     uint64_t tick;
+    bool virtual_time;
+    double time;               /* seconds of the vehicle's clock */
     const hb_command *command; /* the answer that waits to be taken */
 } process_loop;
 
 static double now(void *context)
 {
+    const process_loop *s = context;
     struct timespec t;
-    (void)context;
 
+    if (s->virtual_time)
+        return s->time;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
@@ -46,14 +51,16 @@ static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u
     };
     (void)err;
 
-    hb_controller_observe(s->controller, &o, now(NULL));
+    s->time = 1e-6 * (double)time_us;
+    hb_controller_observe(s->controller, &o, now(s));
     return 0;
 }
 
 static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
 {
     process_loop *s = (process_loop *)l;
-    const hb_clock clock = {.now = now};
+    const hb_clock clock = {.now = now, .context = s};
+    s->time = 1e-6 * (double)q->time_us;
     const hb_request r = {
         .time_us = q->time_us,
         .x = q->x,
@@ -62,11 +69,12 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
         .ntargets = q->ntargets,
         .reset_counter = q->reset_counter,
         .budget = q->budget,
-        .received = now(NULL),
+        .received = now(s),
         .tick = s->tick++,
     };
     (void)err;
 
+    hb_controller_observe_request(s->controller, &r, r.received);
     s->command = hb_controller_command(s->controller, &r, &clock);
     return 0;
 }
@@ -162,6 +170,11 @@ int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_
     if (!status) {
         hb_numeric_single_thread();
         s->config.controller.adapt = s->config.controller.adapt && c->adapt;
+        if (c->delay >= 0)
+            s->config.controller.delay = c->delay;
+        s->virtual_time = c->virtual_time;
+        s->loop.horizon = s->config.controller.planner.horizon;
+        s->loop.step = s->config.controller.planner.dt > 0 ? s->config.controller.planner.dt : s->model->dt;
         status = hb_pool_new(&s->pool, c->threads, NULL, NULL, err);
     }
     if (!status)

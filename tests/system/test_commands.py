@@ -32,6 +32,7 @@ SHORTER = [
     (r"hilbert-train --data", "--steps 3 --functions 2 --examples 10 --queries 10"),
     (r"hilbert-eval predict", "--examples 20 --steps 3 --rollouts 3"),
     (r"hilbert-eval vanderpol$", "--seconds 1 --no-plot"),
+    (r"hilbert-eval robust", "--flights 1 --only ideal --no-plot"),
     (r"hilbert-sim collect", "--functions 3 --episodes 2 --steps 30"),
     (r"hilbert-sim fly .*--in-process", "--functions 2 --episodes 1 --seconds 2"),
     (r"hilbert-sim fly", "--seconds 6 --endpoint ipc://$HILBERT_SOCKET"),

@@ -1,0 +1,140 @@
+#include "eval/robust.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/report.h"
+
+enum { PATH = 512 };
+
+const char *const hb_robust_controller_name[] = {
+#define X(id, name) name,
+    HB_ROBUST_CONTROLLERS(X)
+#undef X
+};
+
+static int make_loop(const hb_robust_settings *s, const hb_robust_row *row, hb_robust_controller controller,
+                     double delay, hb_loop **ret, hb_error *err)
+{
+    if (controller == HB_ROBUST_PID)
+        return hb_loop_pid(ret, &hb_plant_quadrotor, NULL, err);
+    return hb_loop_in_process(ret, &hb_plant_quadrotor,
+                              &(hb_loop_controller){
+                                  .config = s->config,
+                                  .model = s->model,
+                                  .adapt = controller == HB_ROBUST_ADAPTING,
+                                  .threads = 1,
+                                  .virtual_time = true,
+                                  .delay = row->told ? delay : -1,
+                              },
+                              err);
+}
+
+/* A PID sits on the vehicle itself, with its own rate and nothing lost on the way; others are asked over the link, once
+ * for each step of their plans. */
+static void set_link(hb_flight_settings *f, hb_robust_controller controller, const hb_loop *l, const hb_link *link)
+{
+    if (controller == HB_ROBUST_PID) {
+        f->dt = 1 / HB_PID_RATE;
+        return;
+    }
+    f->link = *link;
+    f->dt = link->request_rate > 0 ? 1 / link->request_rate : l->step;
+}
+
+static int trace(const hb_robust_settings *s, const hb_robust_row *row, hb_robust_controller controller, int index,
+                 const hb_flight_record *r, hb_error *err)
+{
+    char path[PATH];
+
+    snprintf(path, sizeof path, "%s/%s-%s-%d.csv", s->trace, row->name, hb_robust_controller_name[controller], index);
+    return hb_report_csv(path, &hb_plant_quadrotor, r, err);
+}
+
+int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robust_controller controller, int index,
+                  hb_plant *p, hb_flight_summary *ret, hb_error *err)
+{
+    const hb_plant_type *type = &hb_plant_quadrotor;
+    double parameter[HB_PLANT_PARAMETERS];
+    hb_link link;
+    hb_loop *l = NULL;
+    hb_flight_record record = {0};
+    hb_flight_settings f = {
+        .seconds = row->seconds > 0 ? row->seconds : 8,
+        .has_target = true,
+        .path = row->path,
+        .key = hb_flight_draws(s->seed, HB_FLIGHT_WEATHER, index, 0).key,
+        .reset_counter = 1,
+        .epoch_us = 1000000,
+    };
+    hb_draws start = hb_flight_draws(s->seed, HB_FLIGHT_START, index, 0);
+    int mass = hb_plant_parameter_find(type, "mass", NULL), delay = hb_plant_parameter_find(type, "delay", NULL);
+
+    memcpy(f.target, type->target, (size_t)type->nx * sizeof *f.target);
+    int status = hb_robust_draw(row, s->seed, index, parameter, &link, err);
+    for (int i = 0; !status && i < type->nparameters; i++)
+        status = hb_plant_set(p, i, parameter[i], err);
+    if (!status && row->mass_step > 0)
+        /* as far on the other side of the middle */
+        f.event[f.nevents++] = (hb_flight_event){
+            .time = row->mass_step,
+            .parameter = mass,
+            .value = type->parameter[mass].low + type->parameter[mass].high - parameter[mass],
+        };
+    if (!status)
+        status = hb_flight_draw_start(p, f.target, 1, &start, f.start, err);
+    if (!status)
+        status = make_loop(s, row, controller, parameter[delay], &l, err);
+    if (!status) {
+        set_link(&f, controller, l, &link);
+        status = hb_flight_run(p, l, &f, &record, err);
+    }
+    if (!status)
+        status = hb_flight_summarise(type, &f, &record, ret, err);
+    if (!status && s->trace)
+        status = trace(s, row, controller, index, &record, err);
+    hb_flight_record_free(&record);
+    if (l)
+        l->free(l);
+    return status;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *value, int n)
+{
+    qsort(value, (size_t)n, sizeof *value, compare_doubles);
+    return n == 0 ? NAN : 0.5 * (value[(n - 1) / 2] + value[n / 2]);
+}
+
+hb_robust_result hb_robust_sum_up(const hb_robust_row *row, hb_robust_controller controller,
+                                  const hb_flight_summary *flight, int n)
+{
+    hb_robust_result r = {.row = row, .controller = controller, .flights = n, .worst_m = NAN};
+    double *settled = calloc(2 * (size_t)n + 1, sizeof *settled), *rms = settled ? settled + n : NULL;
+    long replies = 0, outside = 0;
+    int whole = 0;
+
+    for (int i = 0; i < n; i++) {
+        r.crashed += flight[i].crashed;
+        for (int k = 0; k < HB_NSTATUSES; k++)
+            replies += flight[i].status[k];
+        outside += flight[i].status[HB_STATUS_OUT_OF_SPAN];
+        if (!settled || flight[i].crashed)
+            continue;
+        settled[whole] = flight[i].settled_m;
+        rms[whole++] = flight[i].rms_m;
+        r.worst_m = fmax(r.worst_m, flight[i].settled_m);
+    }
+    r.settled_m = median(settled, whole);
+    r.rms_m = median(rms, whole);
+    r.out_of_span = controller == HB_ROBUST_PID || replies == 0 ? NAN : (double)outside / (double)replies;
+    free(settled);
+    return r;
+}

@@ -8,13 +8,14 @@
 typedef struct part {
     hb_lanes lanes;
     bool evaluated;    /* all costs are known */
-    bool complete;     /* and all gradient steps were made */
+    bool complete;     /* and all gradients */
     int dropped;       /* lanes that were not finite */
     hb_candidate best; /* of them */
 } part;
 
 struct hb_candidate_evaluation {
     int nx, nu, nthreads;
+    double lane_work; /* operations of one step of one sample */
     hb_pool *pool;
     hb_rollout **rollout; /* one a thread */
     hb_time_budget *time; /* one a thread */
@@ -63,6 +64,20 @@ static hb_candidate_evaluation *lay_out(hb_arena *arena, const hb_model *m, int 
     return e;
 }
 
+/* Operations that a thread must have before it, lest waking it and waiting for it take longer. */
+static const double least_work = 1e7;
+
+/* multiplications and additions of the networks of one step */
+static double lane_work(const hb_model *m)
+{
+    const double stages = m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
+    const double numbers =
+        m->architecture == HB_SHARED
+            ? (double)m->basis.nparameters - (double)m->nb * m->nx * m->basis.width[m->basis.nlayers - 1]
+            : (double)m->nparameters;
+    return 2 * stages * numbers;
+}
+
 int hb_candidate_evaluation_new(hb_candidate_evaluation **ret, const hb_model *m, hb_pool *pool, int max_samples,
                                 int max_horizon, hb_error *err)
 {
@@ -77,6 +92,7 @@ int hb_candidate_evaluation_new(hb_candidate_evaluation **ret, const hb_model *m
     hb_candidate_evaluation *e = lay_out(&arena, m, nthreads, max_parts, max_horizon);
     e->nx = m->nx;
     e->nu = m->nu;
+    e->lane_work = lane_work(m);
     e->pool = pool;
     e->nthreads = nthreads;
     e->max_parts = max_parts;
@@ -114,6 +130,12 @@ void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline)
     atomic_store(&e->stop, false);
     for (int i = 0; i < e->nthreads; i++)
         e->time[i].deadline = deadline;
+}
+
+void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool *interrupt)
+{
+    for (int i = 0; i < e->nthreads; i++)
+        e->time[i].interrupt = interrupt;
 }
 
 bool hb_candidate_evaluation_ask(hb_candidate_evaluation *e, hb_piece kind)
@@ -215,8 +237,6 @@ static void run_part(void *context, int number, int thread)
         time->kind = HB_PIECE_BACKWARD;
         it->complete =
             hb_rollout_gradient(rollout, of->model, of->cost, of->goal, u, hb_population_du(pop, it->lanes), &proceed);
-        if (it->complete)
-            hb_population_adam(pop, it->lanes, j->adam, j->rate, j->clip, j->fallback);
     }
     hb_time_budget_rest(time);
 }
@@ -237,7 +257,21 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
         if (e->part[i].best.cost < best->cost)
             hb_candidate_copy(best, &e->part[i].best, e->nx, job->population->map->nv, e->problem.nh);
     }
+    /* all samples take the step, or none */
+    for (int i = 0; complete && job->adam > 0 && i < e->nparts; i++) {
+        hb_population_adam(job->population, e->part[i].lanes, job->adam, job->rate, job->clip, job->fallback);
+        hb_population_bound(job->population, e->part[i].lanes);
+    }
     return complete;
+}
+
+/* threads that the Jacobians are worth: of a small model, one thread has them sooner */
+static int jacobian_threads(const hb_candidate_evaluation *e)
+{
+    const double worth = (double)e->problem.nh * e->nx * e->lane_work / least_work;
+    const int most = e->nthreads < e->problem.nh ? e->nthreads : e->problem.nh;
+
+    return worth < 2 ? 1 : worth < most ? (int)worth : most;
 }
 
 static void jacobians_part(void *context, int number, int thread)
@@ -260,7 +294,7 @@ bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_cand
 {
     bool complete = true;
 
-    e->nparts = e->nthreads < e->problem.nh ? e->nthreads : e->problem.nh;
+    e->nparts = jacobian_threads(e);
     e->at = at;
     e->u = u;
     e->a = a;

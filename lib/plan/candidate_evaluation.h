@@ -60,8 +60,12 @@ void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_problem 
 /* Changes the deadline, and goes on if work had stopped for the old one. */
 void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline);
 
+/* Stops when *interrupt becomes true, until the next hb_candidate_evaluation_begin. */
+void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool *interrupt);
+
 /* Does a job; *best is replaced when a better candidate is among the samples. Returns false when time ran out before
- * the end. Costs that are known for all samples count even when the gradients are not. */
+ * the end: then no gradient step was made. Costs that are known for all samples count even when the gradients are not.
+ */
 bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_job *job, hb_candidate *best);
 
 /* Jacobians of every step along a candidate whose controls are u (nh x nu; effective), see hb_rollout_jacobians. */

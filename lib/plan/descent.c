@@ -1,5 +1,6 @@
 #include "plan/descent.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,12 @@ static const double damping[][2] = {{1e-5, 1e-2}, {1, 100}};
 enum { LENGTHS = 8, DAMPINGS = 2, LEVELS = 2, TRIALS = LENGTHS * DAMPINGS };
 _Static_assert((int)TRIALS == (int)HB_LANES, "trials fill one vector");
 
-/* relative improvement below which a descent has arrived */
+/* A descent has arrived when the next step would improve the cost by less than this, relative to the cost, */
 static const double enough = 1e-4;
+/* or would move no control by more than this, in units of its range: near zero, no cost is small beside another. */
+static const double still = 1e-4;
+/* Jacobians of a trajectory nearby do for so many steps of a correction. */
+enum { CORRECTIONS = 2 };
 
 struct hb_descent {
     int nx, nu;
@@ -25,6 +30,14 @@ struct hb_descent {
     double *effective; /* nh x nu: what the actuators make of them */
     double *step;      /* nh x nv */
     hb_lag lag;
+
+    /* where the Jacobians were taken */
+    double *at_states;    /* (nh + 1) x nx */
+    double *at_effective; /* nh x nu */
+    double *deviation;    /* 2 x nx: from there, of this step and the next */
+
+    /* of the step proposed last: what it should improve, and how far it moves a control, in units of its range */
+    double expected, moved;
 };
 
 static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_map *map, int max_directions,
@@ -37,6 +50,9 @@ static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_
     to->u = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->step = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(double));
+    to->at_states = hb_arena_take(arena, (size_t)(max_horizon + 1) * (size_t)m->nx, sizeof(double));
+    to->at_effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
+    to->deviation = hb_arena_take(arena, 2 * (size_t)m->nx, sizeof(double));
     return d;
 }
 
@@ -70,8 +86,8 @@ void hb_descent_free(hb_descent *d)
     free(d);
 }
 
-/* gradient and curvature of each stage's cost along the candidate, and how far its controls may move */
-static void model_stages(hb_descent *d, const hb_problem *of, const hb_candidate *at)
+/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move */
+static void model_stages(hb_descent *d, const hb_problem *of, const double *states)
 {
     const int nx = d->nx, nu = d->nu, nh = of->nh;
     const size_t nstates = (size_t)((nh + 1) * nx), ncontrols = (size_t)(nh * nu);
@@ -92,7 +108,7 @@ static void model_stages(hb_descent *d, const hb_problem *of, const hb_candidate
             .r = u ? n->r + (ptrdiff_t)k * nu * nu : NULL,
             .slew = u ? n->slew + k * nu : NULL,
         };
-        hb_cost_stage_model(of->cost, of->goal, nx, nu, nh, k, at->states + k * nx, u, before, &stage);
+        hb_cost_stage_model(of->cost, of->goal, nx, nu, nh, k, states + k * nx, u, before, &stage);
     }
     for (int i = 0; i < nh * nu; i++) {
         n->low[i] = d->map->low[i % nu] - d->u[i];
@@ -110,56 +126,59 @@ static double mean_curvature(const hb_gauss_newton *n)
     return sum / size;
 }
 
+/* how much the quadratic model falls by a step */
+static double decrease(const hb_gauss_newton *n, const double *step)
+{
+    const int size = n->nh * n->nv;
+    double sum = 0;
+
+    for (int i = 0; i < size; i++) {
+        const double *row = n->hessian + (ptrdiff_t)i * size;
+        double curved = row[i] * step[i] / 2;
+        for (int j = 0; j < i; j++)
+            curved += row[j] * step[j];
+        sum -= step[i] * (n->gradient[i] + curved);
+    }
+    return sum;
+}
+
+static double largest(const double *x, int n)
+{
+    double most = 0;
+
+    for (int i = 0; i < n; i++)
+        most = fmax(most, fabs(x[i]));
+    return most;
+}
+
 /* fills the lanes of the trial population: all lengths of the step of each damping */
-static void propose(hb_descent *d, const hb_candidate *from, int level)
+static void propose(hb_descent *d, const hb_real *from, int level)
 {
     hb_gauss_newton *n = d->newton;
     const int size = n->nh * n->nv;
     const double scale = mean_curvature(n);
 
     for (int i = 0; i < DAMPINGS; i++) {
-        if (hb_gauss_newton_step(n, scale * damping[level][i], d->step))
+        const bool failed = hb_gauss_newton_step(n, scale * damping[level][i], d->step) != 0;
+        if (failed)
             memset(d->step, 0, (size_t)size * sizeof *d->step);
+        if (i == 0) {
+            d->expected = failed ? INFINITY : decrease(n, d->step);
+            d->moved = failed ? INFINITY : largest(d->step, size);
+        }
         for (int at = 0; at < size; at++)
             for (int j = 0; j < LENGTHS; j++)
-                d->trial.w[(ptrdiff_t)at * HB_STRIDE + i * LENGTHS + j] =
-                    (hb_real)(from->w[at] + length[j] * d->step[at]);
+                d->trial.w[(ptrdiff_t)at * HB_STRIDE + i * LENGTHS + j] = (hb_real)(from[at] + length[j] * d->step[at]);
     }
 }
 
-/* one step, at the lowest level of damping that helps; *helped tells whether any did */
-static bool step(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from, bool *helped)
+static bool negligible(const hb_descent *d, double cost)
 {
-    const hb_candidate_job all = {.population = &d->trial, .ns = TRIALS, .kind = HB_PIECE_TRIAL, .draw_from = TRIALS};
-    const hb_candidate_job first = {.population = &d->trial, .ns = 1, .kind = HB_PIECE_SINGLE, .draw_from = TRIALS};
-    const double before = from->cost;
-
-    hb_control_map_apply(d->map, problem->nh, from->w, d->u);
-    hb_lag_effective(&d->lag, problem->goal, d->nu, problem->nh, d->u, d->effective);
-    if (!hb_candidate_evaluation_jacobians(e, from, d->effective, d->newton->a, d->newton->b))
-        return false;
-    for (int level = 0; level < LEVELS; level++) {
-        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
-            return false;
-        if (level == 0) {
-            model_stages(d, problem, from);
-            hb_gauss_newton_condense(d->newton);
-        }
-        propose(d, from, level);
-        hb_candidate_evaluation_rest(e);
-        /* with no time for all of them: the whole step with the least damping, alone, which is faster */
-        const hb_candidate_job *job = hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh) ? &all : &first;
-        if (!hb_candidate_evaluation_run(e, job, from))
-            return false;
-        *helped = from->cost < before - enough * (before < 0 ? -before : before);
-        if (from->cost < before)
-            break;
-    }
-    return true;
+    return d->expected <= enough * fabs(cost) || d->moved <= still;
 }
 
-bool hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, int most, hb_candidate *from,
-                    int *steps)
+/* sizes, directions and lag of a problem */
+static void take_problem(hb_descent *d, const hb_problem *problem)
 {
     hb_gauss_newton *n = d->newton;
 
@@ -170,10 +189,186 @@ bool hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem 
     n->lags = d->lag.any;
     memcpy(n->keep, d->lag.keep, (size_t)d->nu * sizeof *n->keep);
     memcpy(n->share, d->lag.share, (size_t)d->nu * sizeof *n->share);
-    for (bool helped = true; helped && most > 0; most--) {
-        if (!step(d, e, problem, from, &helped))
-            return false;
-        ++*steps;
-    }
+}
+
+static void take_controls(hb_descent *d, const hb_problem *problem, const hb_real *w)
+{
+    hb_control_map_apply(d->map, problem->nh, w, d->u);
+    hb_lag_effective(&d->lag, problem->goal, d->nu, problem->nh, d->u, d->effective);
+}
+
+/* the quadratic model of the cost along states that are known, or expected */
+static void model_cost(hb_descent *d, const hb_problem *problem, const double *states)
+{
+    model_stages(d, problem, states);
+    hb_gauss_newton_condense(d->newton);
+}
+
+bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_candidate *at)
+{
+    take_problem(d, problem);
+    take_controls(d, problem, at->w);
+    if (!hb_candidate_evaluation_jacobians(e, at, d->effective, d->newton->a, d->newton->b))
+        return false;
+    memcpy(d->at_states, at->states, (size_t)((problem->nh + 1) * d->nx) * sizeof *d->at_states);
+    memcpy(d->at_effective, d->effective, (size_t)(problem->nh * d->nu) * sizeof *d->at_effective);
+    if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return false;
+    model_cost(d, problem, at->states);
+    hb_candidate_evaluation_rest(e);
     return true;
+}
+
+static hb_candidate_job trials(hb_descent *d, int count)
+{
+    return (hb_candidate_job){.population = &d->trial,
+                              .ns = count,
+                              .kind = count == 1 ? HB_PIECE_SINGLE : HB_PIECE_TRIAL,
+                              .draw_from = TRIALS};
+}
+
+/* trials side by side; with no time for all of them: the whole step with the least damping, alone, which is faster */
+static bool run_trials(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
+{
+    const hb_candidate_job job = trials(d, hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh) ? TRIALS : 1);
+
+    return hb_candidate_evaluation_run(e, &job, from);
+}
+
+hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
+                                  hb_candidate *from)
+{
+    const double before = from->cost;
+
+    for (int level = 0; level < LEVELS; level++) {
+        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+            return HB_DESCENT_STOPPED;
+        propose(d, from->w, level);
+        hb_candidate_evaluation_rest(e);
+        if (level == 0 && negligible(d, before))
+            return HB_DESCENT_ARRIVED;
+        if (!run_trials(d, e, problem, from))
+            return HB_DESCENT_STOPPED;
+        if (from->cost < before)
+            break;
+    }
+    return from->cost < before - enough * fabs(before) ? HB_DESCENT_UNDER_WAY : HB_DESCENT_ARRIVED;
+}
+
+hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, int most,
+                              hb_candidate *from, int *steps)
+{
+    hb_descent_end end = HB_DESCENT_UNDER_WAY;
+
+    for (; end == HB_DESCENT_UNDER_WAY && most > 0; most--) {
+        if (!hb_descent_linearise(d, e, problem, from))
+            return HB_DESCENT_STOPPED;
+        end = hb_descent_improve(d, e, problem, from);
+        *steps += end != HB_DESCENT_STOPPED;
+    }
+    return end;
+}
+
+/* ---- corrections ---- */
+
+/* States along d->u from problem->x0, as the Jacobians in hand predict them: dx[k+1] = A dx[k] + B de[k]. */
+static void predict_states(hb_descent *d, const hb_problem *problem, double *states)
+{
+    const int nx = d->nx, nu = d->nu;
+    const hb_gauss_newton *n = d->newton;
+    double *now = d->deviation, *next = d->deviation + nx;
+
+    for (int i = 0; i < nx; i++)
+        now[i] = problem->x0[i] - d->at_states[i];
+    for (int k = 0;; k++) {
+        for (int i = 0; i < nx; i++)
+            states[k * nx + i] = d->at_states[k * nx + i] + now[i];
+        if (k == problem->nh)
+            return;
+        const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
+        for (int i = 0; i < nx; i++) {
+            next[i] = 0;
+            for (int j = 0; j < nx; j++)
+                next[i] += a[i * nx + j] * now[j];
+            for (int j = 0; j < nu; j++)
+                next[i] += b[i * nu + j] * (d->effective[k * nu + j] - d->at_effective[k * nu + j]);
+        }
+        double *swap = now;
+        now = next;
+        next = swap;
+    }
+}
+
+static void put_trial(hb_descent *d, int lane, const hb_real *w)
+{
+    for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
+        d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane] = w[at];
+}
+
+hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
+                                  const hb_real *also, hb_candidate *from, int *steps)
+{
+    enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
+
+    if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return HB_DESCENT_STOPPED;
+    take_problem(d, problem);
+    take_controls(d, problem, from->w);
+    predict_states(d, problem, from->states);
+    model_cost(d, problem, from->states);
+    propose(d, from->w, 0);
+    put_trial(d, ALSO, also);
+    put_trial(d, UNCHANGED, from->w);
+    hb_candidate_evaluation_rest(e);
+    from->cost = INFINITY;
+    /* with no time for all of them: the sequence as it is, so that there is an answer */
+    if (!hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
+        const hb_candidate_job one = trials(d, 1);
+        put_trial(d, 0, from->w);
+        hb_candidate_evaluation_run(e, &one, from);
+        return HB_DESCENT_STOPPED;
+    }
+    const hb_candidate_job all = trials(d, TRIALS);
+    if (!hb_candidate_evaluation_run(e, &all, from))
+        return HB_DESCENT_STOPPED;
+    ++*steps;
+
+    /* as expected, or was there nothing to gain? then nothing is left to be gained */
+    const double gained = (double)d->trial.cost[UNCHANGED] - d->trial.cost[0];
+    if (!isfinite(from->cost) || from->cost == d->trial.cost[ALSO])
+        return HB_DESCENT_UNDER_WAY;
+    if (from->cost == d->trial.cost[0] && fabs(gained - d->expected) <= enough * fabs(from->cost))
+        return HB_DESCENT_ARRIVED;
+
+    for (int i = 1;; i++) {
+        const double before = from->cost;
+        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+            return HB_DESCENT_STOPPED;
+        take_controls(d, problem, from->w);
+        model_cost(d, problem, from->states);
+        propose(d, from->w, 0);
+        hb_candidate_evaluation_rest(e);
+        if (negligible(d, before))
+            return HB_DESCENT_ARRIVED;
+        if (i == CORRECTIONS)
+            return HB_DESCENT_UNDER_WAY;
+        if (!run_trials(d, e, problem, from))
+            return HB_DESCENT_STOPPED;
+        ++*steps;
+        if (!(from->cost < before))
+            return HB_DESCENT_UNDER_WAY;
+    }
+}
+
+void hb_descent_offer(hb_descent *d, const hb_problem *problem, int lane, const hb_real *w)
+{
+    take_problem(d, problem);
+    put_trial(d, lane, w);
+}
+
+bool hb_descent_choose(hb_descent *d, hb_candidate_evaluation *e, int count, hb_candidate *from)
+{
+    const hb_candidate_job job = trials(d, count);
+
+    return hb_candidate_evaluation_run(e, &job, from);
 }

@@ -6,51 +6,19 @@
  *     finish     the best candidate becomes the plan, and the next warm start
  *
  * Each asks before every piece of work whether there is time for it; whatever was evaluated in full by then counts. */
-#include "plan/planner.h"
+#include "plan/planner_internal.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/descent.h"
-#include "plan/candidate_evaluation.h"
-#include "plan/population.h"
-
-enum { STARTS = 1, SHORT = 5 };         /* samples that are descended from after the warm start, in so many steps */
 enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
 static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
 static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
 static const double polish_share = 0.4; /* of the time, when other methods end with second-order steps */
-
-struct hb_planner {
-    const hb_model *m;
-    hb_planner_settings settings;
-    hb_cost cost;
-    int max_samples, max_horizon, max_directions;
-    hb_control_map map;
-    hb_population population;
-    hb_candidate_evaluation *evaluation;
-    hb_descent *descent; /* NULL: too large for second-order steps */
-
-    hb_real *warm;             /* nh x nv: the plan in hand */
-    bool cold;                 /* there is none: `warm` is trim */
-    bool inherited;            /* the population holds sequences of the plan before */
-    hb_candidate best, other;  /* of the plan being made, and one being descended from */
-    hb_real *mean, *deviation; /* nh x nv: what is drawn from */
-    hb_real *kept;             /* ns x nh x nv: elites while they change places */
-    int *order;                /* ns, by cost */
-    double *action, *states;   /* nh x nu and (nh + 1) x nx: the plan */
-    hb_plan plan;
-
-    /* of the request being served */
-    hb_problem problem;
-    hb_random_key key;
-    uint64_t round; /* counts draws */
-    double step;    /* seconds a step of the plan in hand; 0: the settings' */
-};
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
 {
@@ -74,6 +42,11 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     to->order = hb_arena_take(arena, ns, sizeof(int));
     to->action = hb_arena_take(arena, (size_t)(nh * nu), sizeof(double));
     to->states = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
+    to->made_at = hb_arena_take(arena, (size_t)nx, sizeof(double));
+    to->made_for.target = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
+    to->made_for.actuator_state = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.lag = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    hb_preparation_lay_out(&to->preparation, arena, nx, nu, nv, nh);
     return p;
 }
 
@@ -109,6 +82,7 @@ static void set(hb_planner *p, const hb_planner_settings *s, const hb_cost *c)
     p->population.ns = s->samples;
     p->population.nh = s->horizon;
     p->inherited = false;
+    hb_preparation_forget(&p->preparation);
 }
 
 int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_settings *s, const hb_cost *c, hb_pool *pool,
@@ -135,7 +109,9 @@ int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_setting
     failed = hb_candidate_evaluation_new(&p->evaluation, m, pool, s->samples > HB_LANES ? s->samples : HB_LANES,
                                          s->horizon, err);
     if (!failed && p->max_horizon * p->max_directions <= HB_PLANNER_UNKNOWNS)
-        failed = hb_descent_new(&p->descent, m, &p->map, p->max_directions, s->horizon, err);
+        failed = hb_descent_new(&p->descent[0], m, &p->map, p->max_directions, s->horizon, err);
+    if (!failed && p->descent[0])
+        failed = hb_descent_new(&p->descent[1], m, &p->map, p->max_directions, s->horizon, err);
     if (failed) {
         hb_planner_free(p);
         return failed;
@@ -151,7 +127,8 @@ void hb_planner_free(hb_planner *p)
     if (!p)
         return;
     hb_candidate_evaluation_free(p->evaluation);
-    hb_descent_free(p->descent);
+    hb_descent_free(p->descent[0]);
+    hb_descent_free(p->descent[1]);
     free(p);
 }
 
@@ -164,7 +141,7 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
         failed = hb_cost_check(c, p->m->nx, p->m->nu, err);
     if (failed)
         return failed;
-    if ((s->method == HB_PLANNER_ILQR || s->polish) && !p->descent)
+    if ((s->method == HB_PLANNER_ILQR || s->polish) && !p->descent[0])
         return hb_fail(err, EINVAL,
                        "planner.method: started without room for second-order steps; restart to have them");
     if (s->samples > p->max_samples || s->horizon > p->max_horizon || nv > p->max_directions)
@@ -185,24 +162,16 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
 
 /* ---- the plan in hand ---- */
 
-static size_t sequence_bytes(const hb_planner *p)
-{
-    return (size_t)(p->settings.horizon * p->map.nv) * sizeof(hb_real);
-}
-
-static size_t states_bytes(const hb_planner *p)
-{
-    return (size_t)((p->settings.horizon + 1) * p->m->nx) * sizeof(double);
-}
-
 void hb_planner_reset(hb_planner *p)
 {
-    memset(p->warm, 0, sequence_bytes(p));
-    memset(p->states, 0, states_bytes(p));
+    memset(p->warm, 0, hb_planner_sequence_bytes(p));
+    memset(p->states, 0, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
     p->inherited = false;
     p->step = 0;
+    p->elapsed = 0;
+    hb_preparation_forget(&p->preparation);
 }
 
 void hb_planner_shift(hb_planner *p, double steps)
@@ -211,8 +180,7 @@ void hb_planner_shift(hb_planner *p, double steps)
         return;
     hb_sequence_shift(p->settings.horizon, p->map.nv, steps, p->warm);
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
-    if (p->inherited)
-        hb_population_shift(&p->population, steps);
+    p->elapsed += steps;
 }
 
 double hb_planner_step(const hb_planner *p)
@@ -247,29 +215,57 @@ static hb_candidate_job job_on(hb_planner *p, int ns, hb_piece kind, int draw_fr
         .round = p->round,
         .rate = p->settings.learning_rate,
         .clip = p->settings.clip,
-        .fallback = p->warm,
+        .fallback = p->from,
     };
 }
 
-/* The first sample is the warm start, the second trim, the others lie around the warm start, or are those of the plan
- * before. So that there is soon something to return, the warm start is evaluated before all others; and the first few
- * with it, when it is not worth much. */
-static bool start(hb_planner *p)
+static bool uses_gradients(const hb_planner *p)
+{
+    return p->settings.method == HB_PLANNER_GRADIENT || p->settings.method == HB_PLANNER_GRADIENT_CEM;
+}
+
+/* The first sample is where the plan starts, the second trim, the others lie around the first. Of the plan before,
+ * methods with gradients keep all samples, cem its elites. */
+void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead)
 {
     hb_population *pop = &p->population;
 
-    memcpy(p->mean, p->warm, sequence_bytes(p));
+    if (p->inherited && ahead > p->population_ahead)
+        hb_population_shift(pop, ahead - p->population_ahead);
+    p->population_ahead = ahead;
+    p->from = from;
+    p->adam = 0;
+    if (p->inherited && p->settings.method == HB_PLANNER_CEM && p->elites > 2)
+        p->draw_from = p->elites;
+    else if (!p->inherited || !uses_gradients(p))
+        p->draw_from = 2;
+    memcpy(p->mean, from, hb_planner_sequence_bytes(p));
     for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)p->settings.noise;
-    memset(p->other.w, 0, sequence_bytes(p));
-    if (pop->ns > 1 && !p->inherited)
+    memset(p->other.w, 0, hb_planner_sequence_bytes(p));
+    if (pop->ns > 1 && p->draw_from == 2)
         hb_population_put(pop, 1, p->other.w);
-    hb_population_put(pop, 0, p->warm);
+    hb_population_put(pop, 0, from);
+}
 
-    hb_candidate_job j = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
-    if (p->cold && pop->ns > 1)
-        j = job_on(p, pop->ns < HB_LANES ? pop->ns : HB_LANES, HB_PIECE_TRIAL, 2);
-    return hb_candidate_evaluation_run(p->evaluation, &j, &p->best);
+bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best)
+{
+    const hb_candidate_job one = job_on(p, 1, HB_PIECE_SINGLE, p->population.ns);
+
+    return hb_candidate_evaluation_run(p->evaluation, &one, best);
+}
+
+/* So that there is soon something to return, the warm start is evaluated before all others; and the first few with it,
+ * when it is not worth much. */
+static bool start(hb_planner *p)
+{
+    const int ns = p->population.ns;
+
+    hb_planner_begin_search(p, p->warm, p->elapsed);
+    if (!p->cold || ns == 1)
+        return hb_planner_evaluate_start(p, &p->best);
+    const hb_candidate_job few = job_on(p, ns < HB_LANES ? ns : HB_LANES, HB_PIECE_TRIAL, 2);
+    return hb_candidate_evaluation_run(p->evaluation, &few, &p->best);
 }
 
 /* keeps the elites as the first samples; the others are to be drawn from what they were refitted to. Returns the first
@@ -288,6 +284,7 @@ static int refit(hb_planner *p)
         hb_population_get(pop, p->order[i], p->kept + i * size);
     for (int i = 0; i < elites; i++)
         hb_population_put(pop, i, p->kept + i * size);
+    p->elites = elites;
     return elites;
 }
 
@@ -306,104 +303,125 @@ static int average(hb_planner *p)
     return 1;
 }
 
-/* all iterations of the methods that work on the whole population */
-static bool search(hb_planner *p)
+/* one iteration of the methods that work on the whole population */
+bool hb_planner_iterate(hb_planner *p, hb_candidate *best)
 {
     const hb_planner_method method = p->settings.method;
-    const bool gradient = method == HB_PLANNER_GRADIENT || method == HB_PLANNER_GRADIENT_CEM;
     const int ns = p->population.ns;
-    int draw_from = p->inherited ? ns : 2, adam = 0;
+    hb_candidate_job j = job_on(p, ns, HB_PIECE_FORWARD, p->draw_from);
 
-    p->inherited = gradient;
+    j.adam = uses_gradients(p) ? p->adam + 1 : 0;
+    if (!hb_candidate_evaluation_run(p->evaluation, &j, best))
+        return false;
+    p->inherited = true;
+    p->adam = j.adam;
+
+    /* what the next iteration works on */
+    p->draw_from = ns;
+    if (method == HB_PLANNER_CEM)
+        p->draw_from = refit(p);
+    else if (method == HB_PLANNER_MPPI)
+        p->draw_from = average(p);
+    else if (method == HB_PLANNER_GRADIENT_CEM && p->adam == REFIT_EVERY) {
+        p->draw_from = refit(p);
+        p->adam = 0;
+    }
+    p->round++;
+    return true;
+}
+
+bool hb_planner_search(hb_planner *p)
+{
     for (int i = 0; i < p->settings.iterations; i++) {
-        hb_candidate_job j = job_on(p, ns, HB_PIECE_FORWARD, draw_from);
-        j.adam = gradient ? ++adam : 0;
-        if (!hb_candidate_evaluation_run(p->evaluation, &j, &p->best))
+        if (!hb_planner_iterate(p, &p->best))
             return false;
         p->plan.iterations++;
-
-        /* what the next iteration works on */
-        draw_from = ns;
-        if (method == HB_PLANNER_CEM)
-            draw_from = refit(p);
-        else if (method == HB_PLANNER_MPPI)
-            draw_from = average(p);
-        else if (method == HB_PLANNER_GRADIENT_CEM && adam == REFIT_EVERY) {
-            draw_from = refit(p);
-            adam = 0;
-        }
-        p->round++;
     }
     return true;
 }
 
-/* second-order steps from *from; the best candidate becomes what they lead to, if that is better */
-static bool descend(hb_planner *p, hb_candidate *from, int most)
-{
-    bool done = hb_descent_run(p->descent, p->evaluation, &p->problem, most, from, &p->plan.iterations);
-
-    if (from != &p->best && from->cost < p->best.cost)
-        hb_candidate_copy(&p->best, from, p->m->nx, p->map.nv, p->settings.horizon);
-    return done;
-}
-
-/* Lest the warm start be in the wrong valley: second-order steps from the best of samples drawn widely around trim,
- * with what time is left. */
-static void insure(hb_planner *p)
+/* Lest the warm start be in the wrong valley: samples drawn widely around trim. */
+bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
 {
     hb_population *pop = &p->population;
-    const ptrdiff_t size = pop->nh * p->map.nv;
 
-    p->round++;
-    memset(p->mean, 0, sequence_bytes(p));
-    for (int i = 0; i < size; i++)
+    memset(p->mean, 0, hb_planner_sequence_bytes(p));
+    for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)(wide * p->settings.noise);
-    hb_candidate_job all = job_on(p, pop->ns, HB_PIECE_FORWARD, 1);
-    if (!hb_candidate_evaluation_run(p->evaluation, &all, &p->best))
-        return;
-
-    int finite = hb_population_rank(pop, p->order), starts = finite < STARTS ? finite : STARTS;
-    for (int i = 0; i < starts; i++)
-        hb_population_get(pop, p->order[i], p->kept + i * size);
-    for (int i = 0; i < starts; i++) {
-        /* its states are worked out again: those of samples are not kept */
-        hb_candidate_job one = job_on(p, 1, HB_PIECE_SINGLE, pop->ns);
-        hb_population_put(pop, 0, p->kept + i * size);
-        p->other.cost = INFINITY;
-        int left = p->settings.iterations - p->plan.iterations;
-        if (!hb_candidate_evaluation_run(p->evaluation, &one, &p->other) ||
-            !descend(p, &p->other, left < SHORT ? left : SHORT))
-            return;
+    p->round++;
+    const hb_candidate_job all = job_on(p, pop->ns, HB_PIECE_FORWARD, 1);
+    if (!hb_candidate_evaluation_run(p->evaluation, &all, best)) {
+        p->round--;
+        return false;
     }
+    p->picked = hb_population_rank(pop, p->order) > 0;
+    if (p->picked)
+        hb_population_get(pop, p->order[0], p->kept);
+    return true;
+}
+
+/* The best of the samples into *to. Its states are worked out again: those of samples are not kept. */
+bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to)
+{
+    to->cost = INFINITY;
+    if (!p->picked)
+        return true;
+    hb_population_put(&p->population, 0, p->kept);
+    return hb_planner_evaluate_start(p, to);
+}
+
+/* second-order steps on the best candidate */
+static hb_descent_end descend(hb_planner *p)
+{
+    return hb_descent_run(p->descent[0], p->evaluation, &p->problem, p->settings.iterations - p->plan.iterations,
+                          &p->best, &p->plan.iterations);
+}
+
+/* Second-order steps from the best of wide samples, with what time is left. Returns whether the best candidate has
+ * arrived, as it had before. */
+static bool insure(hb_planner *p)
+{
+    const int left = p->settings.iterations - p->plan.iterations, most = left < HB_SHORT ? left : HB_SHORT;
+    const double before = p->best.cost;
+
+    if (!hb_planner_sample_widely(p, &p->best) || !hb_planner_pick_sample(p, &p->other) || !isfinite(p->other.cost))
+        return !(p->best.cost < before);
+    const hb_descent_end end =
+        hb_descent_run(p->descent[0], p->evaluation, &p->problem, most, &p->other, &p->plan.iterations);
+    if (p->other.cost < p->best.cost) {
+        hb_candidate_copy(&p->best, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
+        return end == HB_DESCENT_ARRIVED;
+    }
+    return !(p->best.cost < before);
 }
 
 static bool search_second_order(hb_planner *p)
 {
-    bool arrived = descend(p, &p->best, p->settings.iterations);
+    const hb_descent_end end = descend(p);
 
-    if (arrived && p->population.ns > 1)
-        insure(p);
-    return arrived;
+    /* it insures itself with all its steps made, too, but not when there is no more time */
+    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
+        return end == HB_DESCENT_ARRIVED;
+    return insure(p) && end == HB_DESCENT_ARRIVED;
 }
 
-static void finish(hb_planner *p, bool converged)
+/* the state and the goal that the plan in hand was made for */
+static void note_problem(hb_planner *p)
 {
-    p->plan.pieces = hb_candidate_evaluation_pieces(p->evaluation);
-    p->plan.dropped = hb_candidate_evaluation_dropped(p->evaluation);
-    p->plan.evaluated = isfinite(p->best.cost);
-    p->plan.converged = converged && p->plan.evaluated;
-    p->plan.cost = p->best.cost;
-    if (!p->plan.evaluated)
-        return;
-    p->cold = false;
-    p->step = p->problem.dt;
-    memcpy(p->warm, p->best.w, sequence_bytes(p));
-    memcpy(p->states, p->best.states, states_bytes(p));
-    hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+    const hb_goal *goal = p->problem.goal;
+    const int nx = p->m->nx, nu = p->m->nu;
+    double *target = (double *)p->made_for.target, *actuators = (double *)p->made_for.actuator_state,
+           *lag = (double *)p->made_for.lag;
 
-    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
-                                  p->settings.horizon, p->states, p->action);
-    p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
+    memcpy(p->made_at, p->problem.x0, (size_t)nx * sizeof *p->made_at);
+    p->made_for = *goal;
+    p->made_for.target = memcpy(target, goal->target, (size_t)(goal->ntargets * nx) * sizeof *target);
+    p->made_for.actuator_state = memcpy(actuators, hb_lag_start(goal), (size_t)nu * sizeof *actuators);
+    for (int i = 0; i < nu; i++)
+        lag[i] = goal->lag ? goal->lag[i] : 0;
+    p->made_for.lag = lag;
+    /* the caller's may be gone by then, and what came before this plan matters to no later one */
+    p->made_for.last_control = actuators;
 }
 
 /* the warm start, when steps become longer or shorter */
@@ -417,37 +435,75 @@ static void change_step(hb_planner *p, double step)
     p->step = step;
 }
 
+void hb_planner_begin(hb_planner *p, const hb_problem *problem, uint64_t tick, const hb_clock *clock, double deadline)
+{
+    p->problem = *problem;
+    p->cost.limits.step = p->problem.dt;
+    change_step(p, p->problem.dt);
+    p->key = (hb_random_key){.seed = p->settings.seed, .stream = tick};
+    p->round = 0;
+    p->plan = (hb_plan){.action = p->action};
+    p->best.cost = p->other.cost = INFINITY;
+    hb_candidate_evaluation_begin(p->evaluation, &p->problem, clock, deadline);
+}
+
+void hb_planner_finish(hb_planner *p, bool converged)
+{
+    p->plan.pieces = hb_candidate_evaluation_pieces(p->evaluation);
+    p->plan.dropped = hb_candidate_evaluation_dropped(p->evaluation);
+    p->plan.evaluated = isfinite(p->best.cost);
+    p->plan.converged = converged && p->plan.evaluated;
+    p->plan.cost = p->best.cost;
+    hb_preparation_forget(&p->preparation);
+    if (!p->plan.evaluated)
+        return;
+    p->cold = false;
+    p->population_ahead -= p->elapsed;
+    p->elapsed = 0;
+    p->step = p->problem.dt;
+    memcpy(p->warm, p->best.w, hb_planner_sequence_bytes(p));
+    memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
+    hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
+    note_problem(p);
+
+    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
+                                  p->settings.horizon, p->states, p->action);
+    p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
+}
+
+hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal)
+{
+    const hb_planner_settings *s = &p->settings;
+
+    return (hb_problem){.model = model,
+                        .cost = &p->cost,
+                        .goal = goal,
+                        .x0 = x0,
+                        .nh = s->horizon,
+                        .dt = goal->step > 0 ? goal->step
+                              : s->dt > 0    ? s->dt
+                                             : p->m->dt};
+}
+
 const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
                                uint64_t tick, const hb_clock *clock, double deadline)
 {
     const hb_planner_settings *s = &p->settings;
     const bool polish = s->polish && s->method != HB_PLANNER_ILQR;
     const double begun = polish && clock ? clock->now(clock->context) : 0;
+    const hb_problem problem = hb_planner_problem(p, model, x0, goal);
 
-    p->problem = (hb_problem){.model = model,
-                              .cost = &p->cost,
-                              .goal = goal,
-                              .x0 = x0,
-                              .nh = s->horizon,
-                              .dt = goal->step > 0 ? goal->step
-                                    : s->dt > 0    ? s->dt
-                                                   : p->m->dt};
-    p->cost.limits.step = p->problem.dt;
-    change_step(p, p->problem.dt);
-    p->key = (hb_random_key){.seed = s->seed, .stream = tick};
-    p->round = 0;
-    p->plan = (hb_plan){.action = p->action};
-    p->best.cost = p->other.cost = INFINITY;
-    hb_candidate_evaluation_begin(p->evaluation, &p->problem, clock,
-                                  polish ? deadline - polish_share * (deadline - begun) : deadline);
-
+    hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);
     bool converged = start(p);
     if (converged)
-        converged = s->method == HB_PLANNER_ILQR ? search_second_order(p) : search(p);
+        converged = s->method == HB_PLANNER_ILQR ? search_second_order(p) : hb_planner_search(p);
     if (polish) {
+        const int searched = p->plan.iterations;
+        p->plan.iterations = 0;
         hb_candidate_evaluation_extend(p->evaluation, deadline);
-        converged = isfinite(p->best.cost) && descend(p, &p->best, p->settings.iterations);
+        converged = isfinite(p->best.cost) && descend(p) == HB_DESCENT_ARRIVED;
+        p->plan.iterations += searched;
     }
-    finish(p, converged);
+    hb_planner_finish(p, converged);
     return &p->plan;
 }

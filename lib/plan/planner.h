@@ -65,10 +65,14 @@ static inline int hb_planner_ndirections(const hb_planner_settings *s, const hb_
 typedef struct hb_plan {
     const double *action; /* horizon x nu, physical, within bounds; row 0 is to be applied first */
     double cost;
-    int iterations;    /* complete ones */
-    uint64_t pieces;   /* of work done */
-    uint64_t dropped;  /* candidates that were not finite */
-    bool converged;    /* arrived, or did all its iterations, before the deadline */
+    int iterations;   /* complete ones */
+    uint64_t pieces;  /* of work done */
+    uint64_t dropped; /* candidates that were not finite */
+    /* Nothing worth while is left to gain by second-order steps; the other methods: all iterations were made. Tested at
+     * the state given and with the model given, not at what was expected. */
+    bool converged;
+    uint64_t prepared; /* stages of hb_planner_prepare that came before it */
+    bool corrected;    /* it began with what was prepared; false: planned in full */
     bool evaluated;    /* false: no candidate could be evaluated; action is the shifted last plan or trim */
     const char *limit; /* name of the limit that it breaks most; NULL: it keeps them all */
 } hb_plan;
@@ -93,6 +97,17 @@ void hb_planner_shift(hb_planner *p, double steps);
  * is near. tick keys the random draws. The result stays valid until the next call. */
 const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
                                uint64_t tick, const hb_clock *clock, double deadline);
+/* The same, beginning with what hb_planner_prepare has made ready, if that fits: the model and the goal may have
+ * changed since, and the time of the request may be off by a step. */
+const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
+                                   uint64_t tick, const hb_clock *clock, double deadline);
+/* Between plans: makes ready for a request that comes `seconds` after the last one, the first action having been held
+ * until then. Goes on where an earlier call for the same request left off. Stops when there is nothing left to do, at
+ * the deadline, when *interrupt (may be NULL) becomes true, or when `most` stages are done; returns how many are. The
+ * same number of stages leads to the same bytes. The plan in hand stays as it is. */
+uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double seconds, const hb_clock *clock,
+                            double deadline, const atomic_bool *interrupt, uint64_t most);
+bool hb_planner_prepared(const hb_planner *p); /* nothing is left to do */
 /* The plan in hand as it stands: after a shift, what to apply when there is no time to plan. */
 const double *hb_planner_current(const hb_planner *p);
 /* Predicted states of the last plan: (horizon + 1) x nx, physical. */

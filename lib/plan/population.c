@@ -208,16 +208,22 @@ void hb_population_adam(hb_population *p, hb_lanes l, int iteration, double rate
     }
 }
 
+static int within(int k, int nh)
+{
+    return k < 0 ? 0 : k < nh ? k : nh - 1;
+}
+
 /* row k becomes the interpolation of rows k + steps and the one after; `width` numbers a row */
 static void shift_rows(int nh, ptrdiff_t width, double steps, hb_real *w)
 {
-    double whole = floor(fmin(steps, nh));
-    hb_real part = (hb_real)(fmin(steps, nh) - whole);
+    const double by = fmin(fmax(steps, -nh), nh), whole = floor(by);
+    const hb_real part = (hb_real)(by - whole);
 
-    for (int k = 0; k < nh; k++) {
-        int a = k + (int)whole < nh ? k + (int)whole : nh - 1, b = a + 1 < nh ? a + 1 : nh - 1;
-        for (ptrdiff_t i = 0; i < width; i++)
-            w[k * width + i] = (1 - part) * w[a * width + i] + part * w[b * width + i];
+    /* rows are read before they are written over */
+    for (int i = 0; i < nh; i++) {
+        const int k = steps < 0 ? nh - 1 - i : i, a = within(k + (int)whole, nh), b = within(k + (int)whole + 1, nh);
+        for (ptrdiff_t j = 0; j < width; j++)
+            w[k * width + j] = (1 - part) * w[a * width + j] + part * w[b * width + j];
     }
 }
 

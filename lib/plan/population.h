@@ -81,7 +81,8 @@ void hb_population_bound(hb_population *p, hb_lanes l);
  * step's w is clipped. Lanes that are not finite start over from `fallback` (nh x nv). */
 void hb_population_adam(hb_population *p, hb_lanes l, int iteration, double rate, double clip, const hb_real *fallback);
 
-/* Moves all sequences on by a number of steps: a fraction is interpolated, the end is repeated. */
+/* Moves all sequences on by a number of steps, or back by a negative one: a fraction is interpolated, the end (the
+ * beginning) is repeated. */
 void hb_population_shift(hb_population *p, double steps);
 /* The same for one sequence, nh x nv. */
 void hb_sequence_shift(int nh, int nv, double steps, hb_real *w);

@@ -5,6 +5,7 @@ void hb_time_budget_begin(hb_time_budget *p, const hb_clock *clock, double deadl
     p->clock = clock;
     p->deadline = deadline;
     p->stop = stop;
+    p->interrupt = NULL;
     p->pieces = 0;
     p->running = false;
 }
@@ -77,6 +78,8 @@ bool hb_time_budget_ask(void *context)
         p->since = now;
         p->running_as = p->kind;
     }
+    if (p->interrupt && atomic_load_explicit(p->interrupt, memory_order_relaxed))
+        atomic_store_explicit(p->stop, true, memory_order_relaxed);
     if (atomic_load_explicit(p->stop, memory_order_relaxed))
         return false;
     p->running = true;

@@ -33,11 +33,12 @@ typedef struct hb_piece_times {
 } hb_piece_times;
 
 typedef struct hb_time_budget {
-    const hb_clock *clock; /* NULL: there is no deadline */
-    double deadline;       /* a value of clock->now */
-    atomic_bool *stop;     /* shared by all threads: whoever runs out of time stops them all */
-    hb_piece kind;         /* of the pieces asked for from now on */
-    uint64_t pieces;       /* begun since hb_time_budget_begin */
+    const hb_clock *clock;        /* NULL: there is no deadline */
+    double deadline;              /* a value of clock->now */
+    atomic_bool *stop;            /* shared by all threads: whoever runs out of time stops them all */
+    const atomic_bool *interrupt; /* somebody else's wish to stop; NULL: none */
+    hb_piece kind;                /* of the pieces asked for from now on */
+    uint64_t pieces;              /* begun since hb_time_budget_begin */
 
     bool running;        /* a piece is under way */
     hb_piece running_as; /* of this kind */

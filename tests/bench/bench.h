@@ -23,9 +23,12 @@ typedef struct bench_case {
 } bench_case;
 
 /* The tables of cases, one a file; each ends with a NULL name. */
-extern const bench_case bench_basis_cases[], bench_estimator_cases[], bench_planner_cases[];
+extern const bench_case bench_basis_cases[], bench_estimator_cases[], bench_planner_cases[], bench_feedback_cases[];
 extern const bench_case bench_daemon_cases[]; /* with HB_WITH_DAEMON */
 extern const bench_case bench_train_cases[];  /* with HB_WITH_TRAIN */
+
+/* Of bench_feedback.c: flights that are prepared and corrected, as lines of the case that asks. */
+void bench_scenarios(bench *b);
 
 void bench_set_int(bench *b, const char *key, int64_t value);
 void bench_set_number(bench *b, const char *key, double value);

@@ -298,6 +298,7 @@ static void run_plan_quality(bench *b)
     const double unlimited = unlimited_cost(&reference);
 
     quality_of(b, hb_planner_defaults.method, reference, unlimited);
+    bench_scenarios(b);
 }
 
 static void run_plan_quality_methods(bench *b)

@@ -531,6 +531,10 @@ static void test_nothing_is_allocated_once_made(void **state)
         rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 2);
         long before = trap_allocations();
         assert_true(before > 0);
+        hb_planner_plan(r.planner, r.predictor, start, &goal, 9, NULL, 0);
+        hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
+        hb_planner_shift(r.planner, 1);
+        assert_true(hb_planner_feedback(r.planner, r.predictor, start, &goal, 10, NULL, 0)->corrected);
         for (uint64_t tick = 0; tick < 300; tick++) {
             hb_planner_shift(r.planner, 1);
             assert_true(hb_planner_plan(r.planner, r.predictor, start, &goal, tick, NULL, 0)->evaluated);
@@ -542,6 +546,165 @@ static void test_nothing_is_allocated_once_made(void **state)
 }
 
 /* any settings, any model with controls: what comes back can be flown */
+/* what a loop of requests answers when each is prepared for by so many stages */
+typedef struct answers {
+    double action[6][NH * NU], cost[6];
+    uint64_t stages[6];
+    bool corrected[6];
+} answers;
+
+static const double next_start[NX] = {0.95, -0.6, 0.17, -0.4}, other_target[NX] = {-0.4, 0, 0.5, 0};
+
+static void answer(hb_planner_method method, bool polish, int nthreads, uint64_t most, answers *a)
+{
+    hb_planner_settings s = settings(method);
+    s.samples = 40;
+    s.iterations = 4;
+    s.polish = polish;
+    rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, nthreads);
+    for (int i = 0; i < 6; i++) {
+        hb_goal to = goal;
+        to.target = i == 3 ? other_target : target;
+        if (i > 0)
+            hb_planner_shift(r.planner, i == 4 ? 0.35 : 0.5);
+        const hb_plan *plan =
+            hb_planner_feedback(r.planner, r.predictor, i % 2 ? next_start : start, &to, (uint64_t)i, NULL, 0);
+        assert_true(plan->evaluated);
+        memcpy(a->action[i], plan->action, sizeof a->action[i]);
+        a->cost[i] = plan->cost;
+        a->stages[i] = plan->prepared;
+        a->corrected[i] = plan->corrected;
+        hb_planner_prepare(r.planner, r.predictor, 0.05, NULL, 0, NULL, most);
+    }
+    rig_free(&r);
+}
+
+static void test_same_stages_same_bytes(void **state)
+{
+    (void)state;
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
+        for (uint64_t most = 0; most < 12; most++) {
+            answers a, b;
+            memset(&a, 0, sizeof a);
+            memset(&b, 0, sizeof b);
+            answer((hb_planner_method)method, method == HB_PLANNER_CEM, 1, most, &a);
+            answer((hb_planner_method)method, method == HB_PLANNER_CEM, 3, most, &b);
+            assert_memory_equal(&a, &b, sizeof a);
+            assert_false(a.corrected[0]);
+            for (int i = 1; i < 6; i++) {
+                assert_true(a.stages[i] <= most);
+                if (most >= 10)
+                    assert_true(a.corrected[i]);
+            }
+        }
+}
+
+/* looks that a preparation takes at its interrupt before it stands */
+typedef struct patience {
+    atomic_bool enough;
+    int looks;
+} patience;
+
+static double lose_patience(void *context)
+{
+    patience *p = context;
+
+    if (--p->looks <= 0)
+        atomic_store(&p->enough, true);
+    return 0;
+}
+
+/* wherever it was interrupted: the answer is that of a preparation that ended after as many stages */
+static void test_interruptions_leave_no_trace(void **state)
+{
+    (void)state;
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
+        uint64_t most_seen = 0;
+        for (int looks = 1; looks < 300; looks += 3) {
+            hb_planner_settings s = settings((hb_planner_method)method);
+            double action[2][NH * NU];
+            uint64_t stages = UINT64_MAX;
+            s.samples = 40;
+            s.iterations = 7;
+            for (int again = 0; again < 2; again++) {
+                patience p = {.looks = looks};
+                const hb_clock clock = {lose_patience, &p};
+                rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+                hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+                if (!again)
+                    hb_planner_prepare(r.planner, r.predictor, 0.1, &clock, 1, &p.enough, UINT64_MAX);
+                else
+                    hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, stages);
+                hb_planner_shift(r.planner, 1);
+                const hb_plan *plan = hb_planner_feedback(r.planner, r.predictor, next_start, &goal, 1, NULL, 0);
+                memcpy(action[again], plan->action, sizeof action[again]);
+                stages = plan->prepared;
+                /* and the one after: whatever the population holds */
+                hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, 4);
+                hb_planner_shift(r.planner, 1);
+                plan = hb_planner_feedback(r.planner, r.predictor, start, &goal, 2, NULL, 0);
+                for (int i = 0; i < NH * NU; i++)
+                    action[again][i] += 10 * plan->action[i];
+                rig_free(&r);
+            }
+            assert_memory_equal(action[0], action[1], sizeof action[0]);
+            most_seen = stages > most_seen ? stages : most_seen;
+        }
+        assert_true(most_seen >= 3);
+    }
+}
+
+/* a quadratic cost, a linear system: one correction is exact, from any state and for any target */
+static void test_one_correction_finds_the_optimum(void **state)
+{
+    (void)state;
+    static const double bounds[] = {50, 1.2};
+
+    for (int b = 0; b < 2; b++) {
+        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        rig r = rig_new(linear_model(bounds[b], 1), &s, &quadratic_cost, 1);
+        double best[NH * NU];
+        hb_goal elsewhere = goal;
+        elsewhere.target = other_target;
+        hb_planner_plan(r.planner, r.predictor, next_start, &elsewhere, 0, NULL, 0);
+        hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
+        assert_true(hb_planner_prepared(r.planner));
+        hb_planner_shift(r.planner, 1);
+        const hb_plan *plan = hb_planner_feedback(r.planner, r.predictor, start, &goal, 1, NULL, 0);
+        const double least = optimum(&goal, bounds[b], best);
+        assert_true(plan->corrected);
+        assert_true(plan->converged);
+        assert_true(plan->iterations <= 2);
+        assert_near(simulate(&goal, plan->action), least, 2e-4 * least);
+        rig_free(&r);
+    }
+}
+
+/* too late, reset, retuned, or never prepared: planned in full */
+static void test_what_does_not_fit_is_planned_in_full(void **state)
+{
+    (void)state;
+
+    for (int why = 0; why < 5; why++) {
+        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+        hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+        if (why > 0)
+            assert_true(hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX) > 0);
+        if (why == 1)
+            hb_planner_reset(r.planner);
+        if (why == 2)
+            assert_int_equal(hb_planner_retune(r.planner, &s, &quadratic_cost, NULL), 0);
+        hb_planner_shift(r.planner, why == 3 ? 3 : 1);
+        const hb_plan *plan = hb_planner_feedback(r.planner, r.predictor, start, &goal, 1, NULL, 0);
+        assert_true(plan->evaluated);
+        assert_int_equal(plan->corrected, why == 4);
+        rig_free(&r);
+    }
+}
+
 static void test_random_settings_give_valid_plans(void **state)
 {
     (void)state;
@@ -694,6 +857,10 @@ int main(void)
         cmocka_unit_test(test_candidates_that_are_not_finite_are_dropped),
         cmocka_unit_test(test_directions_are_kept_to),
         cmocka_unit_test(test_nothing_is_allocated_once_made),
+        cmocka_unit_test(test_same_stages_same_bytes),
+        cmocka_unit_test(test_interruptions_leave_no_trace),
+        cmocka_unit_test(test_one_correction_finds_the_optimum),
+        cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
         cmocka_unit_test(test_random_settings_give_valid_plans),
         cmocka_unit_test(test_settings_are_checked),
     };

@@ -1,0 +1,120 @@
+/* What planner.c and preparation.c share. Nobody else includes this. */
+#ifndef HB_PLANNER_INTERNAL_H
+#define HB_PLANNER_INTERNAL_H
+
+#include "plan/planner.h"
+
+#include "plan/candidate_evaluation.h"
+#include "plan/descent.h"
+#include "plan/lag.h"
+#include "plan/population.h"
+
+enum { HB_SHORT = 5 }; /* steps of a descent from a sample that is insurance */
+
+/* Stages of a preparation, see preparation.c. */
+typedef enum {
+    HB_PREPARE_PREDICT,
+    HB_PREPARE_EVALUATE,
+    HB_PREPARE_SEARCH,
+    HB_PREPARE_LINEARISE,
+    HB_PREPARE_IMPROVE,
+    HB_PREPARE_SAMPLE,
+    HB_PREPARE_PICK,
+    HB_PREPARE_LINEARISE_OTHER,
+    HB_PREPARE_IMPROVE_OTHER,
+    HB_PREPARE_DONE,
+} hb_prepare_stage;
+
+typedef struct hb_preparation {
+    bool begun;
+    hb_prepare_stage next;
+    uint64_t stages; /* done */
+    int steps;       /* of the descent */
+    int iterations;  /* of the search */
+    int insured;     /* steps of the descent from a sample */
+    bool sampled;    /* there was such a descent, or there will be none */
+    bool moved;      /* the best sequence is no longer the one that was linearised */
+    bool final;      /* linearising is all that is left to do */
+    double ahead;    /* steps of the plan from the last request to the next */
+    double seconds;  /* the same */
+
+    /* the problem that the next request is expected to pose */
+    double *x0, *last_control, *actuator_state; /* nx, nu, nu */
+    hb_goal goal;
+    hb_problem problem;
+    const hb_clock *clock;
+    double deadline;
+    const atomic_bool *interrupt;
+
+    hb_candidate at; /* the best sequence for it so far */
+    bool evaluated;  /* there is one */
+    hb_real *top;    /* HB_LANES x nh x nv: the best samples of a search, */
+    int ntop;        /* so many */
+    int ready;       /* which descent holds Jacobians for it, or for one nearby; -1: none */
+} hb_preparation;
+
+void hb_preparation_lay_out(hb_preparation *f, hb_arena *arena, int nx, int nu, int nv, int nh);
+void hb_preparation_forget(hb_preparation *f);
+
+struct hb_planner {
+    const hb_model *m;
+    hb_planner_settings settings;
+    hb_cost cost;
+    int max_samples, max_horizon, max_directions;
+    hb_control_map map;
+    hb_population population;
+    hb_candidate_evaluation *evaluation;
+    hb_descent *descent[2]; /* NULL: too large for second-order steps */
+
+    hb_real *warm;             /* nh x nv: the plan in hand */
+    bool cold;                 /* there is none: `warm` is trim */
+    double elapsed;            /* steps that it was moved on by since it was made */
+    double *made_at;           /* nx: the state that it was made for */
+    hb_goal made_for;          /* target, and lag and state of actuators, are copies */
+    bool inherited;            /* the population holds sequences of the plan before, */
+    double population_ahead;   /* moved on by so many steps since that was made */
+    hb_candidate best, other;  /* of the plan being made, and one being descended from */
+    hb_real *mean, *deviation; /* nh x nv: what is drawn from */
+    hb_real *kept;             /* ns x nh x nv: elites while they change places */
+    int *order;                /* ns, by cost */
+    bool picked;               /* `kept` begins with the best of wide samples */
+    double *action, *states;   /* nh x nu and (nh + 1) x nx: the plan */
+    hb_plan plan;
+
+    /* of the request being served, or prepared for */
+    hb_problem problem;
+    hb_random_key key;
+    uint64_t round;      /* counts draws */
+    double step;         /* seconds a step of the plan in hand; 0: the settings' */
+    const hb_real *from; /* nh x nv: where the search began */
+    int draw_from;       /* samples from this one on are to be drawn */
+    int adam;            /* gradient steps since the last refit */
+    int elites;          /* samples that the last refit kept */
+
+    hb_preparation preparation;
+};
+
+static inline size_t hb_planner_sequence_bytes(const hb_planner *p)
+{
+    return (size_t)(p->settings.horizon * p->map.nv) * sizeof(hb_real);
+}
+
+static inline size_t hb_planner_states_bytes(const hb_planner *p)
+{
+    return (size_t)((p->settings.horizon + 1) * p->m->nx) * sizeof(double);
+}
+
+hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal);
+void hb_planner_begin(hb_planner *p, const hb_problem *problem, uint64_t tick, const hb_clock *clock, double deadline);
+/* The best candidate becomes the plan. */
+void hb_planner_finish(hb_planner *p, bool converged);
+
+/* Pieces of plans. Each returns false when time ran out, and may then be begun again. */
+void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead); /* ahead: of the plan in hand */
+bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best);
+bool hb_planner_iterate(hb_planner *p, hb_candidate *best);
+bool hb_planner_search(hb_planner *p); /* all iterations */
+bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best);
+bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to);
+
+#endif

@@ -1,0 +1,334 @@
+/* Prepare behind the reply, correct on arrival.
+ *
+ *     predict      the state at the next request, if requests go on as they did and the first action is held until then
+ *     evaluate     the plan in hand, moved on to that time, from there
+ *     search       iterations of the methods that work on the whole population
+ *     linearise    Jacobians and the quadratic model of the cost        \  up to STEPS times, until nothing is left to
+ *     improve      a second-order step                                  /  gain
+ *     sample       insurance: wide samples, the best of them picked, and second-order steps from it
+ *     linearise    once more, if the insurance paid
+ *
+ * These are stages. One that is interrupted has changed nothing that is looked at later, and is begun again: what a
+ * preparation comes to depends on the number of its stages alone. Linearising goes into the one of two descents that
+ * holds nothing of use, so that there is always something whole to correct with.
+ *
+ * The correction takes the prepared sequence, moved on by what the request is later than expected, and the Jacobians:
+ * see hb_descent_correct. If that does not arrive, the descent goes on with Jacobians of its own. */
+#include <math.h>
+#include <string.h>
+
+#include "dynamics/actuators.h"
+#include "plan/planner_internal.h"
+
+enum { STEPS = 3 };                /* second-order steps of a preparation, at most */
+static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
+static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
+/* Without second-order steps: a prepared plan that costs this much more than expected, relatively, is no good. */
+static const double surprise = 0.05;
+
+void hb_preparation_lay_out(hb_preparation *f, hb_arena *arena, int nx, int nu, int nv, int nh)
+{
+    f->x0 = hb_arena_take(arena, (size_t)nx, sizeof(double));
+    f->last_control = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    f->actuator_state = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    f->top = hb_arena_take(arena, (size_t)HB_LANES * (size_t)nh * (size_t)nv, sizeof(hb_real));
+    hb_candidate_lay_out(&f->at, arena, nx, nv, nh);
+}
+
+void hb_preparation_forget(hb_preparation *f)
+{
+    f->begun = f->evaluated = false;
+    f->ready = -1;
+    f->stages = 0;
+    f->ntop = 0;
+}
+
+static bool second_order(const hb_planner *p)
+{
+    return p->settings.method == HB_PLANNER_ILQR || p->settings.polish;
+}
+
+static void begin(hb_planner *p, double seconds)
+{
+    hb_preparation *f = &p->preparation;
+
+    hb_preparation_forget(f);
+    f->begun = true;
+    f->next = HB_PREPARE_PREDICT;
+    f->seconds = seconds;
+    f->ahead = seconds / hb_planner_step(p);
+    f->steps = f->iterations = f->insured = 0;
+    f->sampled = p->settings.method != HB_PLANNER_ILQR || p->population.ns <= 1;
+    f->final = false;
+    f->goal = p->made_for;
+    f->goal.last_control = f->last_control;
+    f->goal.actuator_state = f->actuator_state;
+}
+
+/* ---- stages ---- */
+
+static void pose(hb_planner *p, const hb_problem *problem)
+{
+    hb_preparation *f = &p->preparation;
+
+    p->problem = *problem;
+    hb_candidate_evaluation_begin(p->evaluation, &p->problem, f->clock, f->deadline);
+    hb_candidate_evaluation_heed(p->evaluation, f->interrupt);
+}
+
+/* the first action, held, in steps no longer than the model's */
+static bool predict(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    const int nx = p->m->nx, nu = p->m->nu, nv = p->map.nv, nh = p->settings.horizon;
+    const int n = (int)fmin(fmax(ceil(f->seconds / p->m->dt - 1e-9), 1), nh);
+    hb_problem held = f->problem;
+
+    held.x0 = p->made_at;
+    held.goal = &p->made_for;
+    held.nh = n;
+    held.dt = f->seconds / n;
+    for (int k = 0; k < nh; k++)
+        memcpy(p->other.w + k * nv, p->warm, (size_t)nv * sizeof *p->other.w);
+    hb_descent_offer(p->descent[0], &held, 0, p->other.w);
+    pose(p, &held);
+    p->other.cost = INFINITY;
+    if (!hb_descent_choose(p->descent[0], p->evaluation, 1, &p->other))
+        return false;
+    const double *end = isfinite(p->other.cost) ? p->other.states + n * nx : p->made_at;
+    memcpy(f->x0, end, (size_t)nx * sizeof *f->x0);
+    for (int i = 0; i < nu; i++) {
+        const double u = p->action[i];
+        f->last_control[i] = u;
+        f->actuator_state[i] =
+            u + (p->made_for.actuator_state[i] - u) * hb_actuator_keep(p->made_for.lag[i], f->seconds);
+    }
+    return true;
+}
+
+static bool evaluate(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+
+    pose(p, &f->problem);
+    memcpy(f->at.w, p->warm, hb_planner_sequence_bytes(p));
+    hb_sequence_shift(p->settings.horizon, p->map.nv, f->ahead, f->at.w);
+    hb_planner_begin_search(p, f->at.w, f->ahead);
+    f->at.cost = INFINITY;
+    if (!hb_planner_evaluate_start(p, &f->at))
+        return false;
+    f->evaluated = isfinite(f->at.cost);
+    return true;
+}
+
+/* the best samples, for trials from the true state */
+static void keep_top(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    const int finite = hb_population_rank(&p->population, p->order), most = HB_LANES - 2;
+
+    f->ntop = finite < most ? finite : most;
+    for (int i = 0; i < f->ntop; i++)
+        hb_population_get(&p->population, p->order[i], f->top + (ptrdiff_t)i * p->settings.horizon * p->map.nv);
+}
+
+static bool search(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+
+    /* costs count even when the gradients are not had in time: not here */
+    p->other.cost = f->at.cost;
+    if (!hb_planner_iterate(p, &p->other))
+        return false;
+    if (p->other.cost < f->at.cost)
+        hb_candidate_copy(&f->at, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
+    keep_top(p);
+    f->iterations++;
+    return true;
+}
+
+static hb_prepare_stage after_descent(const hb_preparation *f)
+{
+    return f->sampled ? HB_PREPARE_DONE : HB_PREPARE_SAMPLE;
+}
+
+/* the insurance is over: what it found is linearised, if it is better */
+static hb_prepare_stage settle(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+
+    f->sampled = f->final = true;
+    if (p->other.cost < f->at.cost) {
+        hb_candidate_copy(&f->at, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
+        f->moved = true;
+    }
+    return f->moved ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
+}
+
+/* One stage, and which comes next. Returns false when it was interrupted. */
+static bool advance(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    hb_candidate_evaluation *e = p->evaluation;
+    const int spare = f->ready == 0;
+    const double before = f->at.cost;
+    hb_descent_end end;
+
+    switch (f->next) {
+    case HB_PREPARE_PREDICT:
+        if (!predict(p))
+            return false;
+        f->next = HB_PREPARE_EVALUATE;
+        return true;
+    case HB_PREPARE_EVALUATE:
+        if (!evaluate(p))
+            return false;
+        f->next = !f->evaluated                           ? HB_PREPARE_DONE
+                  : p->settings.method != HB_PLANNER_ILQR ? HB_PREPARE_SEARCH
+                                                          : HB_PREPARE_LINEARISE;
+        return true;
+    case HB_PREPARE_SEARCH:
+        if (f->iterations < p->settings.iterations && !search(p))
+            return false;
+        if (f->iterations >= p->settings.iterations)
+            f->next = second_order(p) ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
+        return true;
+    case HB_PREPARE_LINEARISE:
+        if (!hb_descent_linearise(p->descent[spare], e, &p->problem, &f->at))
+            return false;
+        f->ready = spare;
+        f->moved = false;
+        f->next = f->final ? HB_PREPARE_DONE : f->steps < STEPS ? HB_PREPARE_IMPROVE : after_descent(f);
+        return true;
+    case HB_PREPARE_IMPROVE:
+        end = hb_descent_improve(p->descent[f->ready], e, &p->problem, &f->at);
+        if (end == HB_DESCENT_STOPPED)
+            return false;
+        f->steps++;
+        f->next = end == HB_DESCENT_UNDER_WAY ? HB_PREPARE_LINEARISE : after_descent(f);
+        return true;
+    case HB_PREPARE_SAMPLE:
+        if (!hb_planner_sample_widely(p, &f->at))
+            return false;
+        f->moved = f->at.cost < before;
+        f->next = HB_PREPARE_PICK;
+        return true;
+    case HB_PREPARE_PICK:
+        if (!hb_planner_pick_sample(p, &p->other))
+            return false;
+        f->next = isfinite(p->other.cost) ? HB_PREPARE_LINEARISE_OTHER : settle(p);
+        return true;
+    case HB_PREPARE_LINEARISE_OTHER:
+        if (!hb_descent_linearise(p->descent[spare], e, &p->problem, &p->other))
+            return false;
+        f->next = HB_PREPARE_IMPROVE_OTHER;
+        return true;
+    case HB_PREPARE_IMPROVE_OTHER:
+        end = hb_descent_improve(p->descent[spare], e, &p->problem, &p->other);
+        if (end == HB_DESCENT_STOPPED)
+            return false;
+        f->next = end == HB_DESCENT_UNDER_WAY && ++f->insured < HB_SHORT ? HB_PREPARE_LINEARISE_OTHER : settle(p);
+        return true;
+    case HB_PREPARE_DONE:
+        break;
+    }
+    return false;
+}
+
+/* ---- what others call ---- */
+
+uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double seconds, const hb_clock *clock,
+                            double deadline, const atomic_bool *interrupt, uint64_t most)
+{
+    hb_preparation *f = &p->preparation;
+
+    /* the plan in hand must be fresh, and reach beyond the next request */
+    if (!p->descent[0] || p->cold || p->elapsed > 0 || !(seconds > 0))
+        return 0;
+    if (!f->begun)
+        begin(p, seconds);
+    if (!(f->ahead < p->settings.horizon))
+        return 0;
+    f->clock = clock;
+    f->deadline = deadline;
+    f->interrupt = interrupt;
+    f->problem = hb_planner_problem(p, model, f->x0, &f->goal);
+    pose(p, &f->problem);
+    while (f->next != HB_PREPARE_DONE && f->stages < most && advance(p))
+        f->stages++;
+    return f->stages;
+}
+
+bool hb_planner_prepared(const hb_planner *p)
+{
+    return p->preparation.begun && p->preparation.next == HB_PREPARE_DONE;
+}
+
+/* corrects the sequence in p->best.w; without an answer that has arrived, goes on from there */
+static bool correct(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    hb_descent_end end =
+        hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, p->warm, &p->best, &p->plan.iterations);
+
+    if (end == HB_DESCENT_UNDER_WAY && isfinite(p->best.cost))
+        end = hb_descent_run(p->descent[!f->ready], p->evaluation, &p->problem,
+                             p->settings.iterations - p->plan.iterations, &p->best, &p->plan.iterations);
+    return end == HB_DESCENT_ARRIVED;
+}
+
+/* The prepared sequence, the plan in hand and the best samples from the true state. If the best of them costs what was
+ * expected after all iterations, it is the answer, which nobody has tried to improve at this very state; else they
+ * are improved here. */
+static bool choose(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    hb_descent *d = p->descent[0];
+    const ptrdiff_t size = p->settings.horizon * p->map.nv;
+    const double expected = f->at.cost;
+    const bool complete = f->next == HB_PREPARE_DONE;
+
+    hb_descent_offer(d, &p->problem, 0, p->best.w);
+    hb_descent_offer(d, &p->problem, 1, p->warm);
+    for (int i = 0; i < f->ntop; i++)
+        hb_descent_offer(d, &p->problem, 2 + i, f->top + i * size);
+    if (!hb_descent_choose(d, p->evaluation, 2 + f->ntop, &p->best))
+        return false;
+    if (complete && p->best.cost <= expected + surprise * fabs(expected))
+        return false;
+    hb_planner_begin_search(p, p->best.w, p->elapsed);
+    return hb_planner_search(p);
+}
+
+/* Is there something prepared that fits the time of the request? */
+static bool fits(const hb_planner *p, const hb_problem *problem)
+{
+    const hb_preparation *f = &p->preparation;
+
+    return f->evaluated && (!second_order(p) || f->ready >= 0) && fabs(p->elapsed - f->ahead) <= most_late &&
+           fabs(problem->dt / f->problem.dt - 1) <= stretch;
+}
+
+const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
+                                   uint64_t tick, const hb_clock *clock, double deadline)
+{
+    hb_preparation *f = &p->preparation;
+    const hb_problem problem = hb_planner_problem(p, model, x0, goal);
+    const uint64_t stages = f->stages;
+
+    if (!fits(p, &problem)) {
+        hb_planner_plan(p, model, x0, goal, tick, clock, deadline);
+        p->plan.prepared = stages;
+        return &p->plan;
+    }
+    hb_planner_begin(p, &problem, tick, clock, deadline);
+    memcpy(p->best.w, f->at.w, hb_planner_sequence_bytes(p));
+    hb_sequence_shift(p->settings.horizon, p->map.nv, p->elapsed - f->ahead, p->best.w);
+    if (problem.dt != f->problem.dt)
+        hb_sequence_stretch(p->settings.horizon, p->map.nv, problem.dt / f->problem.dt, p->best.w);
+    const bool converged = second_order(p) ? correct(p) : choose(p);
+    hb_planner_finish(p, converged);
+    p->plan.prepared = stages;
+    p->plan.corrected = true;
+    return &p->plan;
+}

@@ -35,17 +35,17 @@ collect() {
     [ -f "$data/$name.h5" ] || "$sim" collect "$@" -o "$data/$name.h5"
 }
 
-# fit NAME OPTIONS...: trains a model, or goes on training it
+# fit NAME DATA OPTIONS...: trains a model, or goes on training it; its prior is that of all functions in the data
 fit() {
-    name=$1
-    shift
+    name=$1 set=$data/$2.h5
+    shift 2
     out=$data/$name.safetensors
     if [ -f "$out.checkpoint" ]; then
         "$train" --resume "$out.checkpoint" --threads "$threads"
     else
-        "$train" --force --output "$out" --threads "$threads" "$@"
+        "$train" --force --data "$set" --output "$out" --threads "$threads" "$@"
     fi
-    cp "$out" "config/models/$name.safetensors"
+    "$train" prior "$out" --data "$set" --output "config/models/$name.safetensors" --threads "$threads"
 }
 
 # a wide range of masses, weak rotors, drag and wind: what the default model is to adapt to
@@ -68,33 +68,33 @@ make() {
         ;;
     quadrotor)
         collect quadrotor-everything quadrotor -f 300 -e 8 -s 1 $everything
-        fit quadrotor --data "$data/quadrotor-everything.h5" --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
+        fit quadrotor quadrotor-everything --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
             --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
             --steps 8000 --learning-rate 0.015 --decay cosine
         ;;
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
-        fit quadrotor-learned --data "$data/quadrotor-mass.h5" --nb 8 --inputs=-x,-y,-z \
+        fit quadrotor-learned quadrotor-mass --nb 8 --inputs=-x,-y,-z \
             --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 --refinements 1 \
             --steps 6000 --learning-rate 0.008 --decay cosine
         ;;
     quadrotor-paper) # 100 networks of 4 x 51 and one for the average
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
-        fit quadrotor-paper --data "$data/quadrotor-mass.h5" --kind fe-node-res --functions 4 --examples 100 \
+        fit quadrotor-paper quadrotor-mass --kind fe-node-res --functions 4 --examples 100 \
             --queries 100 --steps 500 --learning-rate 0.01 --decay cosine
         ;;
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
-        fit vanderpol --data "$data/vanderpol.h5" --nb 11 --functions 16 --examples 100 --queries 300 \
+        fit vanderpol vanderpol --nb 11 --functions 16 --examples 100 --queries 300 \
             --weighting each --ridge 1e-6 --refinements 1 --steps 4000 --learning-rate 0.005 --decay cosine
         ;;
     half-cheetah)
         collect half-cheetah half-cheetah -f 300 -e 8 -s 4
-        fit half-cheetah --data "$data/half-cheetah.h5" --inputs=-x --nb 12 --coefficients per_state --steps 2500 $walker
+        fit half-cheetah half-cheetah --inputs=-x --nb 12 --coefficients per_state --steps 2500 $walker
         ;;
     ant)
         collect ant ant -f 300 -e 8 -s 5
-        fit ant --data "$data/ant.h5" --inputs=-x,-y --nb 16 --steps 2500 $walker
+        fit ant ant --inputs=-x,-y --nb 16 --steps 2500 $walker
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

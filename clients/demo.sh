@@ -1,6 +1,7 @@
 #!/bin/sh
 # Flies a simulated quadrotor with hilbertd: the daemon is told neither its mass nor that it drops a payload in mid-flight.
-# Then the same flight with adaptation off, a table of both, and a picture.
+# Then the same flight with adaptation off, a table of both, and a picture. A flight in which more than 2 % of the replies
+# did not come in time says more about this machine than about hilbertd: it is flown once more, and then called void.
 #
 # usage: demo.sh [OPTIONS]
 #
@@ -12,7 +13,9 @@
 #   --output FOLDER   for tables and pictures (default build/demo)
 #   --help            this text
 #
+# Exit status: 0 flown; 1 failure, a void flight, or a crash with adaptation; 2 wrong usage.
 # Installs what is missing (packaging/deps.sh), builds in build/, writes nothing elsewhere, and leaves no process behind.
+# HILBERT_SIM in the environment names another simulator program.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -29,7 +32,7 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=$2; shift ;;
     --seed) seed=$2; shift ;;
     --output) out=$2; shift ;;
-    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "demo.sh: unknown option '$1' (try --help)" >&2; exit 2 ;;
     esac
     shift
@@ -59,6 +62,9 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 half=$(awk "BEGIN { print $seconds / 2 }")
+simulator=${HILBERT_SIM:-build/clients/sim/hilbert-sim}
+# the daemon asks for real-time scheduling below; the vehicle must not wait where the daemon does not
+if chrt --fifo 35 true 2>/dev/null; then realtime="chrt --fifo 35"; else realtime=; fi
 
 # fly NAME ADAPT: one flight with a daemon of its own; leaves NAME.json, NAME.csv and NAME.jsonl
 fly() {
@@ -89,7 +95,8 @@ EOF
     done
     build/clients/ctl/hilbertctl watch --status "ipc://$sockets/status" >"$out/$name.jsonl" 2>/dev/null &
     watcher=$!
-    build/clients/sim/hilbert-sim fly "$plant" --endpoint "ipc://$sockets" --realtime --live --mass "$mass" \
+    # shellcheck disable=SC2086 # no word, or three
+    $realtime "$simulator" fly "$plant" --endpoint "ipc://$sockets" --realtime --live --mass "$mass" \
         --at "${half}s:mass=$dropped" --seconds "$seconds" --seed "$seed" --csv "$out/$name.csv" --json \
         >"$out/$name.json" || [ -s "$out/$name.json" ] || exit 1
     stop
@@ -100,10 +107,28 @@ of() {
     sed -n "s/.*\"$2\":\([^,}]*\).*/\1/p" "$out/$1.json" | tail -n 1
 }
 
+# missed NAME: replies that did not come in time, of all: "3 of 400"; fails when they are more than 2 %
+missed() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "status") column = i; next }
+        { n++ } $column ~ /^(late|fallback|refused)$/ { bad++ }
+        END { printf "%d of %d", bad, n; exit n == 0 || bad > 0.02 * n }' "$out/$1.csv"
+}
+
+# attempt NAME ADAPT: a flight, and once more when it was spoiled
+void=
+attempt() {
+    fly "$1" "$2"
+    spoiled=$(missed "$1") || {
+        echo "  $spoiled replies did not come in time: this machine is too busy. Once more:"
+        fly "$1" "$2"
+        spoiled=$(missed "$1") || void="$void $1 ($spoiled)"
+    }
+}
+
 echo "A quadrotor of $mass kg, its model's nominal 0.027 kg; at $half s it weighs $dropped kg. First with adaptation:"
-fly adapted true
+attempt adapted true
 echo "The same flight with adaptation off:"
-fly fixed false
+attempt fixed false
 
 # coefficients over time, from the published status
 sed -n 's/.*"uptime":\([^,]*\).*"coefficient":\[\([^]]*\)\].*/\1,\2/p' "$out/adapted.jsonl" |
@@ -132,6 +157,17 @@ row "crashed" "$(of adapted crashed)" "$(of fixed crashed)"
 row "slew, 1e-5 N^2" "$(of adapted slew | awk '{ printf "%.2f", 1e5 * $1 }')" "$(of fixed slew | awk '{ printf "%.2f", 1e5 * $1 }')"
 row "worst reply, ms: daemon" "$(largest adapted planning_ms)" "$(largest fixed planning_ms)"
 row "       as the vehicle saw it" "$(largest adapted latency_ms)" "$(largest fixed latency_ms)"
-row "replies after 40 ms" "$(of adapted late)" "$(of fixed late)"
+row "replies not in time" "$(missed adapted || true)" "$(missed fixed || true)"
 echo
 echo "pictures: $out/demo.svg, $out/demo.png"
+
+# in words, from the figures above
+tell() {
+    if [ "$(of "$1" crashed)" = true ]; then echo "it crashed"; else echo "it settled $(percent "$1" settled_m) cm from its target"; fi
+}
+if [ -n "$void" ]; then
+    echo "Void: replies did not come in time in$void. Try again when the machine is idle." >&2
+    exit 1
+fi
+echo "With adaptation $(tell adapted); without, $(tell fixed)."
+[ "$(of adapted crashed)" = false ] || exit 1

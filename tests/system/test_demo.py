@@ -1,0 +1,95 @@
+"""clients/demo.sh: what it says follows from the figures, and a flight without replies in time is void.
+
+usage: test_demo.py BUILD_ROOT
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# flies nothing: notes that it was asked, and writes the flight that the test wants
+STUB = """#!/usr/bin/python3
+import os, sys
+out = sys.argv[sys.argv.index("--csv") + 1]
+name = os.path.basename(out)[:-4]
+with open("{folder}/asked", "a") as file:
+    file.write(name + "\\n")
+times = open("{folder}/asked").read().split().count(name)
+flights = {flights!r}[name]
+late, crashed, settled = flights[min(times, len(flights)) - 1]
+with open(out, "w") as file:
+    file.write("time,status,latency_ms,planning_ms,x,y,z\\n")
+    for k in range(100):
+        file.write("%g,%s,5,4,0,0,1\\n" % (0.04 * k, "late" if k < late else "converged"))
+print('{{"settled_m":%g,"crashed":%s,"slew":1e-5,"late":%d}}' % (settled, str(crashed).lower(), late))
+sys.exit(1 if crashed else 0)
+"""
+
+
+class Demo(unittest.TestCase):
+    def demo(self, **flights):
+        folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
+        self.addCleanup(subprocess.run, ["rm", "-r", folder])
+        with open(f"{folder}/sim", "w") as file:
+            file.write(STUB.format(folder=folder, flights=flights))
+        os.chmod(f"{folder}/sim", 0o755)
+        os.mkdir(f"{folder}/gnuplot")
+        with open(f"{folder}/gnuplot/gnuplot", "w") as file:
+            file.write("#!/bin/sh\n")  # pictures are not the question here
+        os.chmod(f"{folder}/gnuplot/gnuplot", 0o755)
+        os.mkdir(f"{folder}/tree")
+        for name in ("clients", "config", "packaging"):
+            os.symlink(f"{SOURCE}/{name}", f"{folder}/tree/{name}")
+        os.symlink(BUILD, f"{folder}/tree/build")
+        # demo.sh goes to the folder above its own: a copy of it stays in this tree
+        os.unlink(f"{folder}/tree/clients")
+        os.mkdir(f"{folder}/tree/clients")
+        for name in ("demo.sh", "demo.gp"):
+            os.symlink(f"{SOURCE}/clients/{name}", f"{folder}/tree/clients/{name}")
+        done = subprocess.run(["sh", f"{folder}/tree/clients/demo.sh", "--output", f"{folder}/out"], capture_output=True,
+                              text=True, timeout=120,
+                              env=dict(os.environ, HILBERT_SIM=f"{folder}/sim", PATH=f"{folder}/gnuplot:{os.environ['PATH']}"))
+        with open(f"{folder}/asked") as file:
+            return done, file.read().split()
+
+    GOOD, WORSE, CRASH = (1, False, 0.008), (0, False, 0.25), (0, True, 9.9)
+    SPOILED = (30, True, 9.9)
+
+    def test_two_good_flights(self):
+        done, asked = self.demo(adapted=[self.GOOD], fixed=[self.WORSE])
+        self.assertEqual((done.returncode, asked), (0, ["adapted", "fixed"]), done.stderr)
+        self.assertIn("With adaptation it settled 0.8 cm from its target; without, it settled 25.0 cm", done.stdout)
+        self.assertRegex(done.stdout, r"replies not in time +1 of 100 +0 of 100")
+
+    def test_a_spoiled_flight_is_flown_again(self):
+        done, asked = self.demo(adapted=[self.SPOILED, self.GOOD], fixed=[self.WORSE])
+        self.assertEqual((done.returncode, asked), (0, ["adapted", "adapted", "fixed"]), done.stderr)
+        self.assertIn("30 of 100 replies did not come in time: this machine is too busy. Once more:", done.stdout)
+        self.assertIn("With adaptation it settled 0.8 cm", done.stdout)
+
+    def test_twice_spoiled_is_void(self):
+        done, asked = self.demo(adapted=[self.SPOILED, self.SPOILED], fixed=[self.WORSE])
+        self.assertEqual((done.returncode, asked), (1, ["adapted", "adapted", "fixed"]))
+        self.assertIn("Void: replies did not come in time in adapted (30 of 100)", done.stderr)
+        self.assertNotIn("With adaptation it", done.stdout)
+
+    def test_the_words_follow_the_figures(self):
+        done, _ = self.demo(adapted=[self.CRASH], fixed=[self.GOOD])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("With adaptation it crashed; without, it settled 0.8 cm from its target.", done.stdout)
+        done, _ = self.demo(adapted=[self.GOOD], fixed=[self.CRASH])
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("without, it crashed.", done.stdout)
+
+    def test_help(self):
+        text = subprocess.run(["sh", f"{SOURCE}/clients/demo.sh", "--help"], capture_output=True, text=True).stdout
+        self.assertTrue(re.search(r"(?m)^ +--seed S ", text) and "Exit status" in text and "set -eu" not in text, text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

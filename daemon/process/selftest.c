@@ -19,6 +19,8 @@ static int check(const hb_model *m, const hb_command *c, hb_error *err)
 {
     if (c->status == HB_STATUS_REFUSED)
         return hb_fail(err, EINVAL, "self-test: the first plan was refused: %s", hb_reason_help[c->reason]);
+    if (c->status == HB_STATUS_FALLBACK && c->reason == HB_REASON_NOT_FINITE)
+        return hb_fail(err, EDOM, "self-test: no plan has finite states: is the model sound?");
     for (int i = 0; i < m->nu; i++)
         if (!isfinite(c->action[i]) || c->action[i] < m->control_min[i] || c->action[i] > m->control_max[i])
             return hb_fail(err, EDOM,

@@ -185,8 +185,13 @@ void hb_server_collect(hb_server *s)
         return;
     }
     s->in_hand = false;
-    if (s->answered)
+    if (s->answered) {
+        /* the controller counted an answer that nobody got; the one that was sent is counted already */
+        s->counters.status[job->command->status]--;
+        if (job->command->reason != HB_REASON_NONE)
+            s->counters.refused[job->command->reason]--;
         return;
+    }
     const hb_waiting *w = hb_queue_in_hand(s->queue);
     answer(s, w, job->command, job->started);
     double now = hb_now(), overrun = fmax(now - s->deadline, now - job->finished);

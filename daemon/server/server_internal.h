@@ -57,6 +57,7 @@ struct hb_server {
     hb_sample ring[HB_RING];
     int ring_first, ring_count;
     uint64_t sequence; /* of the newest sample; 0: not counted */
+    int ascending;     /* samples since the numbers last went back */
     double sample_arrived;
     bool sampled;
     double *newest_state, *newest_control;
@@ -86,7 +87,6 @@ struct hb_server {
     double rate_since, telemetry_rate, request_rate;
     uint64_t rate_telemetry, rate_requests;
     double next_status, next_second;
-    int json_readers, proto_readers;
     hb_log_limit status_limit, estimate_limit, refusal_limit;
     bool resumed;
 

@@ -52,24 +52,6 @@ void hb_server_report(hb_server *s, hb_report *ret)
 
 /* ---- publishing ---- */
 
-/* Who reads which of the two: an XPUB socket is told of subscriptions, which are prefixes of topics. */
-static void count_readers(hb_server *s)
-{
-    char event[256];
-    int n;
-
-    while ((n = zmq_recv(s->sockets->status, event, sizeof event, ZMQ_DONTWAIT)) >= 0) {
-        size_t length = n > 0 && n <= (int)sizeof event ? (size_t)n - 1 : sizeof event;
-        if (n == 0 || (event[0] != 0 && event[0] != 1))
-            continue;
-        int step = event[0] == 1 ? 1 : -1;
-        if (length < sizeof json_topic && strncmp(json_topic, event + 1, length) == 0)
-            s->json_readers += step;
-        if (length < sizeof proto_topic && strncmp(proto_topic, event + 1, length) == 0)
-            s->proto_readers += step;
-    }
-}
-
 static void publish(hb_server *s, const char *topic, const void *data, size_t size, const char *seconds)
 {
     zmq_send(s->sockets->status, topic, strlen(topic), ZMQ_SNDMORE | ZMQ_DONTWAIT);
@@ -88,20 +70,13 @@ void hb_server_publish(hb_server *s, double now)
         return;
     /* a period that was slept through is not made up for */
     s->next_status = fmax(s->next_status + s->status_period, now);
-    count_readers(s);
-    if (s->json_readers <= 0 && s->proto_readers <= 0)
-        return;
     hb_server_report(s, &report);
     clock_gettime(CLOCK_REALTIME, &t);
     snprintf(seconds, sizeof seconds, "%" PRId64 ".%06ld", (int64_t)t.tv_sec, t.tv_nsec / 1000);
-    if (s->json_readers > 0) {
-        size_t n = hb_wire_write_status_json(s->wire, &report, &data);
-        publish(s, json_topic, data, n, seconds);
-    }
-    if (s->proto_readers > 0) {
-        size_t n = hb_wire_write_status(s->wire, &report, &data);
-        publish(s, proto_topic, data, n, seconds);
-    }
+    size_t n = hb_wire_write_status_json(s->wire, &report, &data);
+    publish(s, json_topic, data, n, seconds);
+    n = hb_wire_write_status(s->wire, &report, &data);
+    publish(s, proto_topic, data, n, seconds);
 }
 
 /* ---- changes of state ---- */

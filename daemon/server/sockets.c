@@ -225,7 +225,7 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
         set_int(socket, ZMQ_ROUTER_MANDATORY, 1); /* an absent client is an error that can be counted */
         set_int(socket, ZMQ_ROUTER_HANDOVER, 1);  /* one that comes back under its own name is let in */
     }
-    if (type == ZMQ_XPUB)
+    if (type == ZMQ_PUB)
         set_int(socket, ZMQ_SNDHWM, 20); /* a slow reader misses states, and costs no more memory than these */
     if (type == ZMQ_SUB) {
         set_int(socket, ZMQ_RCVHWM, 10000);
@@ -271,7 +271,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
     if (!r)
         r = open_socket(&o, ZMQ_ROUTER, "control", &c->sockets.control, NULL, &s.control, err);
     if (!r)
-        r = open_socket(&o, ZMQ_XPUB, "status", &c->sockets.status, NULL, &s.status, err);
+        r = open_socket(&o, ZMQ_PUB, "status", &c->sockets.status, NULL, &s.status, err);
     explicit_bzero(secret, sizeof secret);
     if (r) {
         hb_sockets_close(&s);

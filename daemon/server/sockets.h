@@ -11,7 +11,7 @@
 
 typedef struct hb_sockets {
     void *context;
-    void *telemetry, *actions, *control, *status; /* SUB, ROUTER, ROUTER, XPUB */
+    void *telemetry, *actions, *control, *status; /* SUB, ROUTER, ROUTER, PUB */
     void *zap;                                    /* REP, or NULL without CURVE */
     int npaths;
     char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */

@@ -9,6 +9,10 @@
 
 #include "base/numeric.h"
 
+/* beyond these single precision does not carry the arithmetic */
+static const double least_std = 1e-15, largest_std = 1e15;
+static const double shortest_dt = 1e-6, longest_dt = 1e4; /* seconds */
+
 const char *const hb_architecture_name[] = {[HB_SHARED] = "shared", [HB_INDEPENDENT] = "independent", NULL};
 const char *const hb_activation_name[] = {[HB_RELU] = "relu", [HB_TANH] = "tanh", [HB_SILU] = "silu", NULL};
 const char *const hb_method_name[] = {[HB_LEAST_SQUARES] = "least_squares", [HB_INNER_PRODUCT] = "inner_product", NULL};
@@ -92,6 +96,10 @@ static int check_nominal(const hb_model *m, hb_error *err)
     for (int i = 0; i < m->nominal->nparameters; i++)
         if (!isfinite(m->nominal_parameter[i]))
             return hb_fail(err, EINVAL, "nominal parameter '%s' is not finite", m->nominal->parameter_name[i]);
+        /* a mass, a length or an inertia; what may vanish is zero by default */
+        else if (m->nominal->parameter_default[i] > 0 && !(m->nominal_parameter[i] > 0))
+            return hb_fail(err, EINVAL, "nominal parameter '%s' is %g, expected a number above 0",
+                           m->nominal->parameter_name[i], m->nominal_parameter[i]);
     return 0;
 }
 
@@ -120,6 +128,8 @@ static int check_choices(const hb_model *m, hb_error *err)
         r = check_range("substeps", m->substeps, 1, HB_MAX_SUBSTEPS, err);
     if (r == 0)
         r = check_positive("dt", m->dt, err);
+    if (r == 0 && !(m->dt >= shortest_dt && m->dt <= longest_dt))
+        r = hb_fail(err, EINVAL, "dt is %g seconds, expected %g to %g", m->dt, shortest_dt, longest_dt);
     if (r == 0)
         r = check_positive("volume", m->volume, err);
     if (r == 0 && (!(m->ridge >= 0) || isinf(m->ridge)))
@@ -200,6 +210,10 @@ static int check_normalisation(const char *what, int n, char (*name)[HB_NAME_SIZ
         if (!(std[i] > 0) || isinf(std[i]))
             return hb_fail(err, EINVAL, "the standard deviation of %s '%s' is %g, expected a finite number above 0",
                            what, name[i], std[i]);
+        if (!(std[i] >= least_std && std[i] <= largest_std))
+            return hb_fail(err, EINVAL,
+                           "the standard deviation of %s '%s' is %g, expected %g to %g: choose other units", what,
+                           name[i], std[i], least_std, largest_std);
     }
     return 0;
 }

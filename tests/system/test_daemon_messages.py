@@ -209,9 +209,30 @@ class Messages(OneDaemon):
             return self.client.status().counters.telemetry > start.telemetry
         wait_until(arrives, "arrival of telemetry")
         before = self.client.status().counters
-        for sequence in (2, 3, 7, 8):
+        for sequence in (*range(2, 14), 17, 18):
             socket.send(telemetry(time_us=10**16 + 20000 * sequence, sequence=sequence))
         wait_until(lambda: self.client.status().counters.telemetry_lost == before.telemetry_lost + 3, "counting")
+        # numbers of two publishers, mixed, say nothing about losses
+        middle = self.client.status().counters
+        for k in range(50):
+            for sequence in (19 + k, 10**8 + k):
+                socket.send(telemetry(time_us=10**16 + 10**6 + 20000 * k, sequence=sequence))
+        wait_until(lambda: self.client.status().counters.telemetry == middle.telemetry + 100, "arrival")
+        self.assertEqual(self.client.status().counters.telemetry_lost, middle.telemetry_lost)
+
+    def test_nobody_can_silence_the_status(self):
+        reader = self.socket("status", zmq.SUB)
+        reader.setsockopt(zmq.SUBSCRIBE, b"hilbert.status")
+        reader.recv_multipart()
+        hostile = self.socket("status", zmq.XSUB)
+        hostile.send(b"\x01hilbert.status")
+        for _ in range(200):
+            hostile.send(b"\x00hilbert.status")
+            hostile.send(b"\x00hilbert.v1.Status")
+        time.sleep(0.3)
+        while reader.poll(0):
+            reader.recv_multipart()
+        self.assertTrue(reader.poll(2000))
 
     def test_an_oversized_message_is_refused_and_counted(self):
         before = self.client.status()

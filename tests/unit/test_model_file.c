@@ -553,6 +553,7 @@ static const malformed of_independent[] = {
     {TEXT, "dt", "nan", "metadata 'dt' is 'nan', expected a number"},
     {TEXT, "dt", "inf", "metadata 'dt' is 'inf', expected a number"},
     {TEXT, "dt", "0", "dt is 0, expected a finite number above 0"},
+    {TEXT, "dt", "1e300", "dt is 1e+300 seconds, expected 1e-06 to 10000"},
     {TEXT, "volume", "-1", "volume is -1, expected a finite number above 0"},
     {TEXT, "ridge", "-0.1", "ridge is -0.1, expected a finite number, 0 or above"},
     {TEXT, "author", "me", "metadata 'author' is not known here; free text goes into 'notes'"},
@@ -635,6 +636,8 @@ static const malformed of_independent[] = {
     {VALUE, "average.0.bias", "0 -inf", "tensor 'average.0.bias': element 0 is infinite, expected a finite number"},
     {VALUE, "state.mean", "1 inf", "tensor 'state.mean': element 1 is infinite, expected a finite number"},
     {VALUE, "state.std", "1 0", "the standard deviation of state 'x1' is 0, expected a finite number above 0"},
+    {VALUE, "state.std", "1 1e-30",
+     "the standard deviation of state 'x1' is 1e-30, expected 1e-15 to 1e+15: choose other units"},
     {VALUE, "control.std", "0 -1", "the standard deviation of control 'u0' is -1, expected a finite number above 0"},
     {VALUE, "control.min", "1 9", "the bounds of control 'u1' are 9 and 1.5, expected min < max"},
     {VALUE, "control.max", "0 inf", "tensor 'control.max': element 0 is infinite, expected a finite number"},
@@ -685,6 +688,8 @@ static const malformed of_nominal[] = {
      "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
     {TEXT, "nominal_parameters", "mass=0.0000000000000000000000000000000000000001," REST,
      "metadata 'nominal_parameters': 'mass' is not followed by = and a number"},
+    {TEXT, "nominal_parameters", "mass=0," REST, "nominal parameter 'mass' is 0, expected a number above 0"},
+    {TEXT, "nominal_parameters", "mass=-1," REST, "nominal parameter 'mass' is -1, expected a number above 0"},
     {TEXT, "nominal_parameters", "weight=1," REST,
      "metadata 'nominal_parameters': the nominal model 'quadrotor' has no parameter 'weight'"},
     {TEXT, "nominal_parameters", "mass=1," REST ",",
@@ -780,6 +785,7 @@ static void test_malformed_models_are_refused_by_name(void **state)
     shape.nx = 13;
     shape.nu = 4;
     shape.nominal = hb_nominal_find("quadrotor");
+    memcpy(shape.nominal_parameter, shape.nominal->parameter_default, sizeof shape.nominal_parameter);
     hb_model *nominal = some_model(shape);
     assert_all_refused(nominal, of_nominal, sizeof of_nominal / sizeof *of_nominal);
     hb_model_free(nominal);

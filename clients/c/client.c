@@ -259,6 +259,7 @@ int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeo
     m.time_us = r->time_us;
     m.state = vector(r->state, r->nstate, &m.n_state);
     m.target = vector(r->target, r->ntarget, &m.n_target);
+    m.target_time = vector(r->target_time, r->ntarget_time, &m.n_target_time);
     m.applied = vector(r->applied, r->napplied, &m.n_applied);
     m.budget_us = r->budget > 0 ? (uint32_t)fmin(ceil(r->budget * 1e6), UINT32_MAX) : 0;
     m.want_plan = r->want_plan;
@@ -295,6 +296,7 @@ static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret,
         .nplan = (int)m->n_plan,
         .predicted = m->predicted,
         .npredicted = (int)m->n_predicted,
+        .limit = m->limit,
     };
     *h->estimate = 0;
     if (m->health) {

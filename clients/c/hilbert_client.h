@@ -72,6 +72,8 @@ typedef struct hilbert_action_request {
     double budget; /* seconds; 0: the configured one. The smaller holds */
     bool want_plan;
     uint32_t reset_counter; /* as in telemetry */
+    const double *target_time; /* one for each of the target's states: seconds after time_us, ascending; NULL: none */
+    int ntarget_time;
 } hilbert_action_request;
 
 typedef struct hilbert_action_reply {
@@ -92,6 +94,7 @@ typedef struct hilbert_action_reply {
     int nplan;
     const double *predicted;       /* with want_plan: (steps + 1) x states */
     int npredicted;
+    const char *limit;             /* the configured limit that the plan breaks most, or empty */
 } hilbert_action_reply;
 
 /* options may be NULL. Waits for the daemon as long as connect_timeout says, so that the first request finds it; 0 is

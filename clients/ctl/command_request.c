@@ -34,6 +34,8 @@ static void print_reply(const hilbert_action_reply *r, const Hilbert__V1__ModelI
            r->status >= HILBERT_FALLBACK ? ": " : "", r->status >= HILBERT_FALLBACK ? r->detail : "",
            show_us((uint64_t)(1e6 * r->queue), 0).text, show_us((uint64_t)(1e6 * r->planning), 0).text,
            show_us((uint64_t)(1e6 * r->total), 0).text, r->cost, r->iterations);
+    if (*r->limit)
+        printf("  the plan breaks the limit %s\n", r->limit);
     for (int i = 0; i < r->naction && i < (int)m->n_control; i++)
         printf("  %s %.9g %s\n", m->control[i]->name, r->action[i], m->control[i]->unit);
     print_rows("plan", r->plan, r->nplan, m->control, (int)m->n_control);

@@ -389,16 +389,15 @@ static void read_matrix(reader *r, yaml_node_t *node, const hb_setting *row, voi
 
 /* ---- cost terms ---- */
 
-static void read_term_names(reader *r, yaml_node_t *node, const char *key, hb_config_term *t)
+/* Names of states or controls; returns how many. */
+static int read_names(reader *r, yaml_node_t *node, const char *key, int max, char (*to)[HB_NAME_SIZE])
 {
     yaml_node_t *item[HB_COST_INDICES];
-    int n = list(r, node, key, HB_COST_INDICES, item);
+    int n = list(r, node, key, max, item);
 
-    if (n < 0)
-        return;
-    t->n = n;
     for (int i = 0; i < n; i++)
-        copy_text(r, item[i], key, t->name[i], HB_NAME_SIZE);
+        copy_text(r, item[i], key, to[i], HB_NAME_SIZE);
+    return n < 0 ? 0 : n;
 }
 
 /* {kind: distance, weight: 3, states: [x, y, z], terminal: 10} */
@@ -445,7 +444,7 @@ static void read_term(reader *r, yaml_node_t *node, const char *key, hb_config_t
             break;
         case HB_TERM_STATES:
         case HB_TERM_CONTROLS:
-            read_term_names(r, value, key, t);
+            t->n = read_names(r, value, key, HB_COST_INDICES, t->name);
             break;
         case HB_TERM_MIN:
             read_real(r, value, &bound_row, &t->cost.min);
@@ -484,6 +483,131 @@ static void read_terms(reader *r, yaml_node_t *node, const hb_setting *row, void
     terms->n = n;
     for (int i = 0; i < n; i++)
         read_term(r, item[i], row->key, &terms->at[i]);
+}
+
+/* ---- limits ---- */
+
+/* Which key of a limit a node names; -1 with a complaint when there is none such or it was seen before. */
+static int rule_key(reader *r, const yaml_node_t *name, const char *key, bool *seen)
+{
+    const char *word = scalar(r, name, key, "a key");
+    int i = 0;
+
+    if (!word)
+        return -1;
+    while (i < HB_RULE_NKEYS && strcmp(word, hb_rule_key_name[i]))
+        i++;
+    if (i == HB_RULE_NKEYS) {
+        const char *near = hb_config_near(word, hb_rule_key_name, HB_RULE_NKEYS);
+        COMPLAIN(r, name, key, "a limit has no '%.60s'%s%s%s", word, near ? ": did you mean " : "", near ? near : "",
+                 near ? "?" : "");
+        return -1;
+    }
+    if (seen[i])
+        COMPLAIN(r, name, key, "'%s' is given twice", word);
+    seen[i] = true;
+    return i;
+}
+
+static int read_numbers(reader *r, yaml_node_t *node, const char *key, double *to)
+{
+    const hb_setting each = {.key = key, .min = -1e12, .max = 1e12};
+    yaml_node_t *item[HB_LIMIT_INDICES];
+    int n = list(r, node, key, HB_LIMIT_INDICES, item);
+
+    for (int i = 0; i < n; i++)
+        read_real(r, item[i], &each, &to[i]);
+    return n < 0 ? 0 : n;
+}
+
+static void check_rule(reader *r, const yaml_node_t *node, const char *key, const hb_config_limit *l, const bool *seen)
+{
+    const hb_limit_kind kind = l->limit.kind;
+    const int given[HB_RULE_NKEYS] = {[HB_RULE_MIN] = l->nlow,
+                                      [HB_RULE_MAX] = l->nhigh,
+                                      [HB_RULE_NORMAL] = seen[HB_RULE_NORMAL] ? l->nvector : 0,
+                                      [HB_RULE_CENTRE] = seen[HB_RULE_CENTRE] ? l->nvector : 0,
+                                      [HB_RULE_RADIUS] = seen[HB_RULE_RADIUS]};
+
+    if (!seen[HB_RULE_KIND]) {
+        COMPLAIN(r, node, key, "the limit has no kind");
+        return;
+    }
+    if (!seen[hb_rule_over(kind)] || (seen[HB_RULE_STATES] && seen[HB_RULE_CONTROLS])) {
+        COMPLAIN(r, node, key, "a limit of kind %s needs %s, and only these", hb_limit_kind_name[kind],
+                 hb_rule_key_name[hb_rule_over(kind)]);
+        return;
+    }
+    for (int i = HB_RULE_MIN; i <= HB_RULE_RADIUS; i++) {
+        int expected = hb_rule_numbers(kind, (hb_rule_key)i, l->n);
+        if (given[i] != expected && expected == 0)
+            COMPLAIN(r, node, key, "a limit of kind %s has no %s", hb_limit_kind_name[kind], hb_rule_key_name[i]);
+        else if (given[i] != expected)
+            COMPLAIN(r, node, key, "a limit of kind %s on %d %s needs %d number%s for %s, not %d",
+                     hb_limit_kind_name[kind], l->n, hb_rule_key_name[hb_rule_over(kind)], expected,
+                     expected > 1 ? "s" : "", hb_rule_key_name[i], given[i]);
+    }
+}
+
+/* {kind: box, name: fence, states: [x, y], min: [-2, -2], max: [2, 2]} */
+static void read_rule(reader *r, yaml_node_t *node, const char *key, hb_config_limit *l)
+{
+    const hb_setting kind_row = {.key = key, .choices = hb_limit_kind_name, .nchoices = HB_LIMIT_NKINDS};
+    const hb_setting radius_row = {.key = key, .min = 0, .max = 1e12, .ends = HB_ABOVE};
+    bool seen[HB_RULE_NKEYS] = {false};
+
+    *l = (hb_config_limit){.mark = mark_of(node)};
+    if (node->type != YAML_MAPPING_NODE) {
+        COMPLAIN(r, node, key, "%s where a limit like {kind: speed, states: [vx, vy, vz], max: 3} is expected",
+                 kind_of(node));
+        return;
+    }
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top; p++) {
+        yaml_node_t *value = yaml_document_get_node(r->document, p->value);
+
+        switch (rule_key(r, yaml_document_get_node(r->document, p->key), key, seen)) {
+        case HB_RULE_KIND:
+            read_choice(r, value, &kind_row, &l->limit.kind);
+            break;
+        case HB_RULE_NAME:
+            copy_text(r, value, key, l->limit.name, sizeof l->limit.name);
+            break;
+        case HB_RULE_STATES:
+        case HB_RULE_CONTROLS:
+            l->n = read_names(r, value, key, HB_LIMIT_INDICES, l->name);
+            break;
+        case HB_RULE_MIN:
+            l->nlow = read_numbers(r, value, key, l->limit.low);
+            break;
+        case HB_RULE_MAX:
+            l->nhigh = read_numbers(r, value, key, l->limit.high);
+            l->limit.max = l->limit.high[0];
+            break;
+        case HB_RULE_NORMAL:
+        case HB_RULE_CENTRE:
+            l->nvector = read_numbers(r, value, key, l->limit.vector);
+            break;
+        case HB_RULE_RADIUS:
+            read_real(r, value, &radius_row, &l->limit.radius);
+            break;
+        default:
+            break;
+        }
+    }
+    check_rule(r, node, key, l, seen);
+}
+
+static void read_limits(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
+{
+    yaml_node_t *item[HB_LIMITS];
+    hb_config_limits *limits = to;
+    int n = list(r, node, row->key, HB_LIMITS, item);
+
+    if (n < 0)
+        return;
+    limits->n = n;
+    for (int i = 0; i < n; i++)
+        read_rule(r, item[i], row->key, &limits->at[i]);
 }
 
 /* ---- keys ---- */
@@ -532,6 +656,9 @@ static void read_value(reader *r, yaml_node_t *node, int i)
         break;
     case HB_TYPE_TERMS:
         read_terms(r, node, row, to);
+        break;
+    case HB_TYPE_LIMITS:
+        read_limits(r, node, row, to);
         break;
     case HB_TYPE_MATRIX:
         read_matrix(r, node, row, to);

@@ -77,6 +77,19 @@ typedef struct hb_config_terms {
     hb_config_term at[HB_COST_TERMS];
 } hb_config_terms;
 
+typedef struct hb_config_limit {
+    hb_limit limit;                            /* indices are filled in by hb_config_resolve */
+    int n;                                     /* of names */
+    char name[HB_LIMIT_INDICES][HB_NAME_SIZE]; /* of states or controls, or their numbers from 0 */
+    int nlow, nhigh, nvector;                  /* numbers given as min, max, and normal or centre */
+    hb_mark mark;
+} hb_config_limit;
+
+typedef struct hb_config_limits {
+    int n;
+    hb_config_limit at[HB_LIMITS];
+} hb_config_limits;
+
 typedef enum { HB_SCHEDULING_OTHER, HB_SCHEDULING_FIFO } hb_scheduling;
 
 typedef struct hb_config {
@@ -95,6 +108,7 @@ typedef struct hb_config {
     int method;  /* of the estimator: 0 the model's, else hb_method + 1 */
     int threads; /* of the planner */
     hb_config_terms terms;
+    hb_config_limits limits;
     hb_values target, safe_action;
     struct {
         char server_key[HB_PATH_SIZE];
@@ -130,6 +144,7 @@ typedef enum {
     HB_TYPE_STATES,                  /* hb_values */
     HB_TYPE_CONTROLS,                /* hb_values */
     HB_TYPE_TERMS,                   /* hb_config_terms */
+    HB_TYPE_LIMITS,                  /* hb_config_limits */
     HB_TYPE_MATRIX,                  /* planner.directions */
 } hb_type;
 

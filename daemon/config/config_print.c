@@ -61,16 +61,58 @@ static void print_values(const hb_values *v, FILE *out)
     fputc(named ? '}' : ']', out);
 }
 
+static void print_names(int n, const char (*name)[HB_NAME_SIZE], FILE *out)
+{
+    for (int i = 0; i < n; i++) {
+        fputs(i ? ", " : "", out);
+        print_name(name[i], out);
+    }
+}
+
+static void print_numbers(const char *key, int n, const double *value, FILE *out)
+{
+    if (n == 0)
+        return;
+    fprintf(out, ", %s: %s", key, n > 1 ? "[" : "");
+    for (int i = 0; i < n; i++) {
+        fputs(i ? ", " : "", out);
+        print_real(value[i], out);
+    }
+    fputs(n > 1 ? "]" : "", out);
+}
+
+static void print_limits(const hb_config_limits *limits, FILE *out)
+{
+    if (limits->n == 0)
+        fputs("[]", out);
+    for (int i = 0; i < limits->n; i++) {
+        const hb_config_limit *l = &limits->at[i];
+        const hb_limit *limit = &l->limit;
+        fprintf(out, "\n    - {kind: %s, ", hb_limit_kind_name[limit->kind]);
+        if (*limit->name) {
+            fputs("name: ", out);
+            print_name(limit->name, out);
+            fputs(", ", out);
+        }
+        fprintf(out, "%s: [", hb_rule_key_name[hb_rule_over(limit->kind)]);
+        print_names(l->n, l->name, out);
+        fputc(']', out);
+        print_numbers("min", l->nlow, limit->low, out);
+        print_numbers("max", l->nhigh, limit->high, out);
+        print_numbers("normal", hb_rule_numbers(limit->kind, HB_RULE_NORMAL, l->n), limit->vector, out);
+        print_numbers("centre", hb_rule_numbers(limit->kind, HB_RULE_CENTRE, l->n), limit->vector, out);
+        print_numbers("radius", hb_rule_numbers(limit->kind, HB_RULE_RADIUS, l->n), &limit->radius, out);
+        fputc('}', out);
+    }
+}
+
 static void print_terms(const hb_config_terms *terms, FILE *out)
 {
     for (int i = 0; i < terms->n; i++) {
         const hb_config_term *t = &terms->at[i];
         fprintf(out, "\n  - {kind: %s, %s: [", hb_cost_kind_name[t->cost.kind],
                 hb_term_key_name[hb_term_over(t->cost.kind)]);
-        for (int j = 0; j < t->n; j++) {
-            fputs(j ? ", " : "", out);
-            print_name(t->name[j], out);
-        }
+        print_names(t->n, t->name, out);
         fputs("], weight: ", out);
         print_real(t->cost.weight, out);
         if (t->cost.terminal != 1) {
@@ -158,6 +200,9 @@ static void print_value(const hb_config *c, const hb_setting *row, FILE *out)
     case HB_TYPE_TERMS:
         print_terms(from, out);
         break;
+    case HB_TYPE_LIMITS:
+        print_limits(from, out);
+        break;
     case HB_TYPE_MATRIX:
         print_matrix(c, from, out);
         break;
@@ -239,6 +284,9 @@ static void print_help(const hb_setting *row, const char *indent, FILE *out)
     if (row->type == HB_TYPE_TERMS)
         for (int i = 0; i < HB_COST_NKINDS; i++)
             fprintf(out, "%s#   %-10s %s\n", indent, hb_cost_kind_name[i], hb_cost_kind_help[i]);
+    if (row->type == HB_TYPE_LIMITS)
+        for (int i = 0; i < HB_LIMIT_NKINDS; i++)
+            fprintf(out, "%s#   %s: %s\n", indent, hb_limit_kind_name[i], hb_limit_kind_help[i]);
 }
 
 static size_t section_length(const char *key)
@@ -321,6 +369,13 @@ void hb_config_print_manual(FILE *out)
         for (int j = 0; row.type == HB_TYPE_TERMS && j < HB_COST_NKINDS; j++) {
             fprintf(out, "\t*%s*: ", hb_cost_kind_name[j]);
             print_escaped(hb_cost_kind_help[j], out);
+            fputs("\n\n", out);
+        }
+        for (int j = 0; row.type == HB_TYPE_LIMITS && j < HB_LIMIT_NKINDS; j++) {
+            fputs("\t*", out);
+            print_escaped(hb_limit_kind_name[j], out);
+            fputs("*: ", out);
+            print_escaped(hb_limit_kind_help[j], out);
             fputs("\n\n", out);
         }
     }

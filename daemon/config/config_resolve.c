@@ -85,6 +85,21 @@ static void resolve_cost(hb_config *c, hb_config_errors *errors, const channels 
     }
 }
 
+static void resolve_limits(hb_config *c, hb_config_errors *errors, const channels *states, const channels *controls)
+{
+    hb_limits *limits = &c->controller.cost.limits;
+
+    limits->n = c->limits.n;
+    for (int i = 0; i < c->limits.n; i++) {
+        const hb_config_limit *l = &c->limits.at[i];
+        const channels *of = hb_rule_over(l->limit.kind) == HB_RULE_STATES ? states : controls;
+        limits->limit[i] = l->limit;
+        limits->limit[i].nindices = l->n;
+        for (int j = 0; j < l->n; j++)
+            limits->limit[i].index[j] = find(c, errors, l->mark, "limits.rules", of, l->name[j]);
+    }
+}
+
 int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
 {
     const channels states = {"state", m->nx, m->state_name}, controls = {"control", m->nu, m->control_name};
@@ -99,6 +114,7 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
         return errors->n;
     }
     resolve_cost(c, errors, &states, &controls);
+    resolve_limits(c, errors, &states, &controls);
 
     memset(s->target, 0, sizeof s->target);
     s->ntarget = fill(c, errors, "target", &c->target, &states, s->target);

@@ -78,6 +78,13 @@ static const hb_setting task[] = {
         BETWEEN(0, HB_MAX_CONTROLS)),
 };
 
+static const hb_setting limits[] = {
+    ROW("limits.rules", HB_TYPE_LIMITS, limits, HB_LIVE,
+        "What plans are held to, and named in the reply when they cannot: a list, each {kind, states or controls, and "
+        "what the kind asks for of min, max, normal, centre and radius; name, for replies}.",
+        BETWEEN(0, HB_LIMITS)),
+};
+
 static const hb_setting process[] = {
     ROW("realtime.scheduling", HB_SETTING_CHOICE, realtime.scheduling, HB_FIXED,
         "fifo: real-time scheduling (needs CAP_SYS_NICE or LimitRTPRIO).",
@@ -119,6 +126,8 @@ hb_setting hb_config_row(int i)
         {hb_planner_rows(), offsetof(hb_config, controller.planner)},
         {{planner, COUNT(planner)}, 0},
         {{task, COUNT(task)}, 0},
+        {hb_limits_rows(), offsetof(hb_config, controller.cost.limits)},
+        {{limits, COUNT(limits)}, 0},
         {hb_controller_rows(), offsetof(hb_config, controller)},
         {{process, COUNT(process)}, 0},
     };

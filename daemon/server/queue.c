@@ -14,11 +14,13 @@ static void lay_out_place(hb_waiting *w, const hb_queue *sizes, hb_arena *arena)
 {
     double *x = hb_arena_take(arena, (size_t)sizes->nx, sizeof *x);
     double *target = hb_arena_take(arena, (size_t)sizes->ntarget, sizeof *target);
+    double *target_time = hb_arena_take(arena, HB_REFERENCE_ROWS, sizeof *target_time);
     double *applied = hb_arena_take(arena, (size_t)sizes->nu, sizeof *applied);
 
     if (w) {
         w->x = x;
         w->target = target;
+        w->target_time = target_time;
         w->applied = applied;
     }
 }
@@ -102,6 +104,9 @@ void hb_queue_copy(const hb_queue *q, hb_waiting *to, const hb_envelope *e, cons
     to->request.x = memcpy(to->x, r->request.x, (size_t)q->nx * sizeof *to->x);
     if (r->request.target)
         to->request.target = memcpy(to->target, r->request.target, ntarget * sizeof *to->target);
+    if (r->request.target_time)
+        to->request.target_time =
+            memcpy(to->target_time, r->request.target_time, (size_t)r->request.ntargets * sizeof *to->target_time);
     if (r->request.applied)
         to->request.applied = memcpy(to->applied, r->request.applied, (size_t)q->nu * sizeof *to->applied);
 }

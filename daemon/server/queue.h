@@ -27,7 +27,7 @@ typedef struct hb_waiting {
     bool want_plan;
     double budget;      /* seconds from receipt to reply */
     hb_request request; /* vectors lie in the three below */
-    double *x, *target, *applied;
+    double *x, *target, *target_time, *applied;
 } hb_waiting;
 
 typedef struct hb_client {

@@ -368,7 +368,8 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
     if (!r)
         r = hb_wire_new(&s->wire, &sizes, err);
     if (!r)
-        r = hb_queue_new(&s->queue, m->nx, m->nu, (nh + 1) * m->nx, err);
+        r = hb_queue_new(&s->queue, m->nx, m->nu, (nh + 1 > HB_REFERENCE_ROWS ? nh + 1 : HB_REFERENCE_ROWS) * m->nx,
+                         err);
     if (!r)
         r = hb_worker_new(&s->worker, &worker, err);
     if (r) {

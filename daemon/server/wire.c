@@ -150,13 +150,20 @@ hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_act
         return wrong_number(ret, "applied controls", m->n_applied, nu);
     if (m->n_target % nx)
         return wrong_number(ret, "states of the target", m->n_target, nx);
-    if (m->n_target && m->n_target != nx && m->n_target != nreference) {
+    if (m->n_target_time && m->n_target_time * nx != m->n_target)
+        return wrong_number(ret, "times of the targets", m->n_target_time, m->n_target / nx);
+    if (m->n_target_time > HB_REFERENCE_ROWS) {
+        snprintf(ret->detail, sizeof ret->detail, "targets with times: at most %d expected, %zu given",
+                 HB_REFERENCE_ROWS, m->n_target_time);
+        return HB_REASON_HORIZON;
+    }
+    if (m->n_target && !m->n_target_time && m->n_target != nx && m->n_target != nreference) {
         snprintf(ret->detail, sizeof ret->detail, "states along the target: 1 or %d expected, %zu given",
                  w->sizes.horizon + 1, m->n_target / nx);
         return HB_REASON_HORIZON;
     }
     if (!all_finite(m->state, m->n_state) || !all_finite(m->target, m->n_target) ||
-        !all_finite(m->applied, m->n_applied))
+        !all_finite(m->applied, m->n_applied) || !all_finite(m->target_time, m->n_target_time))
         return HB_REASON_NOT_FINITE;
     if (!possible(m->time_us))
         return HB_REASON_BAD_TIME;
@@ -167,6 +174,7 @@ hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_act
                                 .napplied = (int)m->n_applied,
                                 .target = m->n_target ? m->target : NULL,
                                 .ntargets = (int)(m->n_target / nx),
+                                .target_time = m->n_target_time ? m->target_time : NULL,
                                 .reset_counter = m->reset_counter,
                                 .budget = 1e-6 * m->budget_us};
     return HB_REASON_NONE;
@@ -231,6 +239,8 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
         const hb_command *c = r->command;
         m.cost = c->cost;
         m.iterations = (uint32_t)c->iterations;
+        if (c->limit)
+            m.limit = text(c->limit);
         m.coefficient_version = c->version;
         m.coefficient_age = c->age;
         fill_health(&health, &c->health);

@@ -108,6 +108,8 @@ struct hb_controller {
     bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *actuator_state;                /* nu, at the start of the plan */
+    double *target;                        /* (horizon + 1) x nx: where the plan is to go */
+    int ntargets;                          /* 1, or horizon + 1 */
 };
 
 /* ---- set-up ---- */
@@ -140,6 +142,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->sample = hb_arena_take(arena, nx, sizeof(double));
     c->effective = hb_arena_take(arena, nu, sizeof(double));
     c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
+    c->target = hb_arena_take(arena, (size_t)(s->planner.horizon + 1) * nx, sizeof(double));
     c->action = hb_arena_take(arena, nu, sizeof(double));
     c->safe = hb_arena_take(arena, nu, sizeof(double));
     c->x0 = hb_arena_take(arena, nx, sizeof(double));
@@ -664,16 +667,45 @@ static hb_reason check_request(const hb_controller *c, const hb_request *r)
         return HB_REASON_DIMENSION;
     if (r->time_us < 0 || r->time_us > INT64_MAX / 2)
         return HB_REASON_BAD_TIME;
-    if (r->ntargets > 1 && r->ntargets != c->s.planner.horizon + 1)
+    if (r->target_time ? r->ntargets < 1 || r->ntargets > HB_REFERENCE_ROWS
+                       : r->ntargets > 1 && r->ntargets != c->s.planner.horizon + 1)
         return HB_REASON_HORIZON;
     if (!all_finite(r->x, c->nx) || (r->applied && !all_finite(r->applied, c->nu)) ||
-        (r->ntargets > 0 && !all_finite(r->target, r->ntargets * c->nx)))
+        (r->ntargets > 0 && !all_finite(r->target, r->ntargets * c->nx)) ||
+        (r->target_time && !all_finite(r->target_time, r->ntargets)))
         return HB_REASON_NOT_FINITE;
+    for (int i = 1; r->target_time && i < r->ntargets; i++)
+        if (!(r->target_time[i] > r->target_time[i - 1]))
+            return HB_REASON_BAD_TIME;
     if (!take_state(c, r->x, c->x0))
         return HB_REASON_QUATERNION;
     if (r->ntargets <= 0 && c->s.ntarget == 0 && needs_target(&c->s.cost))
         return HB_REASON_NO_TARGET;
     return HB_REASON_NONE;
+}
+
+/* Where the plan is to go, at its own steps from `ahead` seconds after the request on. False: outside the limits, and
+ * it is not to be clipped or cannot be. */
+static bool take_targets(hb_controller *c, const hb_request *r, double ahead)
+{
+    const hb_limits *limits = &c->s.cost.limits;
+    const hb_reference reference = {
+        .nx = c->nx,
+        .n = r->ntargets > 0 ? r->ntargets : 1,
+        .quaternion = hb_model_quaternion(c->m),
+        .target = r->ntargets > 0 ? r->target : c->s.target,
+        .time = r->ntargets > 0 ? r->target_time : NULL,
+        .step = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt,
+    };
+
+    c->ntargets = reference.n > 1 ? c->s.planner.horizon + 1 : 1;
+    for (int k = 0; k < c->ntargets; k++) {
+        double *row = c->target + (size_t)k * (size_t)c->nx;
+        hb_reference_at(&reference, ahead + k * plan_step(c), row);
+        if (limits->targets == HB_TARGETS_CLIP ? !hb_limits_clip(limits, row) : !hb_limits_allow(limits, row))
+            return false;
+    }
+    return true;
 }
 
 /* The worst rung of the ladder that applies to a plan that was made. */
@@ -685,6 +717,8 @@ static hb_status rung(const hb_controller *c, const snapshot *s, const hb_plan *
         return HB_STATUS_OUT_OF_SPAN;
     if (c->s.adapt && s->health.status == HB_ESTIMATE_WARMING_UP)
         return HB_STATUS_WARMING_UP;
+    if (plan->limit)
+        return HB_STATUS_LIMITED;
     return plan->converged ? HB_STATUS_CONVERGED : HB_STATUS_TRUNCATED;
 }
 
@@ -707,8 +741,10 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
 
     hear_vehicle(c, s, r);
     propagate(c, r, &s->actuators);
-    hb_goal goal = {.target = r->ntargets > 0 ? r->target : c->s.target,
-                    .ntargets = r->ntargets > 0 ? r->ntargets : 1,
+    if (!take_targets(c, r, c->s.delay + actuator_delay(&s->actuators)))
+        return refuse(c, HB_REASON_OUTSIDE);
+    hb_goal goal = {.target = c->target,
+                    .ntargets = c->ntargets,
                     .last_control = c->last_control,
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
@@ -720,6 +756,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;
     reply->iterations = plan->iterations;
+    reply->limit = plan->limit;
     reply->plan = plan->action;
     reply->states = hb_planner_states(c->planner);
     count_by(c, offsetof(hb_counters, dropped_candidates) / sizeof(uint64_t), plan->dropped);

@@ -16,6 +16,7 @@
 #include "estimate/estimator.h"
 #include "estimate/transitions.h"
 #include "plan/planner.h"
+#include "plan/reference.h"
 #include "base/status.h"
 
 enum { HB_MAX_TARGET = 64 };
@@ -51,18 +52,21 @@ typedef struct hb_request {
     int nx;
     const double *applied; /* nu: really applied since the last request; NULL: what was answered then */
     int napplied;
-    const double *target;   /* ntargets x nx; NULL: the configured one */
-    int ntargets;           /* 0, 1 (a point) or horizon + 1 (a reference) */
-    uint32_t reset_counter; /* a change starts afresh: pairing of requests, warm start, commands under way */
-    double budget;          /* seconds; 0: the configured one. The smaller holds */
-    double received;        /* caller's clock when the request came in */
-    uint64_t tick;          /* keys the random draws; the caller counts requests */
+    const double *target; /* ntargets x nx; NULL: the configured one */
+    int ntargets;         /* 0, 1 (a point) or horizon + 1 (a reference, a step of the plan apart from time_us on) */
+    const double *target_time; /* ntargets, seconds after time_us, ascending: then any number of targets up to
+                                  HB_REFERENCE_ROWS; NULL: none given */
+    uint32_t reset_counter;    /* a change starts afresh: pairing of requests, warm start, commands under way */
+    double budget;             /* seconds; 0: the configured one. The smaller holds */
+    double received;           /* caller's clock when the request came in */
+    uint64_t tick;             /* keys the random draws; the caller counts requests */
 } hb_request;
 
 typedef struct hb_command {
     const double *action; /* nu, physical: always finite and within bounds */
     hb_status status;
     hb_reason reason;
+    const char *limit; /* with HB_STATUS_LIMITED or worse: the name of the limit that the plan breaks; else NULL */
     double cost;
     int iterations;
     double planning;  /* seconds */

@@ -53,6 +53,8 @@ static int check_vectors(const hb_model *m, const hb_controller_settings *s, hb_
     for (int i = 0; i < s->ntarget; i++)
         if (!isfinite(s->target[i]))
             return hb_fail(err, EINVAL, "target: %s is not finite", m->state_name[i]);
+    if (s->ntarget != 0 && s->cost.limits.targets == HB_TARGETS_REFUSE && !hb_limits_allow(&s->cost.limits, s->target))
+        return hb_fail(err, EINVAL, "target: outside the limits (limits.rules); limits.targets: clip would move it");
     if (s->nsafe_action != 0 && s->nsafe_action != m->nu)
         return hb_fail(err, EINVAL, "safe_action: %d controls where the model has %d", s->nsafe_action, m->nu);
     for (int i = 0; i < s->nsafe_action; i++)

@@ -19,6 +19,7 @@ static const double least_noise = 1e-3; /* that refits leave, in units of each c
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
 static const double polish_share = 0.4; /* of the time, when other methods end with second-order steps */
+static const double same_step = 0.02;   /* relative: steps so little longer or shorter mean the same */
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
 {
@@ -427,8 +428,10 @@ static void note_problem(hb_planner *p)
 /* the warm start, when steps become longer or shorter */
 static void change_step(hb_planner *p, double step)
 {
-    if (step == hb_planner_step(p))
+    if (fabs(step - hb_planner_step(p)) <= same_step * step) {
+        p->step = step;
         return;
+    }
     hb_sequence_stretch(p->settings.horizon, p->map.nv, step / hb_planner_step(p), p->warm);
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->inherited = false;

@@ -362,6 +362,86 @@ static void test_sockets_are_in_the_folder_of_the_instance(void **state)
     assert_string_equal(config->sockets.control.at[0], "ipc:///run/hilbertd/control");
 }
 
+static const char *const fences =
+    "cost: [{kind: squared, states: [position], weight: 1}]\n"
+    "target: {position: 0.5}\n"
+    "limits:\n"
+    "  targets: clip\n"
+    "  weight: 500\n"
+    "  rules:\n"
+    "  - {kind: box, name: 'left fence', states: [position, velocity], min: [-1, -2], max: [1, 2]}\n"
+    "  - {kind: half_space, states: [velocity, position], normal: [1, 0.5], max: 3}\n"
+    "  - {kind: keep_out_cylinder, states: [0, 1], centre: [4, 5], radius: 0.5}\n"
+    "  - {kind: speed, states: velocity, max: 1.5}\n"
+    "  - {kind: control_rates, controls: [force], max: 20}\n";
+
+static void test_limits_arrive_and_are_printed(void **state)
+{
+    (void)state;
+    hb_model *m;
+    char *text = NULL;
+    size_t size;
+
+    assert_int_equal(hb_model_load(&m, model_path, NULL), 0);
+    assert_int_equal(parse(fences), 0);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+        const hb_limits *l = &config->controller.cost.limits;
+        assert_int_equal(l->n, 5);
+        assert_int_equal(l->targets, HB_TARGETS_CLIP);
+        assert_true(l->weight == 500);
+        assert_string_equal(l->limit[0].name, "left fence");
+        assert_true(l->limit[0].low[1] == -2 && l->limit[0].high[1] == 2);
+        assert_true(l->limit[1].vector[1] == 0.5 && l->limit[1].max == 3);
+        assert_int_equal(l->limit[1].index[0], 1);
+        assert_true(l->limit[2].vector[1] == 5 && l->limit[2].radius == 0.5);
+        assert_int_equal(l->limit[3].kind, HB_LIMIT_SPEED);
+        assert_true(l->limit[4].max == 20 && l->limit[4].nindices == 1);
+
+        FILE *out = open_memstream(&text, &size);
+        hb_config_print(config, again, out);
+        fclose(out);
+        assert_int_equal(hb_config_parse(config, "printed", text, size, &errors), 0);
+        free(text);
+    }
+    hb_model_free(m);
+}
+
+static void test_limits_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *expected;
+    } table[] = {
+        {"{states: [0], max: 1}", "the limit has no kind"},
+        {"{kind: sped, states: [0], max: 1}", "did you mean speed?"},
+        {"{kind: speed, states: [0], mux: 1}", "a limit has no 'mux': did you mean max?"},
+        {"{kind: speed, states: [0]}", "a limit of kind speed on 1 states needs 1 number for max, not 0"},
+        {"{kind: box, states: [0, 1], min: 1, max: [1, 2]}", "needs 2 numbers for min, not 1"},
+        {"{kind: speed, states: [0], max: 1, radius: 2}", "a limit of kind speed has no radius"},
+        {"{kind: control_rates, states: [0], max: 1}", "needs controls, and only these"},
+        {"{kind: speed, states: [altitude], max: 1}", "c.yaml:4:18: limits.rules: the model has no state 'altitude'"},
+        {"{kind: box, states: [0], min: 2, max: 1}", "limits.rules: box: min 2 and max 1, expected min < max"},
+        {"speed", "one value where a limit like"},
+    };
+    hb_model *m;
+
+    assert_int_equal(hb_model_load(&m, model_path, NULL), 0);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "cost: [{kind: squared, states: [0], weight: 1}]\ntarget: []\nlimits: {rules: [%s]}\n", table[i].rule);
+        if (parse(text) == 0)
+            assert_true(hb_config_resolve(config, m, &errors) > 0);
+        bool found = false;
+        for (int j = 0; j < errors.n; j++)
+            found = found || strstr(errors.text[j], table[i].expected);
+        if (!found)
+            fail_msg("'%s' gives '%s', expected '%s'", table[i].rule, errors.text[0], table[i].expected);
+    }
+    hb_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +453,8 @@ int main(void)
         cmocka_unit_test(test_what_is_printed_reads_back_as_the_same),
         cmocka_unit_test(test_the_shipped_file_is_the_table),
         cmocka_unit_test(test_a_reload_takes_live_keys_and_names_the_others),
+        cmocka_unit_test(test_limits_arrive_and_are_printed),
+        cmocka_unit_test(test_limits_that_make_no_sense_are_refused),
         cmocka_unit_test(test_sockets_are_in_the_folder_of_the_instance),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

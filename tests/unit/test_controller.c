@@ -614,6 +614,84 @@ static void test_requests_that_make_no_sense_are_refused_with_the_safe_action(vo
     assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->reason, HB_REASON_NONE);
 }
 
+static void test_targets_outside_the_limits_are_refused_or_clipped(void **state)
+{
+    fixture *f = *state;
+    const hb_limit fence = {
+        .kind = HB_LIMIT_BOX, .name = "fence", .nindices = 1, .index = {0}, .low = {-0.5}, .high = {0.5}};
+
+    for (int clip = 0; clip < 2; clip++) {
+        f->s.cost.limits = hb_limits_defaults;
+        f->s.cost.limits.n = 1;
+        f->s.cost.limits.limit[0] = fence;
+        f->s.cost.limits.targets = clip ? HB_TARGETS_CLIP : HB_TARGETS_REFUSE;
+        f->s.target[0] = 0.3;
+        f->x[0] = f->x[1] = 0;
+        start(f);
+        hb_request r = request(f);
+        r.target = (double[]){5, 0};
+        r.ntargets = 1;
+        const hb_command *reply = hb_controller_command(f->c, &r, &f->clock.clock);
+        assert_int_equal(reply->reason, clip ? HB_REASON_NONE : HB_REASON_OUTSIDE);
+        for (int k = 0; clip && k <= reply->horizon; k++)
+            assert_true(reply->states[k * NX] < 0.51);
+
+        /* outside already: a plan that leads back says which limit it cannot keep yet */
+        r = request(f);
+        r.time_us += 1000;
+        r.x = (double[]){2, 0};
+        reply = hb_controller_command(f->c, &r, &f->clock.clock);
+        assert_non_null(reply->limit);
+        assert_string_equal(reply->limit, "fence");
+
+        hb_error err;
+        f->s.target[0] = 0.7;
+        assert_int_equal(hb_controller_check(f->m, &f->s, &err), clip ? 0 : -EINVAL);
+        if (!clip)
+            assert_non_null(strstr(err.text, "target: outside"));
+    }
+}
+
+/* a reference with times of its own leads to the same plan as the same one at the plan's steps */
+static void test_references_may_have_times(void **state)
+{
+    fixture *f = *state;
+    enum { NH = 6, DENSE = 25 };
+    double at_steps[(NH + 1) * NX], dense[DENSE * NX], time[DENSE], action[2];
+
+    for (int k = 0; k <= NH; k++) {
+        at_steps[k * NX] = 0.1 + 0.4 * k * period;
+        at_steps[k * NX + 1] = 0.4;
+    }
+    for (int k = 0; k < DENSE; k++) {
+        time[k] = -0.05 + 0.02 * k + (k % 2 ? 0.003 : 0);
+        dense[k * NX] = 0.1 + 0.4 * time[k];
+        dense[k * NX + 1] = 0.4;
+    }
+    for (int timed = 0; timed < 2; timed++) {
+        start(f);
+        hb_request r = request(f);
+        r.target = timed ? dense : at_steps;
+        r.ntargets = timed ? DENSE : NH + 1;
+        r.target_time = timed ? time : NULL;
+        const hb_command *reply = hb_controller_command(f->c, &r, &f->clock.clock);
+        assert_int_equal(reply->reason, HB_REASON_NONE);
+        action[timed] = reply->action[0];
+    }
+    assert_near(action[0], action[1], 1e-4);
+
+    hb_request r = request(f);
+    r.target = dense;
+    r.target_time = time;
+    r.ntargets = HB_REFERENCE_ROWS + 1;
+    assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->reason, HB_REASON_HORIZON);
+    r.ntargets = DENSE;
+    time[4] = time[5];
+    assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->reason, HB_REASON_BAD_TIME);
+    time[4] = NAN;
+    assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->reason, HB_REASON_NOT_FINITE);
+}
+
 /* ---- delay ---- */
 
 static void test_state_is_propagated_under_the_controls_on_their_way(void **state)
@@ -1048,6 +1126,8 @@ int main(void)
         TEST(test_out_of_span_is_said),
         TEST(test_detection_of_changes_can_be_turned_on_and_off),
         TEST(test_requests_that_make_no_sense_are_refused_with_the_safe_action),
+        TEST(test_targets_outside_the_limits_are_refused_or_clipped),
+        TEST(test_references_may_have_times),
         TEST(test_state_is_propagated_under_the_controls_on_their_way),
         TEST(test_compensation_pays),
         TEST(test_settings_are_checked),

@@ -27,14 +27,14 @@ static hb_wire *new_wire(int max_message)
 /* ---- reading ---- */
 
 typedef struct request_fields {
-    int nx, nu, ntarget, napplied;
+    int nx, nu, ntarget, ntimes, napplied;
     double x0, target0, applied0;
     int64_t time;
 } request_fields;
 
 static size_t pack_request(const request_fields *f, uint8_t *frame)
 {
-    static double x[100], target[1000], applied[100];
+    static double x[100], target[2000], target_time[300], applied[100];
     Hilbert__V1__ActionRequest m = HILBERT__V1__ACTION_REQUEST__INIT;
 
     x[0] = f->x0;
@@ -46,6 +46,8 @@ static size_t pack_request(const request_fields *f, uint8_t *frame)
     m.state = x;
     m.n_target = (size_t)f->ntarget;
     m.target = target;
+    m.n_target_time = (size_t)f->ntimes;
+    m.target_time = target_time;
     m.n_applied = (size_t)f->napplied;
     m.applied = applied;
     m.budget_us = 2500;
@@ -62,6 +64,10 @@ static void test_requests_are_checked(void **state)
         {{.nx = NX}, HB_REASON_NONE},
         {{.nx = NX, .ntarget = NX, .napplied = NU}, HB_REASON_NONE},
         {{.nx = NX, .ntarget = (NH + 1) * NX}, HB_REASON_NONE},
+        {{.nx = NX, .ntarget = 2 * NX, .ntimes = 2}, HB_REASON_NONE},
+        {{.nx = NX, .ntarget = 2 * NX, .ntimes = 3}, HB_REASON_DIMENSION},
+        {{.nx = NX, .ntimes = 1}, HB_REASON_DIMENSION},
+        {{.nx = NX, .ntarget = 257 * NX, .ntimes = 257}, HB_REASON_HORIZON},
         {{.nx = 0}, HB_REASON_DIMENSION},
         {{.nx = NX - 1}, HB_REASON_DIMENSION},
         {{.nx = NX + 1}, HB_REASON_DIMENSION},
@@ -89,6 +95,7 @@ static void test_requests_are_checked(void **state)
             assert_int_equal(r.request.nx, NX);
             assert_int_equal(r.request.ntargets, table[i].f.ntarget / NX);
             assert_int_equal(r.request.target != NULL, table[i].f.ntarget > 0);
+            assert_int_equal(r.request.target_time != NULL, table[i].f.ntimes > 0);
             assert_int_equal(r.request.applied != NULL, table[i].f.napplied > 0);
             assert_true(fabs(r.request.budget - 0.0025) < 1e-12);
         }

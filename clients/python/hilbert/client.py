@@ -86,6 +86,7 @@ class Reply:
     health: pb.Health
     plan: list[list[float]]  #: with want_plan: a row of controls for each step
     predicted: list[list[float]]  #: with want_plan: a row of states for each step, and the last
+    limit: str = ""  #: the configured limit that the plan breaks most
 
 
 def _vector(name: str, values: Vector | None) -> list[float]:
@@ -157,6 +158,7 @@ def _reply(m: pb.ActionReply, nx: int, nu: int) -> Reply:
         health=m.health,
         plan=_rows(m.plan, nu),
         predicted=_rows(m.predicted, nx),
+        limit=m.limit,
     )
 
 
@@ -239,6 +241,7 @@ class Client:
         state: Vector,
         *,
         target: Vector | None = None,
+        target_time: Vector | None = None,
         applied: Vector | None = None,
         budget: float = 0.0,
         want_plan: bool = False,
@@ -247,7 +250,8 @@ class Client:
     ) -> Reply:
         """The action to apply now. `applied` is the control really applied since the last request.
 
-        `target` is a state, or the states of a whole trajectory one after the other (a 2-D array will do).
+        `target` is a state, or the states of a whole trajectory one after the other (a 2-D array will do): a step of
+        the plan apart, or, with `target_time`, each at so many seconds after `time_us`.
         """
         until = time.monotonic() + (self.timeout if timeout is None else timeout)
         self._id += 1
@@ -259,6 +263,7 @@ class Client:
                 time_us=int(time_us),
                 state=x,
                 target=_vector("target", flat() if flat else target),
+                target_time=_vector("target_time", target_time),
                 applied=_vector("applied", applied),
                 budget_us=math.ceil(1e6 * budget),
                 want_plan=bool(want_plan),

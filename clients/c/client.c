@@ -16,6 +16,7 @@
 #include <zmq.h>
 
 #include "bump.h"
+#include "handshake.h"
 #include "hilbert.pb-c.h"
 #include "json.h"
 #include "keys.h"
@@ -33,6 +34,8 @@ _Static_assert((int)HILBERT_REFUSED == (int)HILBERT__V1__ACTION_STATUS__ACTION_S
 struct hilbert_client {
     void *context, *telemetry, *actions, *control; /* control: NULL until it is needed */
     char *control_endpoint, *server_key, *client_key;
+    void *watch; /* of the handshakes of actions, over tcp */
+    hb_handshakes seen;
     uint64_t sequence, id; /* of the newest sample and question */
     size_t max_message;
     uint8_t *out, *in; /* max_message each */
@@ -109,6 +112,8 @@ static int open_socket(hilbert_client *h, const hilbert_options *o, int type, co
     int r = set_keys(h, o, socket);
     if (r)
         return r;
+    if (type == ZMQ_DEALER && strncmp(endpoint, "tcp://", 6) == 0 && !h->watch)
+        h->watch = hb_handshake_watch(h->context, socket);
     if (zmq_connect(socket, endpoint))
         return fail(h, errno, "%s: %s", endpoint, zmq_strerror(errno));
     return 0;
@@ -190,6 +195,8 @@ void hilbert_close(hilbert_client *h)
         zmq_close(h->actions);
     if (h->control)
         zmq_close(h->control);
+    if (h->watch)
+        zmq_close(h->watch);
     if (h->context)
         zmq_ctx_term(h->context);
     free(h->control_endpoint);
@@ -237,6 +244,14 @@ int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t)
     return send_message(h, h->telemetry, &m.base);
 }
 
+static int not_connected(hilbert_client *h, const char *name)
+{
+    hb_handshake_read(h->watch, &h->seen);
+    if (h->seen.connected && !h->seen.succeeded)
+        return fail(h, ENOTCONN, "no daemon to ask: %s", hb_handshake_advice(&h->seen, h->server_key));
+    return fail(h, ENOTCONN, "no daemon to ask: is hilbertd running, and is this its %s socket?", name);
+}
+
 /* Sends as soon as there is a daemon to send to. */
 static int send_question(hilbert_client *h, void *socket, const char *name, const ProtobufCMessage *message,
                          double until)
@@ -246,7 +261,7 @@ static int send_question(hilbert_client *h, void *socket, const char *name, cons
     if (result == -EAGAIN && wait_for(socket, ZMQ_POLLOUT, until))
         result = send_message(h, socket, message);
     if (result == -EAGAIN)
-        return fail(h, ENOTCONN, "no daemon to ask: is hilbertd running, and is this its %s socket?", name);
+        return not_connected(h, name);
     return result;
 }
 

@@ -62,7 +62,7 @@ void hb_progress_update(hb_progress *p, double fraction, const char *note)
     double pause = p->terminal ? 0.1 : p->drawn ? fmin(fmax(elapsed / 5, 5), 60) : 0;
     char text[256];
 
-    if (fraction <= 0 || elapsed < 2 || time - p->shown < pause)
+    if (fraction <= 0 || elapsed < 2 || time - p->shown < pause || (fraction >= 1 && !p->terminal))
         return;
     p->shown = time;
     hb_progress_line(text, sizeof text, p->what, fraction, elapsed, note, p->terminal ? terminal_columns() : 0);

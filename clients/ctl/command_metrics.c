@@ -5,49 +5,75 @@
 
 #include "ctl/connection.h"
 
+/* A label's value: backslash, quote and end of line are escaped. */
+static void put_escaped(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\n')
+            fputs("\\n", stdout);
+        else if (*text == '\\' || *text == '"')
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+    }
+}
+
 static void head(const char *name, const char *type, const char *help)
 {
     printf("# HELP hilbert_%s %s\n# TYPE hilbert_%s %s\n", name, help, name, type);
 }
 
-static void put(const char *name, const char *label, const char *key, double value)
+/* One series: of the instance s->name, with one more label where there is one. */
+static void put(const Hilbert__V1__Status *s, const char *name, const char *label, const char *key, double value)
 {
-    printf("hilbert_%s", name);
-    if (label)
-        printf("{%s=\"%s\"}", label, key);
+    printf("hilbert_%s{name=\"", name);
+    put_escaped(s->name);
+    if (label) {
+        printf("\",%s=\"", label);
+        put_escaped(key);
+    }
     if (isnan(value))
-        printf(" NaN\n");
+        printf("\"} NaN\n");
     else if (isinf(value))
-        printf(" %sInf\n", value > 0 ? "+" : "-");
+        printf("\"} %sInf\n", value > 0 ? "+" : "-");
     else
-        printf(" %.17g\n", value);
+        printf("\"} %.17g\n", value);
 }
 
-static void gauge(const char *name, const char *help, double value)
+static void gauge(const Hilbert__V1__Status *s, const char *name, const char *help, double value)
 {
     head(name, "gauge", help);
-    put(name, NULL, NULL, value);
+    put(s, name, NULL, NULL, value);
 }
 
 /* Every field of a message of counters, under a label. */
-static void counts(const char *name, const char *help, const char *label, const ProtobufCMessage *m)
+static void counts(const Hilbert__V1__Status *s, const char *name, const char *help, const char *label,
+                   const ProtobufCMessage *m)
 {
     head(name, "counter", help);
     for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
-        put(name, label, f->name, (double)*(const uint64_t *)(const void *)((const char *)m + f->offset));
+        put(s, name, label, f->name, (double)*(const uint64_t *)(const void *)((const char *)m + f->offset));
     }
 }
 
-static void summary(const char *name, const char *help, const Hilbert__V1__Latency *l)
+/* Buckets are cumulative, as Prometheus wants them: rates and quantiles over a fleet and over time can be had from
+ * them. */
+static void histogram(const Hilbert__V1__Status *s, const char *name, const char *help, const Hilbert__V1__Latency *l)
 {
-    head(name, "summary", help);
-    put(name, "quantile", "0.5", 1e-6 * (double)l->p50_us);
-    put(name, "quantile", "0.99", 1e-6 * (double)l->p99_us);
-    put(name, "quantile", "0.999", 1e-6 * (double)l->p999_us);
-    put(name, "quantile", "1", 1e-6 * (double)l->max_us);
-    printf("hilbert_%s_sum %.17g\nhilbert_%s_count %" PRIu64 "\n", name, 1e-6 * l->mean_us * (double)l->count, name,
-           l->count);
+    char series[64], bound[32];
+
+    head(name, "histogram", help);
+    snprintf(series, sizeof series, "%s_bucket", name);
+    for (size_t i = 0; i < l->n_bound_us && i < l->n_within; i++) {
+        snprintf(bound, sizeof bound, "%.9g", 1e-6 * (double)l->bound_us[i]);
+        put(s, series, "le", bound, (double)l->within[i]);
+    }
+    put(s, series, "le", "+Inf", (double)l->count);
+    snprintf(series, sizeof series, "%s_sum", name);
+    put(s, series, NULL, NULL, 1e-6 * l->mean_us * (double)l->count);
+    snprintf(series, sizeof series, "%s_count", name);
+    put(s, series, NULL, NULL, (double)l->count);
 }
 
 static void print(const Hilbert__V1__Status *s)
@@ -55,33 +81,39 @@ static void print(const Hilbert__V1__Status *s)
     const Hilbert__V1__Health *h = s->health;
 
     head("info", "gauge", "Version, instance and model of the daemon.");
-    printf("hilbert_info{version=\"%s\",name=\"%s\",model=\"%016" PRIx64 "\"} 1\n", s->version, s->name, s->model_hash);
-    gauge("uptime_seconds", "Seconds since the daemon was ready.", s->uptime);
-    counts("replies_total", "Replies to action requests, by status.", "status", &s->replies->base);
-    counts("unplanned_total", "Requests answered without a plan, by reason.", "reason", &s->refused->base);
-    counts("set_aside_total", "Telemetry samples that completed no transition, by reason.", "reason",
+    printf("hilbert_info{name=\"");
+    put_escaped(s->name);
+    printf("\",version=\"");
+    put_escaped(s->version);
+    printf("\",model=\"%016" PRIx64 "\"} 1\n", s->model_hash);
+    gauge(s, "uptime_seconds", "Seconds since the daemon was ready.", s->uptime);
+    counts(s, "replies_total", "Replies to action requests, by status.", "status", &s->replies->base);
+    counts(s, "unplanned_total", "Requests answered without a plan, by reason.", "reason", &s->refused->base);
+    counts(s, "set_aside_total", "Telemetry samples that completed no transition, by reason.", "reason",
            &s->set_aside->base);
-    counts("events_total", "What else the daemon counts.", "event", &s->counters->base);
-    summary("action_seconds", "From receipt of a request to its reply.", s->total);
-    summary("queue_seconds", "From receipt of a request to the start of planning.", s->queue);
-    summary("planning_seconds", "Planning.", s->planning);
-    gauge("budget_seconds", "Configured budget of a reply.", 1e-6 * s->budget_us);
-    gauge("clients", "Clients that asked within the last second.", s->clients);
-    gauge("telemetry_age_seconds", "Seconds since the newest sample.", s->telemetry_age);
-    gauge("estimate_status", "1 warming-up, 2 singular, 3 ok, 4 out-of-span.", (double)h->status);
-    gauge("one_step_error", "Normalised one-step prediction error.", h->one_step_error);
-    gauge("expected_error", "The same over the window, after the fit.", h->expected_error);
-    gauge("out_of_span", "Part of the residual's energy that no coefficients explain.", h->out_of_span);
-    gauge("condition", "Condition of the normal equations.", h->condition);
-    gauge("window_samples", "Transitions in the window.", h->samples);
+    counts(s, "events_total", "What else the daemon counts.", "event", &s->counters->base);
+    histogram(s, "action_seconds", "From receipt of a request to its reply.", s->total);
+    histogram(s, "queue_seconds", "From receipt of a request to the start of planning.", s->queue);
+    histogram(s, "planning_seconds", "Planning.", s->planning);
+    gauge(s, "action_seconds_max", "The longest from receipt to reply since the start.",
+          1e-6 * (double)s->total->max_us);
+    gauge(s, "budget_seconds", "Configured budget of a reply.", 1e-6 * s->budget_us);
+    gauge(s, "clients", "Clients that asked within the last second.", s->clients);
+    gauge(s, "telemetry_age_seconds", "Seconds since the newest sample.", s->telemetry_age);
+    gauge(s, "estimate_status", "1 warming-up, 2 singular, 3 ok, 4 out-of-span.", (double)h->status);
+    gauge(s, "one_step_error", "Normalised one-step prediction error.", h->one_step_error);
+    gauge(s, "expected_error", "The same over the window, after the fit.", h->expected_error);
+    gauge(s, "out_of_span", "Part of the residual's energy that no coefficients explain.", h->out_of_span);
+    gauge(s, "condition", "Condition of the normal equations.", h->condition);
+    gauge(s, "window_samples", "Transitions in the window.", h->samples);
     head("coefficient", "gauge", "Coefficients of the basis functions.");
     for (size_t i = 0; i < s->n_coefficient; i++) {
         char index[24];
         snprintf(index, sizeof index, "%zu", i);
-        put("coefficient", "index", index, s->coefficient[i]);
+        put(s, "coefficient", "index", index, s->coefficient[i]);
     }
     head("dynamics_changes_total", "counter", "Changes of the vehicle's dynamics that were detected.");
-    put("dynamics_changes_total", NULL, NULL, (double)h->changes);
+    put(s, "dynamics_changes_total", NULL, NULL, (double)h->changes);
 }
 
 static int run(const ctl_command *self, int argc, char **argv)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zmq.h>
 
@@ -133,6 +134,8 @@ void *ctl_open(ctl_connection *c, const ctl_command *self, int type, const char 
         zmq_close(socket);
         return NULL;
     }
+    if (strncmp(endpoint, "tcp://", 6) == 0 && !c->watch)
+        c->watch = hb_handshake_watch(c->context, socket);
     if (zmq_connect(socket, endpoint)) {
         ctl_failure(self, "%s: %s", endpoint, zmq_strerror(errno));
         zmq_close(socket);
@@ -145,9 +148,11 @@ void ctl_connection_end(ctl_connection *c)
 {
     if (c->socket)
         zmq_close(c->socket);
+    if (c->watch)
+        zmq_close(c->watch);
     if (c->context)
         zmq_ctx_term(c->context);
-    c->socket = c->context = NULL;
+    c->socket = c->watch = c->context = NULL;
 }
 
 /* ---- questions ---- */
@@ -169,10 +174,21 @@ static Hilbert__V1__ControlReply *receive(void *socket, uint64_t id)
     return reply;
 }
 
-Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request)
+/* Why there may be no answer. */
+static const char *advice(ctl_connection *c)
+{
+    if (strncmp(c->control, "ipc://", 6) == 0 && access(c->control + 6, F_OK) == 0 && access(c->control + 6, W_OK))
+        return "we may not write to it: is this user in the daemon's group (hilbertd)?";
+    hb_handshake_read(c->watch, &c->seen);
+    return hb_handshake_advice(&c->seen, c->server_key || c->client_key);
+}
+
+Hilbert__V1__ControlReply *ctl_try(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request,
+                                   char *why, size_t size)
 {
     Hilbert__V1__ControlReply *reply = NULL;
 
+    snprintf(why, size, "%s", "");
     if (!c->socket)
         c->socket = ctl_open(c, self, ZMQ_DEALER, c->control);
     if (!c->socket)
@@ -190,17 +206,27 @@ Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, H
     while (!reply && zmq_poll(&item, 1, (long)(1e3 * c->timeout)) > 0)
         reply = receive(c->socket, c->id);
     if (!reply && n > USUAL_MESSAGE)
-        ctl_failure(self,
-                    "no answer from %s within %g s: the question has %zu bytes, is that more than the daemon's "
-                    "sockets.max_message?",
-                    c->control, c->timeout, n);
+        snprintf(why, size,
+                 "no answer from %s within %g s: the question has %zu bytes, is that more than the daemon's "
+                 "sockets.max_message?",
+                 c->control, c->timeout, n);
     else if (!reply)
-        ctl_failure(self, "no answer from %s within %g s: is hilbertd running?", c->control, c->timeout);
+        snprintf(why, size, "no answer from %s within %g s: %s", c->control, c->timeout, advice(c));
     if (reply && !reply->ok) {
-        ctl_failure(self, "%s", reply->error);
+        snprintf(why, size, "%s", reply->error);
         hilbert__v1__control_reply__free_unpacked(reply, NULL);
         reply = NULL;
     }
+    return reply;
+}
+
+Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request)
+{
+    char why[640];
+    Hilbert__V1__ControlReply *reply = ctl_try(c, self, request, why, sizeof why);
+
+    if (!reply && *why)
+        ctl_failure(self, "%s", why);
     return reply;
 }
 

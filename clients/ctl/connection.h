@@ -2,6 +2,7 @@
 #ifndef HB_CTL_CONNECTION_H
 #define HB_CTL_CONNECTION_H
 
+#include "handshake.h"
 #include "hilbert.pb-c.h"
 #include "ctl/options.h"
 
@@ -10,6 +11,8 @@ typedef struct ctl_connection {
     const char *server_key, *client_key;          /* files, or NULL */
     double timeout;                               /* seconds */
     void *context, *socket;                       /* of the control socket, once it is needed */
+    void *watch;                                  /* of its handshakes, over tcp */
+    hb_handshakes seen;
     uint64_t id;
 } ctl_connection;
 
@@ -33,6 +36,9 @@ void *ctl_open(ctl_connection *c, const ctl_command *self, int type, const char 
 /* Asks; a reply (to be freed with hilbert__v1__control_reply__free_unpacked) or NULL after a message. A reply that says
  * no is a NULL, too. */
 Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request);
+/* The same without a message: what went wrong goes to `why`, of `size` bytes. */
+Hilbert__V1__ControlReply *ctl_try(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request,
+                                   char *why, size_t size);
 /* The same for the two questions that most commands begin with. */
 Hilbert__V1__ControlReply *ctl_ask_status(ctl_connection *c, const ctl_command *self);
 Hilbert__V1__ControlReply *ctl_ask_model(ctl_connection *c, const ctl_command *self);

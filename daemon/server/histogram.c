@@ -50,9 +50,21 @@ uint64_t hb_histogram_quantile(const hb_histogram *h, double q)
     return h->max;
 }
 
+const uint64_t hb_latency_bound[HB_LATENCY_BOUNDS] = {
+    100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000, 10000000};
+
+uint64_t hb_histogram_within(const hb_histogram *h, uint64_t bound)
+{
+    uint64_t n = 0;
+
+    for (unsigned b = 0; b < HB_HISTOGRAM_BUCKETS && upper_edge(b) <= bound; b++)
+        n += h->bucket[b];
+    return n;
+}
+
 hb_latency hb_histogram_summary(const hb_histogram *h)
 {
-    return (hb_latency){
+    hb_latency l = {
         .count = h->count,
         .p50 = hb_histogram_quantile(h, 0.5),
         .p99 = hb_histogram_quantile(h, 0.99),
@@ -60,4 +72,8 @@ hb_latency hb_histogram_summary(const hb_histogram *h)
         .max = h->max,
         .mean = h->count ? h->sum / (double)h->count : 0,
     };
+
+    for (int i = 0; i < HB_LATENCY_BOUNDS; i++)
+        l.within[i] = hb_histogram_within(h, hb_latency_bound[i]);
+    return l;
 }

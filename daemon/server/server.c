@@ -223,10 +223,18 @@ static void feed_watchdog(hb_server *s, double now)
 
 static void judge_handshakes(hb_server *s)
 {
+    char who[HB_WHO_SIZE];
+    unsigned held;
     int verdict;
 
-    while (s->sockets->zap && (verdict = hb_sockets_judge(s->sockets)) != 0)
+    while (s->sockets->zap && (verdict = hb_sockets_judge(s->sockets, who)) != 0) {
         s->counters.handshakes_refused += verdict < 0;
+        if (verdict < 0 && hb_log_due(&s->handshake_limit, hb_now(), &held))
+            hb_log_line(s->log, HB_LOG_WARNING, "security: %s was refused: it is not among security.client_keys", who);
+    }
+    if (hb_sockets_misled(s->sockets) && hb_log_due(&s->misled_limit, hb_now(), &held))
+        hb_log_line(s->log, HB_LOG_WARNING,
+                    "security: a handshake failed: the client uses another server key than ours, or no keys");
 }
 
 /* At the end: refuses what waits, answers what is in hand, and says when that is done. */
@@ -337,7 +345,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     memcpy(s->safe_action, c->controller.nsafe_action ? c->controller.safe_action : m->control_trim,
            (size_t)m->nu * sizeof *s->safe_action);
     s->status_limit.period = s->estimate_limit.period = 1;
-    s->refusal_limit.period = 5;
+    s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = 5;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

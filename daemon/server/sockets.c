@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 
 #include <zmq.h>
 
+#include "handshake.h"
 #include "keys.h"
 
 /* A message up to so many times sockets.max_message is received, counted and refused; of one beyond that, libzmq ends
@@ -55,7 +57,16 @@ static int open_zap(hb_sockets *s, hb_error *err)
     return 0;
 }
 
-int hb_sockets_judge(hb_sockets *s)
+static void say_who(const uint8_t *address, int naddress, const uint8_t *key, int nkey, char who[HB_WHO_SIZE])
+{
+    char text[HB_KEY_SIZE] = "(none)";
+
+    if (nkey == 32)
+        zmq_z85_encode(text, key, 32);
+    snprintf(who, HB_WHO_SIZE, "a client at %.*s with the public key %s", naddress, (const char *)address, text);
+}
+
+int hb_sockets_judge(hb_sockets *s, char who[HB_WHO_SIZE])
 {
     /* version, request id, domain, address, routing id, mechanism, public key */
     uint8_t frame[7][256];
@@ -81,7 +92,18 @@ int hb_sockets_judge(hb_sockets *s)
     zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, 0);
+    if (!admitted)
+        say_who(frame[3], size[3] < 64 ? size[3] : 64, frame[6], size[6], who);
     return admitted ? 1 : -1;
+}
+
+bool hb_sockets_misled(hb_sockets *s)
+{
+    hb_handshakes seen = {0};
+
+    for (size_t i = 0; i < sizeof s->watch / sizeof *s->watch; i++)
+        hb_handshake_read(s->watch[i], &seen);
+    return seen.failed;
 }
 
 /* Whether what is bound from here on is encrypted. */
@@ -231,6 +253,8 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
         set_int(socket, ZMQ_RCVHWM, 10000);
         zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0);
     }
+    if (type == ZMQ_ROUTER && o->s->zap)
+        o->s->watch[o->s->watch[0] != NULL] = hb_handshake_watch(o->s->context, socket);
     if (fd >= 0)
         r = open_inherited(o, socket, name, fd, err);
     for (int i = 0; i < binds->n && fd < 0 && !r; i++)
@@ -283,7 +307,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 
 void hb_sockets_close(hb_sockets *s)
 {
-    void *all[] = {s->telemetry, s->actions, s->control, s->status, s->zap};
+    void *all[] = {s->telemetry, s->actions, s->control, s->status, s->zap, s->watch[0], s->watch[1]};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])

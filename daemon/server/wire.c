@@ -359,6 +359,9 @@ static void fill_latency(Hilbert__V1__Latency *m, const hb_latency *l)
     m->p999_us = l->p999;
     m->max_us = l->max;
     m->mean_us = l->mean;
+    m->n_bound_us = m->n_within = HB_LATENCY_BOUNDS;
+    m->bound_us = (uint64_t *)(uintptr_t)hb_latency_bound;
+    m->within = (uint64_t *)(uintptr_t)l->within;
 }
 
 /* Counters by their names in lib's lists. */

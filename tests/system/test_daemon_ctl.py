@@ -117,21 +117,40 @@ class Ctl(TestCase):
         self.assertEqual([json.loads(line)["name"] for line in lines], ["cart"] * 3)
 
     def test_metrics(self):
-        self.learn()
-        self.client.request(0, [0, float("nan")])
-        text = self.run_ctl("metrics")
-        values = {}
-        for line in text.splitlines():
+        daemon = self.started(CART.replace("name: cart", """name: 'back\\slash "quoted" cart'"""))
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        fly(client, Cart(drag=0.4), 60)
+        for k in range(20):
+            client.request(k, [0, 0])
+        client.request(0, [0, float("nan")])
+        done = subprocess.run([HILBERTCTL, "metrics", "-s", daemon.folder], capture_output=True, text=True, timeout=60)
+        label = r'[a-z]+="(?:[^"\\]|\\[\\"n])*"'
+        values, kinds = {}, {}
+        for line in done.stdout.splitlines():
             if line.startswith("# "):
-                self.assertRegex(line, r"^# (HELP hilbert_\w+ .+|TYPE hilbert_\w+ (gauge|counter|summary))$")
+                self.assertRegex(line, r"^# (HELP hilbert_\w+ .+|TYPE hilbert_\w+ (gauge|counter|histogram))$")
+                kinds.update([line.split()[2:]] if " TYPE " in line else [])
             else:
-                name, value = re.fullmatch(r'(hilbert_\w+(?:\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})?) (\S+)', line).groups()
-                self.assertNotIn(name, values)
-                values[name] = float(value)
-        self.assertEqual(values['hilbert_replies_total{status="refused"}'], 1)
-        self.assertEqual(values['hilbert_unplanned_total{reason="not_finite"}'], 1)
-        self.assertGreater(values['hilbert_events_total{event="telemetry"}'], 59)
-        self.assertAlmostEqual(values['hilbert_coefficient{index="0"}'], -0.4, places=3)
+                name, labels, value = re.fullmatch(rf"(hilbert_\w+)\{{((?:{label},?)+)\}} (\S+)", line).groups()
+                self.assertTrue(labels.startswith(r'name="back\\slash \"quoted\" cart"'), line)  # on every series
+                self.assertIn(re.sub("_(bucket|sum|count)$", "", name), kinds)
+                key = name, labels.partition('cart"')[2].strip(",")
+                self.assertNotIn(key, values)
+                values[key] = float(value)
+        self.assertEqual(values["hilbert_replies_total", 'status="refused"'], 1)
+        self.assertEqual(values["hilbert_unplanned_total", 'reason="not_finite"'], 1)
+        self.assertGreater(values["hilbert_events_total", 'event="telemetry"'], 59)
+        self.assertAlmostEqual(values["hilbert_coefficient", 'index="0"'], -0.4, places=3)
+        # histograms: bounds and counts rise, and the last is all
+        self.assertEqual(sorted(k for k, v in kinds.items() if v == "histogram"),
+                         ["hilbert_action_seconds", "hilbert_planning_seconds", "hilbert_queue_seconds"])
+        buckets = [(float(key[1][4:-1]), v) for key, v in values.items() if key[0] == "hilbert_action_seconds_bucket"]
+        self.assertEqual(buckets, sorted(buckets))
+        self.assertEqual([n for _, n in buckets], sorted(n for _, n in buckets))
+        self.assertEqual((len(buckets), buckets[-1]), (17, (float("inf"), 20)))
+        self.assertEqual(values["hilbert_action_seconds_count", ""], 20)
+        self.assertGreater(values["hilbert_action_seconds_sum", ""], 0)
 
     def test_reset(self):
         self.learn()

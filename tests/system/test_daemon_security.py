@@ -77,13 +77,18 @@ class Security(TestCase):
         mallory = self.client(daemon, places, "mallory", timeout=1)
         self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), mallory.request, 0, [0, 0])
         wait_until(lambda: local.status().counters.handshakes_refused >= 1, "counting")
+        self.assertRaisesRegex(hilbert.NotConnected, "refuses our key", mallory.request, 0, [0, 0])
+        with open(f"{daemon.folder}/mallory.pub") as file:
+            key = file.read().strip()
+        wait_until(lambda: f"with the public key {key} was refused" in daemon.text(), "a log line")
         # who takes somebody else for the daemon gets nowhere
         misled = self.client(daemon, places, "alice", timeout=1, server="mallory")
-        self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), misled.request, 0, [0, 0])
+        self.assertRaisesRegex(hilbert.NotConnected, "not with this server key", misled.request, 0, [0, 0])
+        wait_until(lambda: "the client uses another server key than ours, or no keys" in daemon.text(), "a log line")
         # nor does one without a key
         plain = hilbert.Client(**places, timeout=1)
         self.addCleanup(plain.close)
-        self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), plain.request, 0, [0, 0])
+        self.assertRaisesRegex(hilbert.NotConnected, "wants keys", plain.request, 0, [0, 0])
         self.assertRaises((hilbert.NotConnected, hilbert.TimedOut), plain.status)
         self.assertEqual(local.status().counters.requests, 0)
         # and the daemon is there for those it knows, and locally
@@ -99,7 +104,15 @@ class Security(TestCase):
         self.assertIn("model", run("status", *known).stdout)
         self.assertEqual(run("request", *known, "-A", places["actions"]).returncode, 0)
         self.assertEqual(run("watch", *known, "-S", places["status"], "-c", "1").returncode, 0)
-        self.assertEqual(run("status", "-s", places["control"], "-t", "0.5").returncode, 1)
+        for keys, expected in (([], "but wants keys"),
+                               (["-K", f"{daemon.folder}/server.pub", "-k", f"{daemon.folder}/mallory.key"], "refuses our key"),
+                               (["-K", f"{daemon.folder}/bob.pub", "-k", f"{daemon.folder}/alice.key"], "not with this server key")):
+            done = run("status", "-s", places["control"], "-t", "2", *keys)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(expected, done.stderr)
+            if keys:
+                done = run("request", "-s", daemon.folder, "-A", places["actions"], "-t", "2", *keys)
+                self.assertEqual(done.returncode, 1)
         self.assertEqual(run("status", *known[:4]).returncode, 1)
         self.assertIn("belong together", run("status", *known[:4]).stderr)
 

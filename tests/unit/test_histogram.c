@@ -38,6 +38,16 @@ static void test_quantiles_are_within_a_bucket_of_the_sorted_ones(void **state)
         assert_true((double)got <= (double)exact * (1 + 1.0 / 32) + 1e-9);
     }
     assert_int_equal(hb_histogram_quantile(&h, 1), value[N - 1]);
+    hb_latency l = hb_histogram_summary(&h);
+    for (int i = 0; i < HB_LATENCY_BOUNDS; i++) {
+        uint64_t bound = hb_latency_bound[i], at_most = 0, surely = 0;
+        for (int k = 0; k < N; k++) {
+            at_most += value[k] <= bound;
+            surely += (double)value[k] <= (double)bound * (1 - 1.0 / 32) - 1;
+        }
+        assert_true(surely <= l.within[i] && l.within[i] <= at_most && at_most > 0);
+        assert_true(i == 0 || (bound > hb_latency_bound[i - 1] && l.within[i] >= l.within[i - 1]));
+    }
     assert_int_equal(hb_histogram_summary(&h).count, N);
     assert_int_equal(hb_histogram_summary(&h).max, value[N - 1]);
 }

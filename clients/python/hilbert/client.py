@@ -17,10 +17,15 @@ from contextlib import contextmanager
 
 import zmq
 from google.protobuf.message import DecodeError
+from zmq.utils.monitor import recv_monitor_message
 
 from . import hilbert_pb2 as pb
 
 __all__ = ["Client", "Reply", "Status", "Error", "Invalid", "NotConnected", "TimedOut", "Refused"]
+
+# events of a monitor
+_CONNECTED, _SUCCEEDED, _REFUSED = zmq.EVENT_CONNECTED, zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH
+_FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 
 Vector = Iterable[float]  #: a list, a tuple, a numpy array
 
@@ -203,6 +208,8 @@ class Client:
         }
         self._context = zmq.Context()
         self._socket: dict[str, zmq.Socket] = {}
+        self._watch: dict[str, zmq.Socket] = {}  # monitors of handshakes, over tcp
+        self._seen: dict[str, int] = {}  # what they saw
         self._sequence = 0
         self._id = 0
 
@@ -214,8 +221,12 @@ class Client:
 
     def close(self) -> None:
         for socket in self._socket.values():
+            socket.disable_monitor()
             socket.close(linger=0)
         self._socket.clear()
+        for watch in self._watch.values():
+            watch.close(linger=0)
+        self._watch.clear()
         self._context.term()
 
     # ---- telemetry ----
@@ -357,6 +368,8 @@ class Client:
         if self._keys:
             socket.curve_serverkey, socket.curve_secretkey = self._keys
             socket.curve_publickey = zmq.curve_public(self._keys[1])
+        if kind == zmq.DEALER and self._endpoint[name].startswith("tcp://"):
+            self._watch[name] = socket.get_monitor_socket(_CONNECTED | _SUCCEEDED | _REFUSED | _FAILED)
         try:
             socket.connect(self._endpoint[name])
         except zmq.ZMQError as error:
@@ -364,6 +377,20 @@ class Client:
             raise Error(f"{self._endpoint[name]}: {error}") from error
         self._socket[name] = socket
         return socket
+
+    def _advice(self, name: str) -> str:
+        """Why there is no connection, from how the attempts at one have ended."""
+        seen, watch = self._seen.get(name, 0), self._watch.get(name)
+        while watch and watch.poll(0):
+            seen |= recv_monitor_message(watch)["event"]
+        self._seen[name] = seen
+        if seen & _REFUSED:
+            return "the daemon refuses our key: is our public key among its security.client_keys?"
+        if seen & (_CONNECTED | _FAILED) and not seen & _SUCCEEDED:
+            if self._keys:
+                return "somebody listens there, but not with this server key: is it the daemon's public key?"
+            return "somebody listens there, but wants keys: give server_key and client_key"
+        return "is hilbertd running?"
 
     def _exchange(self, name: str, request: pb.ActionRequest | pb.ControlRequest, reply, until: float):
         first = name not in self._socket
@@ -373,7 +400,7 @@ class Client:
             if socket.poll(max(0, math.ceil(1e3 * self.connect_timeout)), zmq.POLLOUT):
                 until += time.monotonic() - begun  # connecting does not count
         if not socket.poll(max(0, math.ceil(1e3 * (until - time.monotonic()))), zmq.POLLOUT):
-            raise NotConnected(f"no daemon at {self._endpoint[name]}: is hilbertd running?")
+            raise NotConnected(f"no daemon at {self._endpoint[name]}: {self._advice(name)}")
         socket.send(request.SerializeToString(), zmq.NOBLOCK)
         while socket.poll(max(0, math.ceil(1e3 * (until - time.monotonic())))):
             reply.ParseFromString(socket.recv())

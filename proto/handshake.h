@@ -1,0 +1,24 @@
+/* Why a connection between a client and the daemon does not come about: libzmq keeps trying and says nothing, but a
+ * monitor of the socket sees each attempt end. */
+#ifndef HILBERT_HANDSHAKE_H
+#define HILBERT_HANDSHAKE_H
+
+#include <stdbool.h>
+
+/* What was seen so far. */
+typedef struct hb_handshakes {
+    bool connected; /* somebody listens there */
+    bool succeeded; /* and is satisfied with our keys */
+    bool refused;   /* the daemon does not know the client's key */
+    bool failed;    /* the handshake ended otherwise: another server key, or keys on one side only */
+} hb_handshakes;
+
+/* To be called before the socket is bound or connected. A socket to be given to hb_handshake_read and to be closed
+ * before the context ends; NULL when there is none to be had. */
+void *hb_handshake_watch(void *context, void *socket);
+/* Adds what has happened since. False when nothing has. watch may be NULL. */
+bool hb_handshake_read(void *watch, hb_handshakes *h);
+/* What a client tells its user, who gave keys or gave none. */
+const char *hb_handshake_advice(const hb_handshakes *h, bool keys);
+
+#endif

@@ -134,6 +134,8 @@ static int load(hb_daemon *d, const options *o)
         hb_notify("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=loading %s", d->config->model);
         wrong = understand(d->config, &d->model, &d->inherited, d->errors);
     }
+    for (int i = 0; i < d->config->warnings.n; i++)
+        fprintf(stderr, "%s\n", d->config->warnings.text[i]);
     print_errors(d->errors);
     return wrong ? -EINVAL : 0;
 }
@@ -312,6 +314,8 @@ static void reload(hb_daemon *d)
             hb_log_line(&d->log, HB_LOG_ERROR, "reload: %s", d->errors->text[i]);
         order->error = d->errors->text[0];
     } else {
+        for (int i = 0; i < d->next->warnings.n; i++)
+            hb_log_line(&d->log, HB_LOG_WARNING, "reload: %s", d->next->warnings.text[i]);
         foresee_restart(d);
         *d->spare = *d->config;
         order->nrestart = hb_config_merge(d->spare, d->next, order->restart);

@@ -20,23 +20,44 @@ enum { MAX_FILE = 1 << 20, MAX_LINE = 512 };
 
 /* ---- errors ---- */
 
-void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
-                     ...)
+static void write_line(char text[512], const hb_config *c, hb_mark mark, const char *key, const char *format,
+                       va_list args)
 {
-    if (errors->n++ >= HB_CONFIG_ERRORS)
-        return;
-    char *text = errors->text[errors->n - 1];
-    size_t size = sizeof errors->text[0];
+    size_t size = 512;
     int n = mark.line ? snprintf(text, size, "%s:%d:%d: ", c->file, mark.line, mark.column)
                       : snprintf(text, size, "%s: ", c->file);
     if (key && *key && n >= 0 && (size_t)n < size)
         n += snprintf(text + n, size - (size_t)n, mark.line ? "%s: " : "%s (default): ", key);
-    if (n >= 0 && (size_t)n < size) {
-        va_list args;
-        va_start(args, format);
+    if (n >= 0 && (size_t)n < size)
         vsnprintf(text + n, size - (size_t)n, format, args);
-        va_end(args);
-    }
+}
+
+void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
+                     ...)
+{
+    va_list args;
+
+    if (errors->n++ >= HB_CONFIG_ERRORS)
+        return;
+    va_start(args, format);
+    write_line(errors->text[errors->n - 1], c, mark, key, format, args);
+    va_end(args);
+}
+
+void hb_config_warn(hb_config *c, hb_mark mark, const char *key, const char *format, ...)
+{
+    hb_config_warnings *w = &c->warnings;
+    va_list args;
+
+    if (w->n == (int)(sizeof w->text / sizeof *w->text))
+        return;
+    va_start(args, format);
+    write_line(w->text[w->n], c, mark, key, format, args);
+    va_end(args);
+    for (int i = 0; i < w->n; i++)
+        if (strcmp(w->text[i], w->text[w->n]) == 0)
+            return;
+    w->n++;
 }
 
 void hb_config_error_of(hb_config_errors *errors, const hb_config *c, const hb_error *err)
@@ -99,6 +120,7 @@ typedef struct reader {
     hb_config_errors *errors;
     yaml_document_t *document;
     bool seen[HB_CONFIG_ROWS];
+    hb_mark section[HB_CONFIG_ROWS]; /* where the section of each row began */
 } reader;
 
 static hb_mark mark_of(const yaml_node_t *node)
@@ -233,11 +255,28 @@ static void read_choice(reader *r, const yaml_node_t *node, const hb_setting *ro
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", row->choices[i]);
     }
+    for (const hb_alias *a = row->aliases; a && a->old; a++)
+        for (int i = 0; i < row->nchoices; i++)
+            if (strcmp(text, a->old) == 0 && strcmp(a->now, row->choices[i]) == 0) {
+                hb_config_warn(r->c, mark_of(node), row->key, "'%s' is the old name of %s, which is in force", a->old,
+                               a->now);
+                *(int *)to = i;
+                return;
+            }
     const char *near = hb_config_near(text, row->choices, row->nchoices);
     if (near)
         COMPLAIN(r, node, row->key, "'%.60s' is none of %s: did you mean %s?", text, all, near);
     else
         COMPLAIN(r, node, row->key, "'%.60s' is none of %s", text, all);
+}
+
+/* Those of ASCII, and U+0080 to U+009F, which terminals obey as well. */
+static bool has_control_character(const char *text)
+{
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++)
+        if (*s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0))
+            return true;
+    return false;
 }
 
 static void copy_text(reader *r, const yaml_node_t *node, const char *key, char *to, size_t size)
@@ -248,6 +287,8 @@ static void copy_text(reader *r, const yaml_node_t *node, const char *key, char 
         return;
     if (strlen(text) >= size)
         COMPLAIN(r, node, key, "%zu characters where at most %zu fit", strlen(text), size - 1);
+    else if (has_control_character(text))
+        COMPLAIN(r, node, key, "contains a control character");
     else
         strcpy(to, is_empty(node) ? "" : text);
 }
@@ -464,7 +505,7 @@ static void read_term(reader *r, yaml_node_t *node, const char *key, hb_config_t
                  seen[other] ? over == HB_TERM_STATES ? ", not controls" : ", not states" : "");
     if (!seen[HB_TERM_WEIGHT])
         COMPLAIN(r, node, key, "the term has no weight");
-    if ((seen[HB_TERM_MIN] || seen[HB_TERM_MAX]) != (t->cost.kind == HB_COST_BOUND))
+    if ((seen[HB_TERM_MIN] || seen[HB_TERM_MAX]) != hb_cost_kind_table[t->cost.kind].has_bounds)
         COMPLAIN(r, node, key, "min and max belong to terms of kind bound, and only to these");
     else if (t->cost.min > t->cost.max)
         COMPLAIN(r, node, key, "min is above max");
@@ -666,15 +707,36 @@ static void read_value(reader *r, yaml_node_t *node, int i)
     }
 }
 
-static bool is_section(const char *name)
+/* The first row of a section, or -1 when there is none of that name. */
+static int find_section(const char *name)
 {
     size_t n = strlen(name);
     hb_setting row;
 
     for (int i = 0; (row = hb_config_row(i)).key; i++)
         if (strncmp(row.key, name, n) == 0 && row.key[n] == '.')
-            return true;
-    return false;
+            return i;
+    return -1;
+}
+
+static void unknown_section(reader *r, const yaml_node_t *node, const char *name)
+{
+    char section[HB_CONFIG_ROWS][32];
+    const char *names[HB_CONFIG_ROWS];
+    hb_setting row;
+    int n = 0;
+
+    for (int i = 0; (row = hb_config_row(i)).key; i++) {
+        const char *dot = strchr(row.key, '.');
+        if (!dot || (n && strncmp(section[n - 1], row.key, (size_t)(dot - row.key)) == 0))
+            continue;
+        snprintf(section[n], sizeof section[n], "%.*s", (int)(dot - row.key), row.key);
+        names[n] = section[n];
+        n++;
+    }
+    const char *near = hb_config_near(name, names, n);
+    COMPLAIN(r, node, name, "there is no such section%s%s%s", near ? ": did you mean " : "", near ? near : "",
+             near ? "?" : "");
 }
 
 static void unknown_key(reader *r, const yaml_node_t *node, const char *key)
@@ -714,11 +776,19 @@ static void read_mapping(reader *r, yaml_node_t *node, const char *section)
         } else if (i >= 0) {
             r->seen[i] = true;
             read_value(r, value, i);
-        } else if (!section && is_section(word)) {
-            if (value->type == YAML_MAPPING_NODE)
+        } else if (strcmp(word, "<<") == 0) {
+            COMPLAIN(r, name, section, "merge keys (<<) are not taken: write the keys out");
+        } else if (!section && (i = find_section(word)) >= 0) {
+            if (r->section[i].line)
+                COMPLAIN(r, name, word, "this section is given twice, first in line %d: put its keys together",
+                         r->section[i].line);
+            else if (value->type == YAML_MAPPING_NODE)
                 read_mapping(r, value, word);
             else if (!is_empty(value))
                 COMPLAIN(r, value, word, "%s where a mapping of keys is expected", kind_of(value));
+            r->section[i] = mark_of(name);
+        } else if (!section && value->type == YAML_MAPPING_NODE) {
+            unknown_section(r, name, key);
         } else {
             unknown_key(r, name, key);
         }
@@ -795,13 +865,35 @@ static void check(hb_config *c, hb_config_errors *errors)
 
 /* ---- files ---- */
 
-static void read_document(reader *r, yaml_parser_t *parser)
+/* Whether the place of a problem is indented by a tab, or is one. */
+static bool is_tab(const char *text, size_t size, size_t at)
+{
+    size_t start = at < size ? at : size;
+
+    while (start > 0 && text[start - 1] != '\n')
+        start--;
+    for (; start < size && (text[start] == ' ' || text[start] == '\t'); start++)
+        if (text[start] == '\t')
+            return true;
+    return false;
+}
+
+static void not_yaml(reader *r, const yaml_parser_t *parser, const char *text, size_t size)
+{
+    hb_mark mark = {(int)parser->problem_mark.line + 1, (int)parser->problem_mark.column + 1};
+
+    if (is_tab(text, size, parser->problem_mark.index))
+        hb_config_error(r->errors, r->c, mark, NULL, "a tab: YAML is indented by spaces");
+    else
+        hb_config_error(r->errors, r->c, mark, NULL, "not YAML: %s", parser->problem ? parser->problem : "unreadable");
+}
+
+static void read_document(reader *r, yaml_parser_t *parser, const char *text, size_t size)
 {
     yaml_document_t document;
 
     if (!yaml_parser_load(parser, &document)) {
-        hb_mark mark = {(int)parser->problem_mark.line + 1, (int)parser->problem_mark.column + 1};
-        hb_config_error(r->errors, r->c, mark, NULL, "not YAML: %s", parser->problem ? parser->problem : "unreadable");
+        not_yaml(r, parser, text, size);
         return;
     }
     r->document = &document;
@@ -810,6 +902,14 @@ static void read_document(reader *r, yaml_parser_t *parser)
         read_mapping(r, root, NULL);
     else if (root && !is_empty(root))
         COMPLAIN(r, root, NULL, "%s where a mapping of keys is expected", kind_of(root));
+    yaml_document_delete(&document);
+    /* nobody would know that what follows is not read */
+    if (!yaml_parser_load(parser, &document)) {
+        not_yaml(r, parser, text, size);
+        return;
+    }
+    if ((root = yaml_document_get_root_node(&document)))
+        COMPLAIN(r, root, NULL, "a second document begins here (after ---): a configuration is one");
     yaml_document_delete(&document);
 }
 
@@ -828,7 +928,7 @@ int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t s
     snprintf(c->file, sizeof c->file, "%s", name);
     reader r = {.c = c, .errors = errors};
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
-    read_document(&r, &parser);
+    read_document(&r, &parser, text, size);
     yaml_parser_delete(&parser);
 
     const char *models = getenv("HILBERT_MODELS");

@@ -90,11 +90,18 @@ typedef struct hb_config_limits {
     hb_config_limit at[HB_LIMITS];
 } hb_config_limits;
 
+/* What is allowed and probably not meant. */
+typedef struct hb_config_warnings {
+    int n;
+    char text[8][512]; /* file:line:column: key: ... */
+} hb_config_warnings;
+
 typedef enum { HB_SCHEDULING_OTHER, HB_SCHEDULING_FIFO } hb_scheduling;
 
 typedef struct hb_config {
     char file[HB_PATH_SIZE];
     hb_mark mark[HB_CONFIG_ROWS]; /* of each row of the table */
+    hb_config_warnings warnings;
 
     char name[HB_NAME_SIZE];
     char model[HB_PATH_SIZE];
@@ -153,6 +160,8 @@ hb_setting hb_config_row(int i);
 int hb_config_find(const char *key); /* index of a row, or -1 */
 
 void hb_config_default(hb_config *ret);
+/* Whether the default cost and target were made for such a vehicle, by the names of its states and controls. */
+bool hb_config_default_fits(const hb_model *m);
 
 /* ---- the life of a configuration ---- */
 
@@ -172,6 +181,9 @@ void hb_config_print_manual(FILE *out); /* the key section of hilbertd.yaml(5), 
 /* Adds `file:line:column: key: ...` to the list. */
 void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
                      ...) __attribute__((format(printf, 5, 6)));
+/* The same for the configuration's warnings; one that is there already is not added again. */
+void hb_config_warn(hb_config *c, hb_mark mark, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Adds a failure of lib whose text begins with a key, with the place of that key. */
 void hb_config_error_of(hb_config_errors *errors, const hb_config *c, const hb_error *err);
 /* Of `names` the one that a person who wrote `wrong` may have meant, or NULL. */

@@ -119,7 +119,7 @@ static void print_terms(const hb_config_terms *terms, FILE *out)
             fputs(", terminal: ", out);
             print_real(t->cost.terminal, out);
         }
-        if (t->cost.kind == HB_COST_BOUND) {
+        if (hb_cost_kind_table[t->cost.kind].has_bounds) {
             fputs(", min: ", out);
             print_real(t->cost.min, out);
             fputs(", max: ", out);

@@ -69,6 +69,14 @@ static int fill(const hb_config *c, hb_config_errors *errors, const char *key, c
     return v->n;
 }
 
+static bool needs_target(const hb_config_terms *terms)
+{
+    for (int i = 0; i < terms->n; i++)
+        if (hb_cost_kind_table[terms->at[i].cost.kind].needs_target)
+            return true;
+    return false;
+}
+
 static void resolve_cost(hb_config *c, hb_config_errors *errors, const channels *states, const channels *controls)
 {
     hb_cost *cost = &c->controller.cost;
@@ -100,6 +108,27 @@ static void resolve_limits(hb_config *c, hb_config_errors *errors, const channel
     }
 }
 
+/* Cost and target that were not given are a quadrotor's: another vehicle has none of them. */
+static void leave_defaults_out(hb_config *c, const hb_model *m, hb_config_errors *errors)
+{
+    if (!mark_at(c, "cost").line) {
+        c->terms.n = 0;
+        if (m->nu > 0)
+            hb_config_error(errors, c, (hb_mark){0}, NULL,
+                            "cost: none is given, and the default is a quadrotor's: say what a plan is for, such as "
+                            "cost: [{kind: squared, states: [%s], weight: 1}]",
+                            m->state_name[0]);
+    }
+    if (!mark_at(c, "target").line) {
+        c->target.n = 0;
+        if (m->nu > 0 && needs_target(&c->terms))
+            hb_config_warn(c, (hb_mark){0}, NULL,
+                           "target: none is given, and the default is a quadrotor's: requests without a target of "
+                           "their own will be refused; set target: {%s: 0}, or target: [] if that is meant",
+                           m->state_name[0]);
+    }
+}
+
 int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
 {
     const channels states = {"state", m->nx, m->state_name}, controls = {"control", m->nu, m->control_name};
@@ -113,6 +142,8 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
                         HB_MAX_CONTROLS);
         return errors->n;
     }
+    if (!hb_config_default_fits(m))
+        leave_defaults_out(c, m, errors);
     resolve_cost(c, errors, &states, &controls);
     resolve_limits(c, errors, &states, &controls);
 

@@ -151,7 +151,28 @@ int hb_config_find(const char *key)
     return -1;
 }
 
-/* A term over numbered states or controls. */
+static bool has(int n, char (*name)[HB_NAME_SIZE], const char *const *wanted)
+{
+    for (; *wanted; wanted++) {
+        int i = 0;
+        while (i < n && strcmp(name[i], *wanted))
+            i++;
+        if (i == n)
+            return false;
+    }
+    return true;
+}
+
+bool hb_config_default_fits(const hb_model *m)
+{
+    static const char *const state[] = {"x",  "vx", "y",  "vy", "z",  "vz", "qx",
+                                        "qy", "qz", "qw", "wx", "wy", "wz", NULL};
+    static const char *const control[] = {"f0", "f1", "f2", "f3", NULL};
+
+    return has(m->nx, m->state_name, state) && has(m->nu, m->control_name, control);
+}
+
+/* A term over named states or controls. */
 #define TERM(what, w, end, count, ...)                                                                                 \
     {                                                                                                                  \
         .cost = {.kind = HB_COST_##what, .weight = w, .terminal = end}, .n = count, .name = { __VA_ARGS__ }            \
@@ -167,7 +188,7 @@ static hb_endpoints endpoint(const char *name)
     return e;
 }
 
-/* Flies the paper's quadrotor (states x vx y vy z vz, quaternion xyzw, body rates; four rotors) to 1 m. */
+/* Flies the paper's quadrotor (the names of hb_config_default_fits) to 1 m. */
 void hb_config_default(hb_config *ret)
 {
     *ret = (hb_config){
@@ -183,10 +204,10 @@ void hb_config_default(hb_config *ret)
         .status_period = 0.1,
         .threads = 1,
         .terms = {5,
-                  {TERM(DISTANCE, 3, 10, 3, "0", "2", "4"), TERM(TILT, 5, 10, 4, "6", "7", "8", "9"),
-                   TERM(VELOCITY, 1, 10, 3, "1", "3", "5"), TERM(VELOCITY, 0.02, 10, 3, "10", "11", "12"),
-                   TERM(SLEW, 200, 1, 4, "0", "1", "2", "3")}},
-        .target = {1, {1}, {"4"}},
+                  {TERM(DISTANCE, 3, 10, 3, "x", "y", "z"), TERM(TILT, 5, 10, 4, "qx", "qy", "qz", "qw"),
+                   TERM(VELOCITY, 1, 10, 3, "vx", "vy", "vz"), TERM(VELOCITY, 0.02, 10, 3, "wx", "wy", "wz"),
+                   TERM(SLEW, 200, 1, 4, "f0", "f1", "f2", "f3")}},
+        .target = {1, {1}, {"z"}},
         .realtime = {.server_priority = 40, .planner_priority = 30},
         .controller = hb_controller_defaults(),
     };

@@ -20,8 +20,7 @@ static const char *const hb_term_key_name[] = {"kind", "weight", "terminal", "st
 /* What a kind of term is about: HB_TERM_STATES or HB_TERM_CONTROLS. */
 static inline hb_term_key hb_term_over(hb_cost_kind kind)
 {
-    return kind == HB_COST_IMBALANCE || kind == HB_COST_SLEW || kind == HB_COST_EFFORT ? HB_TERM_CONTROLS
-                                                                                       : HB_TERM_STATES;
+    return hb_cost_kind_table[kind].over == HB_COST_OVER_CONTROLS ? HB_TERM_CONTROLS : HB_TERM_STATES;
 }
 
 typedef enum {

@@ -163,14 +163,6 @@ static bool all_finite(const double *x, int n)
     return true;
 }
 
-static bool needs_target(const hb_cost *cost)
-{
-    for (int i = 0; i < cost->nterms; i++)
-        if (cost->term[i].kind == HB_COST_DISTANCE || cost->term[i].kind == HB_COST_SQUARED)
-            return true;
-    return false;
-}
-
 static void take_settings(hb_controller *c, const hb_controller_settings *s)
 {
     const hb_model *m = c->m;
@@ -679,7 +671,7 @@ static hb_reason check_request(const hb_controller *c, const hb_request *r)
             return HB_REASON_BAD_TIME;
     if (!take_state(c, r->x, c->x0))
         return HB_REASON_QUATERNION;
-    if (r->ntargets <= 0 && c->s.ntarget == 0 && needs_target(&c->s.cost))
+    if (r->ntargets <= 0 && c->s.ntarget == 0 && hb_cost_needs_target(&c->s.cost))
         return HB_REASON_NO_TARGET;
     return HB_REASON_NONE;
 }

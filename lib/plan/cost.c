@@ -15,17 +15,23 @@
 #include <stdbool.h>
 
 const char *const hb_cost_kind_name[] = {
-#define X(id, name, help) name,
+#define X(id, name, over, target, bounds, help) #name,
     HB_COST_KINDS(X)
 #undef X
         NULL,
 };
 
 const char *const hb_cost_kind_help[] = {
-#define X(id, name, help) help,
+#define X(id, name, over, target, bounds, help) help,
     HB_COST_KINDS(X)
 #undef X
         NULL,
+};
+
+const hb_cost_kind_row hb_cost_kind_table[] = {
+#define X(id, name, over, target, bounds, help) {HB_COST_OVER_##over, target, bounds},
+    HB_COST_KINDS(X)
+#undef X
 };
 
 /* distances below this have no direction worth following */
@@ -35,7 +41,7 @@ static const double distance_bowl = 0.005;
 
 static bool is_control_kind(hb_cost_kind kind)
 {
-    return kind == HB_COST_IMBALANCE || kind == HB_COST_SLEW || kind == HB_COST_EFFORT;
+    return hb_cost_kind_table[kind].over == HB_COST_OVER_CONTROLS;
 }
 
 static int check_term(const hb_cost_term *t, int number, int nx, int nu, hb_error *err)
@@ -67,8 +73,8 @@ static int check_term(const hb_cost_term *t, int number, int nx, int nu, hb_erro
         if (t->index[i] < 0 || t->index[i] >= size)
             return hb_fail(err, EINVAL, "cost term %d (%s): index %d, but the model has %s 0 to %d", number, name,
                            t->index[i], control ? "controls" : "states", size - 1);
-    if (t->kind == HB_COST_BOUND && !(t->min <= t->max))
-        return hb_fail(err, EINVAL, "cost term %d (bound): min %g and max %g, expected min <= max", number, t->min,
+    if (hb_cost_kind_table[t->kind].has_bounds && !(t->min <= t->max))
+        return hb_fail(err, EINVAL, "cost term %d (%s): min %g and max %g, expected min <= max", number, name, t->min,
                        t->max);
     return 0;
 }
@@ -83,6 +89,14 @@ int hb_cost_check(const hb_cost *c, int nx, int nu, hb_error *err)
             return failed;
     }
     return hb_limits_check(&c->limits, nx, nu, err);
+}
+
+bool hb_cost_needs_target(const hb_cost *c)
+{
+    for (int i = 0; i < c->nterms; i++)
+        if (hb_cost_kind_table[c->term[i].kind].needs_target)
+            return true;
+    return false;
 }
 
 /* weight of a term at stage k: terms are means over nh + 1 states or nh controls */
@@ -179,63 +193,104 @@ static void add_square(int n, hb_real scale, const hb_real *row, const hb_real *
             cost[s] += scale * (row[s] - at) * (row[s] - at);
 }
 
-static void state_term(const hb_cost_term *t, const double *target, hb_real weight, int n, const hb_real *x,
-                       hb_real *restrict cost)
+/* One stage of n samples, as a term sees it; of the outputs, cost or the gradients. */
+typedef struct stage {
+    const hb_cost_term *t;
+    const hb_goal *goal;
+    const double *target; /* nx, of this stage */
+    hb_real weight;
+    int n;
+    const hb_real *x, *u, *u_before;
+    hb_real *cost;
+    hb_real *dx, *du, *du_before;
+} stage;
+
+static const hb_real *state_row(const stage *s, int i)
+{
+    return s->x + s->t->index[i] * HB_STRIDE;
+}
+
+static const hb_real *control_row(const stage *s, int i)
+{
+    return s->u + s->t->index[i] * HB_STRIDE;
+}
+
+static void distance_value(const stage *s)
+{
+    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
+    hb_real *restrict cost = s->cost, weight = s->weight;
+
+    squares(s->t, s->target, s->n, s->x, value);
+    for (int l = 0; l < s->n; l++)
+        cost[l] += weight * (hb_real)sqrt(value[l]);
+}
+
+static void squared_value(const stage *s)
 {
     _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
 
-    switch (t->kind) {
-    case HB_COST_DISTANCE:
-        squares(t, target, n, x, value);
-        for (int s = 0; s < n; s++)
-            cost[s] += weight * (hb_real)sqrt(value[s]);
-        break;
-    case HB_COST_SQUARED:
-        squares(t, target, n, x, value);
-        add_scaled(n, weight, value, cost);
-        break;
-    case HB_COST_VELOCITY:
-        squares(t, NULL, n, x, value);
-        add_scaled(n, weight, value, cost);
-        break;
-    case HB_COST_TILT: {
-        const hb_real *q0 = x + t->index[0] * HB_STRIDE, *q1 = x + t->index[1] * HB_STRIDE;
-        const hb_real *q2 = x + t->index[2] * HB_STRIDE, *q3 = x + t->index[3] * HB_STRIDE;
-        for (int s = 0; s < n; s++) {
-            tilt a = tilt_of(q0[s], q1[s], q2[s], q3[s]);
-            cost[s] += weight * (a.roll * a.roll + a.pitch * a.pitch);
-        }
-        break;
-    }
-    default: /* HB_COST_BOUND */
-        for (int i = 0; i < t->nindices; i++) {
-            const hb_real *row = x + t->index[i] * HB_STRIDE;
-            hb_real min = (hb_real)t->min, max = (hb_real)t->max;
-            for (int s = 0; s < n; s++) {
-                hb_real e = excess(row[s], min, max);
-                cost[s] += weight * e * e;
-            }
-        }
-    }
+    squares(s->t, s->target, s->n, s->x, value);
+    add_scaled(s->n, s->weight, value, s->cost);
 }
 
-static void control_term(const hb_cost_term *t, const hb_goal *goal, hb_real weight, int n, const hb_real *u,
-                         const hb_real *u_before, hb_real *restrict cost)
+static void velocity_value(const stage *s)
 {
-    for (int i = 0; i < t->nindices; i++) {
-        int at = t->index[i];
-        const hb_real *row = u + at * HB_STRIDE;
+    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
 
-        if (t->kind == HB_COST_EFFORT)
-            add_square(n, weight, row, NULL, (hb_real)goal->trim[at], cost);
-        else if (t->kind == HB_COST_SLEW && u_before)
-            add_square(n, weight, row, u_before + at * HB_STRIDE, 0, cost);
-        else if (t->kind == HB_COST_SLEW)
-            add_square(n, weight, row, NULL, (hb_real)goal->last_control[at], cost);
-        else if (i % 2 == 0) /* HB_COST_IMBALANCE, the first of a pair */
-            add_square(n, weight, row, u + t->index[i + 1] * HB_STRIDE, 0, cost);
+    squares(s->t, NULL, s->n, s->x, value);
+    add_scaled(s->n, s->weight, value, s->cost);
+}
+
+static void tilt_value(const stage *s)
+{
+    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
+    hb_real *restrict cost = s->cost, weight = s->weight;
+
+    for (int l = 0; l < s->n; l++) {
+        tilt a = tilt_of(q0[l], q1[l], q2[l], q3[l]);
+        cost[l] += weight * (a.roll * a.roll + a.pitch * a.pitch);
     }
 }
+
+static void bound_value(const stage *s)
+{
+    hb_real min = (hb_real)s->t->min, max = (hb_real)s->t->max, weight = s->weight, *restrict cost = s->cost;
+
+    for (int i = 0; i < s->t->nindices; i++) {
+        const hb_real *row = state_row(s, i);
+        for (int l = 0; l < s->n; l++) {
+            hb_real e = excess(row[l], min, max);
+            cost[l] += weight * e * e;
+        }
+    }
+}
+
+static void imbalance_value(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i += 2)
+        add_square(s->n, s->weight, control_row(s, i), control_row(s, i + 1), 0, s->cost);
+}
+
+static void slew_value(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i++) {
+        int at = s->t->index[i];
+        const hb_real *from = s->u_before ? s->u_before + at * HB_STRIDE : NULL;
+        add_square(s->n, s->weight, control_row(s, i), from, (hb_real)s->goal->last_control[at], s->cost);
+    }
+}
+
+static void effort_value(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i++)
+        add_square(s->n, s->weight, control_row(s, i), NULL, (hb_real)s->goal->trim[s->t->index[i]], s->cost);
+}
+
+static void (*const value_of[])(const stage *s) = {
+#define X(id, name, ...) name##_value,
+    HB_COST_KINDS(X)
+#undef X
+};
 
 void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n, const hb_real *x,
                    const hb_real *u, const hb_real *u_before, hb_real *cost)
@@ -244,70 +299,19 @@ void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh
     n = hb_padded(n);
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
-        hb_real weight = (hb_real)stage_weight(t, nh, k);
 
-        if (!is_control_kind(t->kind))
-            state_term(t, stage_target(goal, nx, k), weight, n, x, cost);
-        else if (u)
-            control_term(t, goal, weight, n, u, u_before, cost);
+        if (u || !is_control_kind(t->kind))
+            value_of[t->kind](&(stage){.t = t,
+                                       .goal = goal,
+                                       .target = stage_target(goal, nx, k),
+                                       .weight = (hb_real)stage_weight(t, nh, k),
+                                       .n = n,
+                                       .x = x,
+                                       .u = u,
+                                       .u_before = u_before,
+                                       .cost = cost});
     }
     hb_limits_stage(&c->limits, goal->last_control, nh, k, n, x, u, u_before, cost);
-}
-
-static void state_gradient(const hb_cost_term *t, const double *target, hb_real weight, int n, const hb_real *x,
-                           hb_real *dx)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-
-    switch (t->kind) {
-    case HB_COST_DISTANCE:
-        squares(t, target, n, x, value);
-        for (int s = 0; s < n; s++) {
-            hb_real distance = (hb_real)sqrt(value[s]);
-            value[s] = weight / (distance > nowhere ? distance : nowhere);
-        }
-        for (int i = 0; i < t->nindices; i++) {
-            const hb_real *row = x + t->index[i] * HB_STRIDE;
-            hb_real *restrict drow = dx + t->index[i] * HB_STRIDE, at = (hb_real)target[t->index[i]];
-            for (int s = 0; s < n; s++)
-                drow[s] += value[s] * (row[s] - at);
-        }
-        break;
-    case HB_COST_SQUARED:
-    case HB_COST_VELOCITY:
-        for (int i = 0; i < t->nindices; i++) {
-            const hb_real *row = x + t->index[i] * HB_STRIDE;
-            hb_real *restrict drow = dx + t->index[i] * HB_STRIDE;
-            hb_real at = t->kind == HB_COST_SQUARED ? (hb_real)target[t->index[i]] : 0;
-            for (int s = 0; s < n; s++)
-                drow[s] += 2 * weight * (row[s] - at);
-        }
-        break;
-    case HB_COST_TILT: {
-        const hb_real *q0 = x + t->index[0] * HB_STRIDE, *q1 = x + t->index[1] * HB_STRIDE;
-        const hb_real *q2 = x + t->index[2] * HB_STRIDE, *q3 = x + t->index[3] * HB_STRIDE;
-        _Alignas(HB_ALIGNMENT) hb_real dq[4][HB_STRIDE];
-        for (int s = 0; s < n; s++) {
-            tilt a = tilt_of(q0[s], q1[s], q2[s], q3[s]);
-            hb_real r = 2 * weight * a.roll, p = 2 * weight * a.pitch;
-            dq[0][s] = r * a.droll[0] + p * a.dpitch[0];
-            dq[1][s] = r * a.droll[1] + p * a.dpitch[1];
-            dq[2][s] = r * a.droll[2] + p * a.dpitch[2];
-            dq[3][s] = r * a.droll[3] + p * a.dpitch[3];
-        }
-        for (int i = 0; i < 4; i++)
-            add_scaled(n, 1, dq[i], dx + t->index[i] * HB_STRIDE);
-        break;
-    }
-    default: /* HB_COST_BOUND */
-        for (int i = 0; i < t->nindices; i++) {
-            const hb_real *row = x + t->index[i] * HB_STRIDE;
-            hb_real *restrict drow = dx + t->index[i] * HB_STRIDE;
-            hb_real min = (hb_real)t->min, max = (hb_real)t->max;
-            for (int s = 0; s < n; s++)
-                drow[s] += 2 * weight * excess(row[s], min, max);
-        }
-    }
 }
 
 /* gradient of scale (a - b)^2 for two rows; db NULL: b is the constant `at` */
@@ -325,24 +329,101 @@ static void add_difference(int n, hb_real scale, const hb_real *a, const hb_real
             da[s] += 2 * scale * (a[s] - at);
 }
 
-static void control_gradient(const hb_cost_term *t, const hb_goal *goal, hb_real weight, int n, const hb_real *u,
-                             const hb_real *u_before, hb_real *du, hb_real *du_before)
+static void distance_gradient(const stage *s)
 {
-    for (int i = 0; i < t->nindices; i++) {
-        int at = t->index[i] * HB_STRIDE;
+    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
+    hb_real weight = s->weight;
 
-        if (t->kind == HB_COST_EFFORT)
-            add_difference(n, weight, u + at, NULL, (hb_real)goal->trim[t->index[i]], du + at, NULL);
-        else if (t->kind == HB_COST_SLEW && u_before)
-            add_difference(n, weight, u + at, u_before + at, 0, du + at, du_before + at);
-        else if (t->kind == HB_COST_SLEW)
-            add_difference(n, weight, u + at, NULL, (hb_real)goal->last_control[t->index[i]], du + at, NULL);
-        else if (i % 2 == 0 && t->index[i + 1] != t->index[i]) { /* HB_COST_IMBALANCE, the first of a pair */
-            int other = t->index[i + 1] * HB_STRIDE;
-            add_difference(n, weight, u + at, u + other, 0, du + at, du + other);
-        }
+    squares(s->t, s->target, s->n, s->x, value);
+    for (int l = 0; l < s->n; l++) {
+        hb_real distance = (hb_real)sqrt(value[l]);
+        value[l] = weight / (distance > nowhere ? distance : nowhere);
+    }
+    for (int i = 0; i < s->t->nindices; i++) {
+        int at = s->t->index[i];
+        const hb_real *row = state_row(s, i);
+        hb_real *restrict drow = s->dx + at * HB_STRIDE, to = (hb_real)s->target[at];
+        for (int l = 0; l < s->n; l++)
+            drow[l] += value[l] * (row[l] - to);
     }
 }
+
+static void squared_gradient(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i++) {
+        int at = s->t->index[i];
+        add_difference(s->n, s->weight, state_row(s, i), NULL, (hb_real)s->target[at], s->dx + at * HB_STRIDE, NULL);
+    }
+}
+
+static void velocity_gradient(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i++)
+        add_difference(s->n, s->weight, state_row(s, i), NULL, 0, s->dx + s->t->index[i] * HB_STRIDE, NULL);
+}
+
+static void tilt_gradient(const stage *s)
+{
+    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
+    _Alignas(HB_ALIGNMENT) hb_real dq[4][HB_STRIDE];
+    hb_real weight = s->weight;
+
+    for (int l = 0; l < s->n; l++) {
+        tilt a = tilt_of(q0[l], q1[l], q2[l], q3[l]);
+        hb_real r = 2 * weight * a.roll, p = 2 * weight * a.pitch;
+        dq[0][l] = r * a.droll[0] + p * a.dpitch[0];
+        dq[1][l] = r * a.droll[1] + p * a.dpitch[1];
+        dq[2][l] = r * a.droll[2] + p * a.dpitch[2];
+        dq[3][l] = r * a.droll[3] + p * a.dpitch[3];
+    }
+    for (int i = 0; i < 4; i++)
+        add_scaled(s->n, 1, dq[i], s->dx + s->t->index[i] * HB_STRIDE);
+}
+
+static void bound_gradient(const stage *s)
+{
+    hb_real min = (hb_real)s->t->min, max = (hb_real)s->t->max, weight = s->weight;
+
+    for (int i = 0; i < s->t->nindices; i++) {
+        const hb_real *row = state_row(s, i);
+        hb_real *restrict drow = s->dx + s->t->index[i] * HB_STRIDE;
+        for (int l = 0; l < s->n; l++)
+            drow[l] += 2 * weight * excess(row[l], min, max);
+    }
+}
+
+static void imbalance_gradient(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i += 2) {
+        int a = s->t->index[i] * HB_STRIDE, b = s->t->index[i + 1] * HB_STRIDE;
+        if (a != b)
+            add_difference(s->n, s->weight, s->u + a, s->u + b, 0, s->du + a, s->du + b);
+    }
+}
+
+static void slew_gradient(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i++) {
+        int index = s->t->index[i], at = index * HB_STRIDE;
+        const hb_real *from = s->u_before ? s->u_before + at : NULL;
+        add_difference(s->n, s->weight, s->u + at, from, (hb_real)s->goal->last_control[index], s->du + at,
+                       s->u_before ? s->du_before + at : NULL);
+    }
+}
+
+static void effort_gradient(const stage *s)
+{
+    for (int i = 0; i < s->t->nindices; i++) {
+        int index = s->t->index[i], at = index * HB_STRIDE;
+        add_difference(s->n, s->weight, s->u + at, NULL, (hb_real)s->goal->trim[index], s->du + at, NULL);
+    }
+}
+
+static void (*const gradient_of[])(const stage *s) = {
+#define X(id, name, ...) name##_gradient,
+    HB_COST_KINDS(X)
+#undef X
+};
 
 void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n,
                             const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
@@ -352,12 +433,18 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
     n = hb_padded(n);
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
-        hb_real weight = (hb_real)stage_weight(t, nh, k);
-
-        if (!is_control_kind(t->kind))
-            state_gradient(t, stage_target(goal, nx, k), weight, n, x, dx);
-        else if (u)
-            control_gradient(t, goal, weight, n, u, u_before, du, du_before);
+        if (u || !is_control_kind(t->kind))
+            gradient_of[t->kind](&(stage){.t = t,
+                                          .goal = goal,
+                                          .target = stage_target(goal, nx, k),
+                                          .weight = (hb_real)stage_weight(t, nh, k),
+                                          .n = n,
+                                          .x = x,
+                                          .u = u,
+                                          .u_before = u_before,
+                                          .dx = dx,
+                                          .du = du,
+                                          .du_before = du_before});
     }
     hb_limits_stage_gradient(&c->limits, goal->last_control, nh, k, n, x, u, u_before, dx, du, du_before);
 }
@@ -372,94 +459,127 @@ static double square_model(double weight, double residual, double *da, double *d
     return 2 * weight;
 }
 
+/* One stage of one sample, as a term sees it. */
+typedef struct point {
+    const hb_cost_term *t;
+    const hb_goal *goal;
+    const double *target; /* nx, of this stage */
+    double weight;
+    int nx, nu;
+    const double *x, *u, *u_before;
+    hb_stage_model *to;
+} point;
+
 /* |r|, as the quadratic r^2 / (2 d) + d / 2 that touches it from above at the present distance d. Close to the target,
  * where the true one has a cusp that no quadratic follows, d is held at the radius of the bowl. */
-static void distance_model(const hb_cost_term *t, const double *target, double weight, int nx, const double *x,
-                           double *lx, double *q)
+static void distance_model(const point *p)
 {
     double sum = 0;
 
-    for (int i = 0; i < t->nindices; i++) {
-        double r = x[t->index[i]] - target[t->index[i]];
+    for (int i = 0; i < p->t->nindices; i++) {
+        double r = p->x[p->t->index[i]] - p->target[p->t->index[i]];
         sum += r * r;
     }
     double radius = fmax(sqrt(sum), distance_bowl);
-    for (int i = 0; i < t->nindices; i++) {
-        int at = t->index[i];
-        lx[at] += weight / radius * (x[at] - target[at]);
-        q[at * nx + at] += weight / radius;
+    for (int i = 0; i < p->t->nindices; i++) {
+        int at = p->t->index[i];
+        p->to->lx[at] += p->weight / radius * (p->x[at] - p->target[at]);
+        p->to->q[at * p->nx + at] += p->weight / radius;
     }
 }
 
-static void tilt_model(const hb_cost_term *t, double weight, int nx, const double *x, double *lx, double *q)
+static void squared_model(const point *p)
 {
-    const int *at = t->index;
+    for (int i = 0; i < p->t->nindices; i++) {
+        int at = p->t->index[i];
+        p->to->q[at * p->nx + at] += square_model(p->weight, p->x[at] - p->target[at], &p->to->lx[at], NULL);
+    }
+}
+
+static void velocity_model(const point *p)
+{
+    for (int i = 0; i < p->t->nindices; i++) {
+        int at = p->t->index[i];
+        p->to->q[at * p->nx + at] += square_model(p->weight, p->x[at], &p->to->lx[at], NULL);
+    }
+}
+
+static void tilt_model(const point *p)
+{
+    const int *at = p->t->index;
+    const double *x = p->x;
     tilt a = tilt_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
 
     for (int i = 0; i < 4; i++) {
-        lx[at[i]] += 2 * weight * (a.roll * a.droll[i] + a.pitch * a.dpitch[i]);
+        p->to->lx[at[i]] += 2 * p->weight * (a.roll * a.droll[i] + a.pitch * a.dpitch[i]);
         for (int j = 0; j < 4; j++)
-            q[at[i] * nx + at[j]] += 2 * weight * (a.droll[i] * a.droll[j] + a.dpitch[i] * a.dpitch[j]);
+            p->to->q[at[i] * p->nx + at[j]] += 2 * p->weight * (a.droll[i] * a.droll[j] + a.dpitch[i] * a.dpitch[j]);
     }
 }
 
-static void state_model(const hb_cost_term *t, const double *target, double weight, int nx, const double *x, double *lx,
-                        double *q)
+static void bound_model(const point *p)
 {
-    if (t->kind == HB_COST_DISTANCE) {
-        distance_model(t, target, weight, nx, x, lx, q);
-        return;
-    }
-    if (t->kind == HB_COST_TILT) {
-        tilt_model(t, weight, nx, x, lx, q);
-        return;
-    }
-    for (int i = 0; i < t->nindices; i++) {
-        int at = t->index[i];
-        double residual = x[at];
-        if (t->kind == HB_COST_SQUARED)
-            residual = x[at] - target[at];
-        else if (t->kind == HB_COST_BOUND)
-            residual = x[at] > t->max ? x[at] - t->max : x[at] < t->min ? x[at] - t->min : 0;
-        double curvature = square_model(weight, residual, &lx[at], NULL);
-        if (t->kind != HB_COST_BOUND || residual != 0)
-            q[at * nx + at] += curvature;
+    for (int i = 0; i < p->t->nindices; i++) {
+        int at = p->t->index[i];
+        double over = p->x[at] > p->t->max ? p->x[at] - p->t->max : p->x[at] < p->t->min ? p->x[at] - p->t->min : 0;
+        if (over != 0)
+            p->to->q[at * p->nx + at] += square_model(p->weight, over, &p->to->lx[at], NULL);
     }
 }
 
-static void control_model(const hb_cost_term *t, const hb_goal *goal, double weight, int nu, const double *u,
-                          const double *u_before, hb_stage_model *to)
+static void imbalance_model(const point *p)
 {
-    for (int i = 0; i < t->nindices; i++) {
-        int at = t->index[i];
-
-        if (t->kind == HB_COST_EFFORT) {
-            to->r[at * nu + at] += square_model(weight, u[at] - goal->trim[at], &to->lu[at], NULL);
-        } else if (t->kind == HB_COST_SLEW) {
-            double from = u_before ? u_before[at] : goal->last_control[at];
-            to->slew[at] += square_model(weight, u[at] - from, &to->lu[at], u_before ? &to->lu_before[at] : NULL);
-        } else if (i % 2 == 0) { /* HB_COST_IMBALANCE, the first of a pair */
-            int other = t->index[i + 1];
-            double curvature = square_model(weight, u[at] - u[other], &to->lu[at], &to->lu[other]);
-            to->r[at * nu + at] += curvature;
-            to->r[other * nu + other] += curvature;
-            to->r[at * nu + other] -= curvature;
-            to->r[other * nu + at] -= curvature;
-        }
+    for (int i = 0; i < p->t->nindices; i += 2) {
+        int a = p->t->index[i], b = p->t->index[i + 1];
+        double curvature = square_model(p->weight, p->u[a] - p->u[b], &p->to->lu[a], &p->to->lu[b]);
+        p->to->r[a * p->nu + a] += curvature;
+        p->to->r[b * p->nu + b] += curvature;
+        p->to->r[a * p->nu + b] -= curvature;
+        p->to->r[b * p->nu + a] -= curvature;
     }
 }
+
+static void slew_model(const point *p)
+{
+    for (int i = 0; i < p->t->nindices; i++) {
+        int at = p->t->index[i];
+        double from = p->u_before ? p->u_before[at] : p->goal->last_control[at];
+        p->to->slew[at] +=
+            square_model(p->weight, p->u[at] - from, &p->to->lu[at], p->u_before ? &p->to->lu_before[at] : NULL);
+    }
+}
+
+static void effort_model(const point *p)
+{
+    for (int i = 0; i < p->t->nindices; i++) {
+        int at = p->t->index[i];
+        p->to->r[at * p->nu + at] += square_model(p->weight, p->u[at] - p->goal->trim[at], &p->to->lu[at], NULL);
+    }
+}
+
+static void (*const model_of[])(const point *p) = {
+#define X(id, name, ...) name##_model,
+    HB_COST_KINDS(X)
+#undef X
+};
 
 void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
                          const double *u, const double *u_before, hb_stage_model *to)
 {
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
-        double weight = stage_weight(t, nh, k);
 
-        if (!is_control_kind(t->kind))
-            state_model(t, stage_target(goal, nx, k), weight, nx, x, to->lx, to->q);
-        else if (u)
-            control_model(t, goal, weight, nu, u, u_before, to);
+        if (u || !is_control_kind(t->kind))
+            model_of[t->kind](&(point){.t = t,
+                                       .goal = goal,
+                                       .target = stage_target(goal, nx, k),
+                                       .weight = stage_weight(t, nh, k),
+                                       .nx = nx,
+                                       .nu = nu,
+                                       .x = x,
+                                       .u = u,
+                                       .u_before = u_before,
+                                       .to = to});
     }
     hb_limits_stage_model(&c->limits, goal->last_control, nx, nh, k, x, u, u_before, to);
 }

@@ -6,27 +6,40 @@
 #ifndef HB_COST_H
 #define HB_COST_H
 
+#include <stdbool.h>
+
 #include "base/batch.h"
 #include "plan/limits.h"
 
+/* The kinds of terms: identifier, name, what a term runs over, whether it needs a target, whether it has min and max,
+ * help. A new kind is a row here and its name_value, name_gradient and name_model in cost.c. */
 #define HB_COST_KINDS(X)                                                                                               \
-    X(DISTANCE, "distance", "Euclidean distance of states [index...] to the target")                                   \
-    X(SQUARED, "squared", "squared distance of states [index...] to the target")                                       \
-    X(VELOCITY, "velocity", "sum of squares of states [index...]")                                                     \
-    X(TILT, "tilt", "roll^2 + pitch^2 of the quaternion at states [index...], given in the order x, y, z, w")          \
-    X(IMBALANCE, "imbalance", "squared difference of controls, in pairs [i, j, k, l ...]")                             \
-    X(SLEW, "slew", "squared change of controls [index...] from step to step, the last applied one included")          \
-    X(EFFORT, "effort", "squared deviation of controls [index...] from trim")                                          \
-    X(BOUND, "bound", "squared excess of states [index...] beyond [min, max]")
+    X(DISTANCE, distance, STATES, true, false, "Euclidean distance of states [index...] to the target")                \
+    X(SQUARED, squared, STATES, true, false, "squared distance of states [index...] to the target")                    \
+    X(VELOCITY, velocity, STATES, false, false, "sum of squares of states [index...]")                                 \
+    X(TILT, tilt, STATES, false, false,                                                                                \
+      "roll^2 + pitch^2 of the quaternion at states [index...], given in the order x, y, z, w")                        \
+    X(IMBALANCE, imbalance, CONTROLS, false, false, "squared difference of controls, in pairs [i, j, k, l ...]")       \
+    X(SLEW, slew, CONTROLS, false, false,                                                                              \
+      "squared change of controls [index...] from step to step, the last applied one included")                        \
+    X(EFFORT, effort, CONTROLS, false, false, "squared deviation of controls [index...] from trim")                    \
+    X(BOUND, bound, STATES, false, true, "squared excess of states [index...] beyond [min, max]")
 
 typedef enum {
-#define X(id, name, help) HB_COST_##id,
+#define X(id, ...) HB_COST_##id,
     HB_COST_KINDS(X)
 #undef X
         HB_COST_NKINDS
 } hb_cost_kind;
 
-extern const char *const hb_cost_kind_name[], *const hb_cost_kind_help[];
+typedef struct hb_cost_kind_row {
+    enum { HB_COST_OVER_STATES, HB_COST_OVER_CONTROLS } over;
+    bool needs_target;
+    bool has_bounds; /* min and max */
+} hb_cost_kind_row;
+
+extern const hb_cost_kind_row hb_cost_kind_table[];                       /* HB_COST_NKINDS */
+extern const char *const hb_cost_kind_name[], *const hb_cost_kind_help[]; /* the same, then NULL */
 
 enum { HB_COST_TERMS = 32, HB_COST_INDICES = 32 };
 
@@ -36,7 +49,7 @@ typedef struct hb_cost_term {
     double terminal; /* weight of the last state relative to the others; 1 unless given */
     int nindices;
     int index[HB_COST_INDICES];
-    double min, max; /* HB_COST_BOUND */
+    double min, max; /* of kinds that have bounds */
 } hb_cost_term;
 
 typedef struct hb_cost {
@@ -47,6 +60,8 @@ typedef struct hb_cost {
 
 /* -EINVAL when an index does not fit nx states and nu controls, or a term's list has the wrong length. */
 int hb_cost_check(const hb_cost *c, int nx, int nu, hb_error *err);
+/* Whether a request, or the configuration, must name a target. */
+bool hb_cost_needs_target(const hb_cost *c);
 
 /* What a request asks for. */
 typedef struct hb_goal {

@@ -156,7 +156,22 @@ static void test_the_model_gives_names_a_meaning(void **state)
     /* the default is the quadrotor's */
     assert_int_equal(parse(""), 0);
     assert_true(hb_config_resolve(config, m, &errors) > 0);
-    assert_non_null(strstr(errors.text[0], "c.yaml: cost (default): there is no state 2"));
+    assert_non_null(strstr(errors.text[0], "c.yaml: cost: none is given, and the default is a quadrotor's"));
+    assert_non_null(strstr(errors.text[0], "cost: [{kind: squared, states: [position], weight: 1}]"));
+    assert_int_equal(parse("cost: [{kind: squared, states: position, weight: 1}]\n"), 0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(config->controller.ntarget, 0);
+    assert_int_equal(config->warnings.n, 1);
+    assert_non_null(strstr(config->warnings.text[0], "c.yaml: target: none is given"));
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(config->warnings.n, 1); /* said once */
+    assert_int_equal(parse("cost: [{kind: squared, states: position, weight: 1}]\ntarget: []\n"), 0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(config->warnings.n, 0);
+    /* a cost that knows no target needs none */
+    assert_int_equal(parse("cost: [{kind: effort, controls: force, weight: 1}]\n"), 0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(config->warnings.n, 0);
     hb_model_free(m);
 }
 
@@ -169,7 +184,13 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
     } table[] = {
         /* syntax */
         {"a: [1, 2\n", "c.yaml:3:1: not YAML: "},
-        {"\ta: 1\n", "not YAML"},
+        {"\ta: 1\n", "c.yaml:2:1: a tab: YAML is indented by spaces"},
+        {"planner:\n\thorizon: 1\n", "c.yaml:3:1: a tab: YAML is indented by spaces"},
+        {"planner: {horizon: 1}\n---\nname: b\n", "c.yaml:4:1: a second document begins here"},
+        {"---\nname: b\n", "c.yaml:3:1: a second document begins here"},
+        {"...\nname: [\n", "not YAML"},
+        {"<<: {name: b}\n", "c.yaml:2:1: merge keys (<<) are not taken: write the keys out"},
+        {"planner:\n  <<: {horizon: 1}\n", "c.yaml:3:3: planner: merge keys (<<) are not taken"},
         {"name: \"open\n", "not YAML"},
         /* keys */
         {"nme: a\n", "c.yaml:2:1: nme: there is no such key: did you mean name?"},
@@ -178,7 +199,12 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"window: 10\n", "window: there is no such key: did you mean estimator.window?"},
         {"zzzzzz: 3\n", "c.yaml:2:1: zzzzzz: there is no such key"},
         {"name: a\nname: b\n", "c.yaml:3:1: name: is given twice, first in line 2"},
-        {"planner: {horizon: 1}\nplanner: {horizon: 2}\n", "c.yaml:3:11: planner.horizon: is given twice"},
+        {"planner: {horizon: 1}\nplanner: {samples: 2}\n",
+         "c.yaml:3:1: planner: this section is given twice, first in line 2"},
+        {"planner:\nplanner: {samples: 2}\n", "c.yaml:3:1: planner: this section is given twice, first in line 2"},
+        {"planner: {horizon: 1, horizon: 2}\n", "c.yaml:2:23: planner.horizon: is given twice, first in line 2"},
+        {"plnner: {horizon: 1}\n", "c.yaml:2:1: plnner: there is no such section: did you mean planner?"},
+        {"zzzzzz: {horizon: 1}\n", "c.yaml:2:1: zzzzzz: there is no such section"},
         {"planner: 3\n", "c.yaml:2:10: planner: one value where a mapping of keys is expected"},
         {"planner: [3]\n", "planner: a list where a mapping of keys is expected"},
         {"[1]: 2\n", "a list where a key is expected"},
@@ -210,6 +236,11 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
          "a socket's path has at most 107 characters"},
         {"name: a23456789012345678901234567890123\n", "33 characters where at most 31 fit"},
         {"name: [a]\n", "a list where text is expected"},
+        {"name: \"a\\eb\"\n", "c.yaml:2:7: name: contains a control character"},
+        {"name: \"a\\nb\"\n", "c.yaml:2:7: name: contains a control character"},
+        {"name: \"a\\x7fb\"\n", "name: contains a control character"},
+        {"name: \"a\\x9bb\"\n", "name: contains a control character"},
+        {"state_file: \"a\\nb\"\n", "state_file: contains a control character"},
         /* bounds */
         {"planner: {horizon: 0}\n", "c.yaml:2:20: planner.horizon: 0 is below 1"},
         {"planner:\n  horizon: 100000\n", "c.yaml:3:12: planner.horizon: 100000 is above 1000"},

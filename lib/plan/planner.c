@@ -2,7 +2,7 @@
  *
  *     start      evaluate the warm start and a few samples around it
  *     search     iterations of the chosen method on all samples
- *     descend    second-order steps on the best candidates: all of the method `ilqr`, the polish of the others
+ *     descend    second-order steps on the best candidates: all of the method `gauss_newton`, the polish of the others
  *     finish     the best candidate becomes the plan, and the next warm start
  *
  * Each asks before every piece of work whether there is time for it; whatever was evaluated in full by then counts. */
@@ -142,7 +142,7 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
         failed = hb_cost_check(c, p->m->nx, p->m->nu, err);
     if (failed)
         return failed;
-    if ((s->method == HB_PLANNER_ILQR || s->polish) && !p->descent[0])
+    if ((s->method == HB_PLANNER_GAUSS_NEWTON || s->polish) && !p->descent[0])
         return hb_fail(err, EINVAL,
                        "planner.method: started without room for second-order steps; restart to have them");
     if (s->samples > p->max_samples || s->horizon > p->max_horizon || nv > p->max_directions)
@@ -492,14 +492,14 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
                                uint64_t tick, const hb_clock *clock, double deadline)
 {
     const hb_planner_settings *s = &p->settings;
-    const bool polish = s->polish && s->method != HB_PLANNER_ILQR;
+    const bool polish = s->polish && s->method != HB_PLANNER_GAUSS_NEWTON;
     const double begun = polish && clock ? clock->now(clock->context) : 0;
     const hb_problem problem = hb_planner_problem(p, model, x0, goal);
 
     hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);
     bool converged = start(p);
     if (converged)
-        converged = s->method == HB_PLANNER_ILQR ? search_second_order(p) : hb_planner_search(p);
+        converged = s->method == HB_PLANNER_GAUSS_NEWTON ? search_second_order(p) : hb_planner_search(p);
     if (polish) {
         const int searched = p->plan.iterations;
         p->plan.iterations = 0;

@@ -18,7 +18,7 @@
     X(CEM, "cem", "cross-entropy method: refit to the elites")                                                         \
     X(GRADIENT_CEM, "gradient_cem", "gradient steps, with a refit to the elites between them")                         \
     X(MPPI, "mppi", "model predictive path integral: exponentially weighted mean")                                     \
-    X(ILQR, "ilqr", "second-order descent (Gauss-Newton) from the warm start and the best samples")
+    X(GAUSS_NEWTON, "gauss_newton", "second-order descent from the warm start and the best samples")
 
 typedef enum {
 #define X(id, name, help) HB_PLANNER_##id,

@@ -40,7 +40,9 @@ const char *const hb_planner_method_help[] = {
       "End with second-order steps on the best candidate.")                                                            \
     X(SEED, "planner.seed", seed, 0, 0, 0, HB_CLOSED, HB_FIXED, "Same seed, same plans.")
 
-const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_ILQR, ROWS(HB_SETTING_DEFAULT)};
+const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_GAUSS_NEWTON, ROWS(HB_SETTING_DEFAULT)};
+
+static const hb_alias old_name[] = {{"ilqr", "gauss_newton"}, {NULL, NULL}};
 
 #define STRUCT hb_planner_settings
 static const hb_setting row[] = {{.key = "planner.method",
@@ -49,6 +51,7 @@ static const hb_setting row[] = {{.key = "planner.method",
                                   .size = sizeof(hb_planner_method),
                                   .choices = hb_planner_method_name,
                                   .nchoices = HB_PLANNER_NMETHODS,
+                                  .aliases = old_name,
                                   .live = HB_FIXED,
                                   .help = "How plans are found."},
                                  ROWS(HB_SETTING_ROW)};
@@ -117,7 +120,7 @@ int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *
         failed = check_controls(m, err);
     if (!failed)
         failed = check_directions(s, m, err);
-    if (!failed && (s->method == HB_PLANNER_ILQR || s->polish) && s->horizon * nv > HB_PLANNER_UNKNOWNS)
+    if (!failed && (s->method == HB_PLANNER_GAUSS_NEWTON || s->polish) && s->horizon * nv > HB_PLANNER_UNKNOWNS)
         failed = hb_fail(err, EINVAL,
                          "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
                          "steps are made for; choose a shorter horizon, or another method without polish",

@@ -45,7 +45,7 @@ void hb_preparation_forget(hb_preparation *f)
 
 static bool second_order(const hb_planner *p)
 {
-    return p->settings.method == HB_PLANNER_ILQR || p->settings.polish;
+    return p->settings.method == HB_PLANNER_GAUSS_NEWTON || p->settings.polish;
 }
 
 static void begin(hb_planner *p, double seconds)
@@ -58,7 +58,7 @@ static void begin(hb_planner *p, double seconds)
     f->seconds = seconds;
     f->ahead = seconds / hb_planner_step(p);
     f->steps = f->iterations = f->insured = 0;
-    f->sampled = p->settings.method != HB_PLANNER_ILQR || p->population.ns <= 1;
+    f->sampled = p->settings.method != HB_PLANNER_GAUSS_NEWTON || p->population.ns <= 1;
     f->final = false;
     f->goal = p->made_for;
     f->goal.last_control = f->last_control;
@@ -184,7 +184,7 @@ static bool advance(hb_planner *p)
         if (!evaluate(p))
             return false;
         f->next = !f->evaluated                           ? HB_PREPARE_DONE
-                  : p->settings.method != HB_PLANNER_ILQR ? HB_PREPARE_SEARCH
+                  : p->settings.method != HB_PLANNER_GAUSS_NEWTON ? HB_PREPARE_SEARCH
                                                           : HB_PREPARE_LINEARISE;
         return true;
     case HB_PREPARE_SEARCH:

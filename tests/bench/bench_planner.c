@@ -317,7 +317,7 @@ static void run_plan_quality_methods(bench *b)
 
 static void run_deadline(bench *b)
 {
-    static const hb_planner_method method[] = {HB_PLANNER_ILQR, HB_PLANNER_GRADIENT};
+    static const hb_planner_method method[] = {HB_PLANNER_GAUSS_NEWTON, HB_PLANNER_GRADIENT};
     enum { PLANS = 10000 };
     static double overshoot[PLANS];
 

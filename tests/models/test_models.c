@@ -87,7 +87,7 @@ static void randomise(hb_model *m, double last)
 
 static void name_quadrotor(hb_model *m)
 {
-    static const char *const state[] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "p", "q", "r"};
+    static const char *const state[] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
     static const char *const unit[] = {"m", "m/s", "m", "m/s", "m", "m/s", "", "", "", "", "rad/s", "rad/s", "rad/s"};
 
     for (int i = 0; i < 13; i++) {
@@ -96,7 +96,7 @@ static void name_quadrotor(hb_model *m)
     }
     m->state_mean[9] = 1;
     for (int i = 0; i < 4; i++) {
-        snprintf(m->control_name[i], HB_NAME_SIZE, "rotor%d", i + 1);
+        snprintf(m->control_name[i], HB_NAME_SIZE, "f%d", i);
         strcpy(m->control_unit[i], "N");
         m->control_mean[i] = m->control_trim[i] = 0.0662;
         m->control_std[i] = 0.02;

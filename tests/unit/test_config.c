@@ -290,6 +290,18 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
     assert_non_null(strstr(errors.text[0], "/nonexistent/file.yaml: No such file"));
 }
 
+static void test_an_old_name_is_taken_and_reported(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("planner: {method: ilqr}\n"), 0);
+    assert_int_equal(config->controller.planner.method, HB_PLANNER_GAUSS_NEWTON);
+    assert_int_equal(config->warnings.n, 1);
+    assert_non_null(strstr(config->warnings.text[0],
+                           "c.yaml:2:19: planner.method: 'ilqr' is the old name of gauss_newton, which is in force"));
+    assert_int_equal(parse("planner: {method: gauss_newton}\n"), 0);
+    assert_int_equal(config->warnings.n, 0);
+}
+
 static void test_one_run_tells_all_errors(void **state)
 {
     (void)state;
@@ -479,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_values_arrive),
         cmocka_unit_test(test_the_model_gives_names_a_meaning),
         cmocka_unit_test(test_what_is_wrong_is_refused_at_its_place),
+        cmocka_unit_test(test_an_old_name_is_taken_and_reported),
         cmocka_unit_test(test_one_run_tells_all_errors),
         cmocka_unit_test(test_a_failure_leaves_the_configuration_alone),
         cmocka_unit_test(test_what_is_printed_reads_back_as_the_same),

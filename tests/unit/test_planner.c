@@ -175,7 +175,7 @@ static void test_second_order_finds_the_optimum(void **state)
     for (int i = 0; i < 4; i++) {
         const hb_goal *g = i / 2 ? &lagging : &goal;
         double u[NH * NU], bound = bounds[i % 2], least = optimum(g, bound, u);
-        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
         s.samples = 1;
         rig r = rig_new(linear_model(bound, 1), &s, &quadratic_cost, 1);
         const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, g, 0, NULL, 0);
@@ -227,7 +227,7 @@ static void test_limits_hold_plans_back(void **state)
 static void test_steps_follow_the_goal(void **state)
 {
     (void)state;
-    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
     rig r = rig_new(linear_model(3, 1), &s, &quadratic_cost, 1);
     hb_goal twice = goal;
     double before[NH * NU];
@@ -252,8 +252,8 @@ static void test_every_method_comes_close_to_the_optimum(void **state)
 {
     (void)state;
     static const double within[HB_PLANNER_NMETHODS] = {
-        [HB_PLANNER_GRADIENT] = 0.02, [HB_PLANNER_CEM] = 0.02,   [HB_PLANNER_GRADIENT_CEM] = 0.02,
-        [HB_PLANNER_MPPI] = 0.1,      [HB_PLANNER_ILQR] = 0.001,
+        [HB_PLANNER_GRADIENT] = 0.02, [HB_PLANNER_CEM] = 0.02,           [HB_PLANNER_GRADIENT_CEM] = 0.02,
+        [HB_PLANNER_MPPI] = 0.1,      [HB_PLANNER_GAUSS_NEWTON] = 0.001,
     };
     double u[NH * NU], least = optimum(&goal, 3, u), idle = simulate(&goal, (double[NH * NU]){0});
 
@@ -310,7 +310,7 @@ static void test_cost_and_states_are_those_of_the_actions(void **state)
 static void test_warm_start_shifts(void **state)
 {
     (void)state;
-    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
     rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
     double before[NH * NU];
 
@@ -331,7 +331,7 @@ static void test_warm_start_shifts(void **state)
     for (int method = 0; method < HB_PLANNER_NMETHODS; method++) {
         s.method = (hb_planner_method)method;
         hb_planner_reset(r.planner);
-        hb_planner_settings full = settings(HB_PLANNER_ILQR);
+        hb_planner_settings full = settings(HB_PLANNER_GAUSS_NEWTON);
         assert_int_equal(hb_planner_retune(r.planner, &full, &quadratic_cost, NULL), 0);
         double cost = hb_planner_plan(r.planner, r.predictor, start, &goal, 1, NULL, 0)->cost;
         assert_int_equal(hb_planner_retune(r.planner, &s, &quadratic_cost, NULL), 0);
@@ -446,7 +446,7 @@ static void test_can_be_stopped_before_any_piece(void **state)
 static void test_late_requests_get_the_plan_in_hand(void **state)
 {
     (void)state;
-    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
     rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 2);
     double shifted[NH * NU];
     atomic_long time = 1000;
@@ -663,7 +663,7 @@ static void test_one_correction_finds_the_optimum(void **state)
     static const double bounds[] = {50, 1.2};
 
     for (int b = 0; b < 2; b++) {
-        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
         rig r = rig_new(linear_model(bounds[b], 1), &s, &quadratic_cost, 1);
         double best[NH * NU];
         hb_goal elsewhere = goal;
@@ -688,7 +688,7 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     (void)state;
 
     for (int why = 0; why < 5; why++) {
-        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
         rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
         hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
         if (why > 0)
@@ -790,7 +790,7 @@ static void test_settings_are_checked(void **state)
 
     assert_int_equal(hb_pool_new(&pool, 1, NULL, NULL, NULL), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        hb_planner_settings s = settings(HB_PLANNER_ILQR);
+        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
         char *field = (char *)&s + wrong[i].offset;
         if (wrong[i].integer)
             *(int *)field = (int)wrong[i].value;
@@ -801,7 +801,7 @@ static void test_settings_are_checked(void **state)
         if (!strstr(err.text, wrong[i].says))
             fail_msg("'%s' does not name %s", err.text, wrong[i].says);
     }
-    hb_planner_settings s = settings(HB_PLANNER_ILQR);
+    hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
     m->control_trim[1] = 5;
     assert_int_equal(hb_planner_new(&p, m, &s, &quadratic_cost, pool, &err), -EINVAL);
     assert_non_null(strstr(err.text, "control 1"));
@@ -812,7 +812,7 @@ static void test_settings_are_checked(void **state)
     assert_non_null(strstr(err.text, "index 99"));
 
     /* what second-order steps are too large for, others can do */
-    s = settings(HB_PLANNER_ILQR);
+    s = settings(HB_PLANNER_GAUSS_NEWTON);
     s.horizon = 501;
     assert_int_equal(hb_planner_new(&p, m, &s, &quadratic_cost, pool, &err), -EINVAL);
     assert_non_null(strstr(err.text, "second-order"));
@@ -824,7 +824,7 @@ static void test_settings_are_checked(void **state)
     assert_non_null(strstr(err.text, "second-order"));
     hb_planner_free(p);
     p = NULL;
-    s = settings(HB_PLANNER_ILQR);
+    s = settings(HB_PLANNER_GAUSS_NEWTON);
 
     /* retuning: no more than there was room for, and no change when refused */
     assert_int_equal(hb_planner_new(&p, m, &s, &quadratic_cost, pool, &err), 0);

@@ -346,6 +346,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
            (size_t)m->nu * sizeof *s->safe_action);
     s->status_limit.period = s->estimate_limit.period = 1;
     s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = 5;
+    s->reset_limit.period = s->target_limit.period = 1;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -35,8 +35,10 @@ static int set_coefficients(hb_server *s, const hb_control_request *r, hb_error 
     if (r->model_hash != s->model->hash)
         return hb_fail(err, EINVAL, "these coefficients belong to model %016" PRIx64 ", this is %016" PRIx64,
                        r->model_hash, s->model->hash);
-    hb_controller_seed(s->controller, r->coefficient);
-    return 0;
+    int result = hb_controller_seed(s->controller, r->coefficient, err);
+    if (!result)
+        hb_log_line(s->log, HB_LOG_NOTICE, "coefficients were loaded on request");
+    return result;
 }
 
 /* ---- what takes a while ---- */
@@ -98,6 +100,23 @@ static int start_target(hb_server *s, const hb_envelope *e, const hb_control_req
     return 0;
 }
 
+static void log_target(hb_server *s)
+{
+    char text[256] = "";
+    unsigned held;
+
+    if (!hb_log_due(&s->target_limit, hb_now(), &held))
+        return;
+    for (int i = 0; i < s->model->nx; i++) {
+        size_t used = strlen(text);
+        if (s->settings.target[i] != 0)
+            snprintf(text + used, sizeof text - used, "%s%s %g", used ? ", " : "", s->model->state_name[i],
+                     s->settings.target[i]);
+    }
+    hb_log_line(s->log, HB_LOG_NOTICE, "the target was set on request: %s (%u more like it before)",
+                *text ? text : "all states 0", held);
+}
+
 void hb_server_set_target(hb_server *s)
 {
     hb_error err;
@@ -106,6 +125,8 @@ void hb_server_set_target(hb_server *s)
         return;
     s->targeter.waits = false;
     int result = hb_server_retune(s, &s->retuned, &err);
+    if (!result)
+        log_target(s);
     reply(s, &s->targeter.envelope, &(hb_control_reply){.id = s->targeter.id, .error = result ? err.text : NULL});
 }
 
@@ -138,6 +159,7 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
                 hb_report *report, hb_error *err)
 {
     int result = 0;
+    unsigned held;
 
     switch (r->kind) {
     case HB_CONTROL_GET_STATUS:
@@ -149,7 +171,8 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         break;
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
-        hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request");
+        if (hb_log_due(&s->reset_limit, hb_now(), &held))
+            hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request (%u more like it before)", held);
         break;
     case HB_CONTROL_SET_TARGET:
         result = start_target(s, e, r, err);

@@ -20,9 +20,11 @@
 #include "dynamics/stepper.h"
 #include "estimate/command_history.h"
 
-static const double pause_factor = 5;     /* fallback_after without a request, so many times: nobody was flying */
-static const double same_control = 2e-3;  /* of a control's range: what a vehicle may round off */
-static const double over_bounds = 0.05;   /* likewise, by which a reported control may exceed its bounds */
+static const double pause_factor = 5; /* fallback_after without a request, so many times: nobody was flying */
+static const double far_out = 10;     /* standard deviations from the trained population: nobody's coefficients */
+static const double largest_coefficient = 100; /* of a model without a prior */
+static const double same_control = 2e-3;       /* of a control's range: what a vehicle may round off */
+static const double over_bounds = 0.05;        /* likewise, by which a reported control may exceed its bounds */
 static const double confirms = 0.25;      /* seconds by which a report may lead or trail the command that it states */
 static const double unit_length = 0.2;    /* by which a quaternion may differ from length one */
 static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
@@ -461,10 +463,31 @@ const hb_real *hb_controller_coefficients(const hb_controller *c, const double *
     return hb_estimator_coefficients(c->estimator);
 }
 
-void hb_controller_seed(hb_controller *c, const hb_real *coefficient)
+/* Squared deviation of coefficient i in the trained population. */
+static double prior_variance(const hb_model *m, int i)
 {
+    int nb = m->nb, of = m->shape == HB_PER_STATE ? i / m->nx : i, block = m->shape == HB_PER_STATE ? i % m->nx : 0;
+
+    return m->prior_covariance[((size_t)block * (size_t)nb + (size_t)of) * (size_t)nb + (size_t)of];
+}
+
+int hb_controller_seed(hb_controller *c, const hb_real *coefficient, hb_error *err)
+{
+    const hb_model *m = c->m;
+
+    if (hb_estimator_health(c->estimator)->status != HB_ESTIMATE_WARMING_UP)
+        return hb_fail(err, EBUSY,
+                       "nothing was taken: the daemon has estimated coefficients of its own; reset the window first");
+    for (int i = 0; i < hb_model_ncoefficients(m); i++) {
+        double value = (double)coefficient[i], mean = m->has_prior ? m->prior_mean[i] : 0,
+               most = m->has_prior ? far_out * sqrt(prior_variance(m, i)) + 1e-6 : largest_coefficient;
+        if (!(fabs(value - mean) <= most))
+            return hb_fail(err, EINVAL, "nothing was taken: coefficient %d is %g, expected %g to %g", i, value,
+                           mean - most, mean + most);
+    }
     hb_estimator_seed(c->estimator, coefficient);
     publish(c);
+    return 0;
 }
 
 /* ---- thread of planning ---- */
@@ -589,13 +612,13 @@ static void learn_period(hb_controller *c, double period)
 /* Moves the plan in hand on to the time of the request. */
 static void advance(hb_controller *c, const hb_request *r)
 {
-    double dt = plan_step(c), period = (double)(r->time_us - c->time_us) * 1e-6;
+    double period = (double)(r->time_us - c->time_us) * 1e-6;
 
     if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
         start_afresh(c, r);
         c->time_us = r->time_us;
     } else if (c->planned && r->time_us > c->time_us) {
-        hb_planner_shift(c->planner, fmin(period / dt, c->s.planner.horizon));
+        hb_planner_shift(c->planner, fmin(period / hb_planner_step(c->planner), c->s.planner.horizon));
         if (period < c->s.fallback_after)
             learn_period(c, period);
     }

@@ -419,7 +419,8 @@ class Liveness(TestCase):
         client.request(0, [0, 0], budget=1e-6)
         client.model()
         client.set_target([2, 0])
-        client.set_coefficients(client.coefficients())
+        with self.assertRaisesRegex(hilbert.Error, "nothing was taken"):
+            client.set_coefficients(client.coefficients())
         client.predict([[0, 0]] * 3, [[[1.0]] * 50] * 3)
         client.reset_window()
         client.request(0, [float("nan"), 0])

@@ -371,7 +371,10 @@ static void test_forget_and_seed(void **state)
     assert_int_equal(command(f)->status, HB_STATUS_WARMING_UP);
     hb_controller_predict(f->c, x, &one, 1, 0.1, states, NULL);
     assert_near(states[3], 0.1, 1e-5);
-    hb_controller_seed(f->c, &seed);
+    hb_real absurd[] = {(hb_real)1e39, 101, -1e3f, NAN};
+    for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++)
+        assert_int_equal(hb_controller_seed(f->c, &absurd[i], NULL), -EINVAL);
+    assert_int_equal(hb_controller_seed(f->c, &seed, NULL), 0);
     assert_int_equal(command(f)->status, HB_STATUS_WARMING_UP);
     hb_controller_predict(f->c, x, &one, 1, 0.1, states, NULL);
     assert_near(states[3], 0.19, 1e-5);
@@ -1046,8 +1049,8 @@ static void *seed_for_ever(void *context)
 
     while (!atomic_load(&w->stop)) {
         for (int i = 0; i < 3; i++)
-            c[i] = (hb_real)(w->rounds % 1000);
-        hb_controller_seed(w->c, c);
+            c[i] = (hb_real)(w->rounds % 100);
+        hb_controller_seed(w->c, c, NULL);
         w->rounds++;
     }
     return NULL;

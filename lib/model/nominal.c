@@ -2,10 +2,11 @@
 
 #include <string.h>
 
-extern const hb_nominal hb_nominal_quadrotor;
+extern const hb_nominal hb_nominal_quadrotor, hb_nominal_multirotor_rates;
 
 static const hb_nominal *const registry[] = {
     &hb_nominal_quadrotor,
+    &hb_nominal_multirotor_rates,
 };
 
 const hb_nominal *hb_nominal_at(int index)

@@ -673,7 +673,7 @@ static const malformed of_shared[] = {
 /* a quadrotor: nx = 13, nu = 4 */
 static const malformed of_nominal[] = {
     {NO_TEXT, "nominal", "", "metadata 'nominal' is missing"},
-    {TEXT, "nominal", "plane", "metadata 'nominal' is 'plane', expected one of: quadrotor"},
+    {TEXT, "nominal", "plane", "metadata 'nominal' is 'plane', expected one of: quadrotor, multirotor-rates"},
     {NO_TEXT, "nominal_parameters", "", "metadata 'nominal_parameters' is missing"},
     {TEXT, "nominal_parameters", "", "metadata 'nominal_parameters': 'mass' is missing"},
     {TEXT, "nominal_parameters", REST, "metadata 'nominal_parameters': 'mass' is missing"},

@@ -129,6 +129,42 @@ static void test_angular_momentum_is_conserved(void **state)
     free(u);
 }
 
+/* thrust against gravity and drag; rates follow their commands; attitude as the quadrotor's */
+static void test_multirotor_takes_thrust_and_rates(void **state)
+{
+    (void)state;
+    const hb_nominal *m = hb_nominal_find("multirotor-rates"), *quadrotor = hb_nominal_find("quadrotor");
+    const double parameter[] = {20, 0.5, 25, 6, 9.81}, angle = 0.3;
+    hb_real *x = level_state(), *u = thrusts(0.6, 1, -2, 3), *f = thrusts(0.081, 0.081, 0.081, 0.081);
+    hb_real *xdot = new_rows(NX), *same = new_rows(NX);
+
+    assert_non_null(m);
+    x[QX * HB_STRIDE] = (hb_real)sin(angle / 2);
+    x[QW * HB_STRIDE] = (hb_real)cos(angle / 2);
+    x[VX * HB_STRIDE] = 2;
+    x[VY * HB_STRIDE] = -3;
+    x[WX * HB_STRIDE] = (hb_real)0.5;
+    x[WZ * HB_STRIDE] = 1;
+    m->field(parameter, 1, x, u, xdot);
+    assert_near(AT(xdot, PX), 2, 1e-6);
+    assert_near(AT(xdot, VX), -1, 1e-6);
+    assert_near(AT(xdot, VY), -12 * sin(angle) + 1.5, 1e-5);
+    assert_near(AT(xdot, VZ), 12 * cos(angle) - 9.81, 1e-5);
+    assert_near(AT(xdot, WX), 25 * (1 - 0.5), 1e-5);
+    assert_near(AT(xdot, WY), 25 * -2, 1e-5);
+    assert_near(AT(xdot, WZ), 6 * (3 - 1), 1e-5);
+    /* 12 N/kg of the other one's thrust: the same attitude, the same push */
+    quadrotor->field(quadrotor->parameter_default, 1, x, f, same);
+    for (int i = QX; i <= QW; i++)
+        assert_near(AT(xdot, i), AT(same, i), 1e-6);
+    assert_near(AT(xdot, VZ), AT(same, VZ), 1e-5);
+    free(x);
+    free(u);
+    free(f);
+    free(xdot);
+    free(same);
+}
+
 #ifdef HB_DOUBLE
 static void test_jacobians_equal_finite_differences(void **state)
 {
@@ -177,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_thrust_follows_the_attitude),
         cmocka_unit_test(test_attitude_follows_the_rates),
         cmocka_unit_test(test_angular_momentum_is_conserved),
+        cmocka_unit_test(test_multirotor_takes_thrust_and_rates),
 #ifdef HB_DOUBLE
         cmocka_unit_test(test_jacobians_equal_finite_differences),
 #endif

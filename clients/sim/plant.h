@@ -107,6 +107,7 @@ void hb_plant_control(const hb_plant *p, hb_plant_report what, const double *com
 /* Why the flight is over (crashed, left the arena, the simulation broke down), or NULL. */
 const char *hb_plant_failure(const hb_plant *p);
 
-extern const hb_plant_type hb_plant_quadrotor, hb_plant_vanderpol, hb_plant_half_cheetah, hb_plant_ant;
+extern const hb_plant_type hb_plant_quadrotor, hb_plant_multirotor, hb_plant_vanderpol, hb_plant_half_cheetah,
+    hb_plant_ant;
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* the first that fits a plant is its default */
-static const hb_policy *const policies[] = {&hb_policy_explore, &hb_policy_random, NULL};
+static const hb_policy *const policies[] = {&hb_policy_explore, &hb_policy_explore_rates, &hb_policy_random, NULL};
 
 const hb_policy *hb_policy_at(int index)
 {

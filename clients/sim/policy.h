@@ -25,6 +25,6 @@ const hb_policy *hb_policy_at(int index);
 /* The policy of that name, or, for NULL, the one that suits the plant best. */
 const hb_policy *hb_policy_find(const char *name, const hb_plant_type *plant, hb_error *err);
 
-extern const hb_policy hb_policy_random, hb_policy_explore;
+extern const hb_policy hb_policy_random, hb_policy_explore, hb_policy_explore_rates;
 
 #endif

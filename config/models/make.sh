@@ -3,7 +3,7 @@
 #
 # usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
 #
-#   NAME              cart quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
+#   NAME              cart px4 quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
@@ -83,6 +83,13 @@ make() {
         fit quadrotor-paper quadrotor-mass --kind fe-node-res --functions 4 --examples 100 \
             --queries 100 --steps 500 --learning-rate 0.01 --decay cosine
         ;;
+    px4) # trained on what acts; delay and lag of the autopilot's loops are the model file's actuators
+        collect multirotor multirotor -f 200 -e 6 -s 6 -r thrust_lag=0.001 -r delay=0 -r bandwidth=15:40
+        fit px4 --data "$data/multirotor.h5" --nb 8 --average nominal:multirotor-rates \
+            --inputs=-x,-y,-z --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
+            --steps 6000 --learning-rate 0.015 --decay cosine
+        python3 config/models/set_actuators.py config/models/px4.safetensors 0.006,0.006,0.006,0.006 0.05,0.038,0.038,0
+        ;;
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
         fit vanderpol vanderpol --nb 11 --functions 16 --examples 100 --queries 300 \
@@ -100,6 +107,6 @@ make() {
     esac
 }
 
-for name in ${names:-cart quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
+for name in ${names:-cart px4 quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
     make "$name"
 done

@@ -29,15 +29,32 @@ static int check(const hb_model *m, const hb_command *c, hb_error *err)
     return 0;
 }
 
+/* The mean state of the training data; the mean of attitudes is none, so it is brought to length one. */
+static void typical_state(const hb_model *m, double *x)
+{
+    int q = hb_model_quaternion(m);
+    double norm = 0;
+
+    memcpy(x, m->state_mean, (size_t)m->nx * sizeof *x);
+    if (q < 0)
+        return;
+    for (int i = q; i < q + 4; i++)
+        norm += x[i] * x[i];
+    for (int i = q; i < q + 4; i++)
+        x[i] = norm > 1e-6 ? x[i] / sqrt(norm) : i == q + 3;
+}
+
 static int plan(hb_controller *c, const hb_model *m, bool needs_target, hb_error *err)
 {
     const hb_clock clock = {.now = monotonic};
-    const hb_request request = {.x = m->state_mean,
+    double x[HB_MAX_TARGET];
+    const hb_request request = {.x = x,
                                 .nx = m->nx,
-                                .target = needs_target ? m->state_mean : NULL,
+                                .target = needs_target ? x : NULL,
                                 .ntargets = needs_target ? 1 : 0,
                                 .received = hb_now()};
 
+    typical_state(m, x);
     return check(m, hb_controller_command(c, &request, &clock), err);
 }
 

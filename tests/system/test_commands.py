@@ -93,7 +93,7 @@ def help_of(*words):
 
 
 def environment(**more):
-    folders = [f"{BUILD}/{folder}" for folder in ("daemon", "clients/ctl", "clients/sim", "clients/train", "clients/eval", "clients/python")]
+    folders = [f"{BUILD}/{folder}" for folder in ("daemon", "clients/ctl", "clients/sim", "clients/train", "clients/eval", "clients/mavlink", "clients/python")]
     return dict(os.environ, PATH=":".join(folders + [os.environ["PATH"]]), PKG_CONFIG_PATH=f"{BUILD}/meson-uninstalled", **more)
 
 

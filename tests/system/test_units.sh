@@ -22,7 +22,7 @@ fail() {
 # in a root of their own, with systemd's own units beside them: paths of programs are checked as well
 mkdir -p "$root/lib/systemd"
 cp -r /lib/systemd/system "$root/lib/systemd/"
-for unit in hilbertd.service hilbertd@.service hilbertd.timer hilbertd@.timer; do
+for unit in hilbertd.service hilbertd@.service hilbertd.timer hilbertd@.timer hilbert-mavlink.service; do
     said=$(systemd-analyze verify --man=no --root="$root" "${units#"$root"}/$unit" 2>&1) || fail "verify $unit: status $?"
     [ -z "$said" ] || fail "verify $unit: $said"
 done

@@ -1,0 +1,360 @@
+#include "mavlink/autopilot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TYPE_ONBOARD_CONTROLLER = 18,
+    AUTOPILOT_ARDUPILOT = 3,
+    AUTOPILOT_PX4 = 12,
+    BASE_MODE_ARMED = 128,
+    FRAME_LOCAL_NED = 1,
+    COMPONENT_AUTOPILOT = 1,
+    COMMAND_SET_MODE = 176,
+    PX4_OFFBOARD = 6,
+    PX4_AUTO = 4,
+    PX4_AUTO_LOITER = 3,
+    COPTER_GUIDED = 4,
+    COPTER_GUIDED_NOGPS = 20,
+    COPTER_BRAKE = 17,
+    SEVERITY_WARNING = 4,
+    PARAMETER_INT32 = 6,
+};
+
+/* PX4 that loses the stream holds the last setpoint until the time-out: these are the values that were measured to lose
+ * 0.2 m of height and 8 degrees of tilt; its defaults lose a second */
+static const hb_parameter px4_parameters[] = {
+    {"COM_OF_LOSS_T", "0.2", "seconds until a lost stream of setpoints counts", false, 0.05, 0.2001, 0, 0, 0, 0},
+    {"COM_OBL_RC_ACT", "5", "what then happens: Hold", true, 5, 5, 0, 0, 0, 0},
+    {"COM_FAIL_ACT_T", "0", "seconds of waiting before it happens", false, 0, 0, 0, 0, 0, 0},
+};
+
+/* ArduCopter levels after GUID_TIMEOUT; without the option thrust would mean climb rate */
+static const hb_parameter ardupilot_parameters[] = {
+    {"GUID_TIMEOUT", "0.3", "seconds until a lost stream of setpoints counts", false, 0.05, 0.5, 0, 0, 0, 0},
+    {"GUID_OPTIONS", "8", "thrust of a setpoint is thrust, not climb rate", true, 0, 1e9, 8, 0, 0, 0},
+};
+
+void hb_autopilot_start(hb_autopilot *a, int wanted_system)
+{
+    *a = (hb_autopilot){.wanted_system = wanted_system,
+                        .heartbeat = -1e9,
+                        .mode_heard = -1e9,
+                        .current_mode_heard = -1e9,
+                        .battery = -1,
+                        .result = -1};
+}
+
+static void take_kind(hb_autopilot *a, hb_autopilot_kind kind)
+{
+    const hb_parameter *list = kind == HB_AUTOPILOT_PX4 ? px4_parameters : ardupilot_parameters;
+
+    a->kind = kind;
+    a->nparameters = (int)(kind == HB_AUTOPILOT_PX4 ? sizeof px4_parameters / sizeof *px4_parameters
+                                                    : sizeof ardupilot_parameters / sizeof *ardupilot_parameters);
+    memcpy(a->parameter, list, (size_t)a->nparameters * sizeof *list);
+}
+
+static void take_heartbeat(hb_autopilot *a, const hb_mav_heartbeat *h, hb_mav_address from, double now)
+{
+    hb_autopilot_kind kind = h->autopilot == AUTOPILOT_PX4         ? HB_AUTOPILOT_PX4
+                             : h->autopilot == AUTOPILOT_ARDUPILOT ? HB_AUTOPILOT_ARDUPILOT
+                                                                   : HB_AUTOPILOT_UNKNOWN;
+
+    /* other components, ground stations and autopilots that we do not know speak here too */
+    if (kind == HB_AUTOPILOT_UNKNOWN || from.component != COMPONENT_AUTOPILOT || h->type == TYPE_ONBOARD_CONTROLLER)
+        return;
+    if (a->kind == HB_AUTOPILOT_UNKNOWN && (a->wanted_system == 0 || a->wanted_system == from.system)) {
+        take_kind(a, kind);
+        a->address = from;
+    }
+    if (from.system != a->address.system)
+        return;
+    a->heartbeat = now;
+    a->armed = h->base_mode & BASE_MODE_ARMED;
+    /* CURRENT_MODE comes more often, where it comes */
+    if (now - a->current_mode_heard > 0.5) {
+        a->mode = h->custom_mode;
+        a->mode_heard = now;
+    }
+}
+
+/* --- samples --- */
+
+static bool take_sample(hb_autopilot *a, int64_t time_us, double x[HB_NSTATE], bool reset, double now, int64_t now_ns)
+{
+    if (a->sampled && time_us <= a->time_us) {
+        /* back by more than a second: the autopilot was restarted */
+        if (time_us > a->time_us - 1000000) {
+            a->repeated++;
+            return false;
+        }
+        reset = true;
+    }
+    if (hb_quaternion_follow(x, a->sampled && !reset ? a->x : NULL) || reset)
+        a->resets++;
+    a->estimator_resets += reset;
+    memcpy(a->x, x, sizeof a->x);
+    a->time_us = time_us;
+    a->arrived = now;
+    a->sampled = true;
+    if (hb_timesync_known(&a->sync))
+        a->age[a->samples % HB_AGES] = (double)(hb_timesync_theirs_us(&a->sync, now_ns) - time_us) * 1e-6;
+    else
+        a->age[a->samples % HB_AGES] = NAN;
+    a->samples++;
+    return true;
+}
+
+static bool take_odometry(hb_autopilot *a, const hb_mav_odometry *o, double now, int64_t now_ns)
+{
+    const float position[3] = {o->x, o->y, o->z}, rates[3] = {o->rollspeed, o->pitchspeed, o->yawspeed};
+    float velocity[3] = {o->vx, o->vy, o->vz};
+    double x[HB_NSTATE];
+
+    if (o->frame_id != FRAME_LOCAL_NED)
+        return false;
+    hb_state_from_ned(position, velocity, o->q, rates, x);
+    if (o->child_frame_id != FRAME_LOCAL_NED) {
+        /* velocity in the body's frame: turned into the world's */
+        const double w = x[HB_QW], v[3] = {x[HB_VX], x[HB_VY], x[HB_VZ]}, q[3] = {x[HB_QX], x[HB_QY], x[HB_QZ]};
+        const double t[3] = {2 * (q[1] * v[2] - q[2] * v[1]), 2 * (q[2] * v[0] - q[0] * v[2]),
+                             2 * (q[0] * v[1] - q[1] * v[0])};
+        x[HB_VX] = v[0] + w * t[0] + q[1] * t[2] - q[2] * t[1];
+        x[HB_VY] = v[1] + w * t[1] + q[2] * t[0] - q[0] * t[2];
+        x[HB_VZ] = v[2] + w * t[2] + q[0] * t[1] - q[1] * t[0];
+    }
+    for (int i = 0; i < HB_NSTATE; i++)
+        if (!isfinite(x[i]))
+            return false;
+    bool reset = a->have_reset && o->reset_counter != a->reset_counter;
+    a->have_reset = true;
+    a->reset_counter = o->reset_counter;
+    return take_sample(a, (int64_t)o->time_usec, x, reset, now, now_ns);
+}
+
+/* ArduPilot's position, joined with the attitude before it, which is turned on by its rates to the same time. */
+static bool take_position(hb_autopilot *a, const hb_mav_local_position_ned *p, double now, int64_t now_ns)
+{
+    const hb_mav_attitude_quaternion *t = &a->attitude;
+    int64_t apart = (int64_t)p->time_boot_ms - (int64_t)t->time_boot_ms;
+
+    if (a->kind != HB_AUTOPILOT_ARDUPILOT || !a->have_attitude || llabs(apart) > 20)
+        return false;
+    const float position[3] = {p->x, p->y, p->z}, velocity[3] = {p->vx, p->vy, p->vz};
+    const float rates[3] = {t->rollspeed, t->pitchspeed, t->yawspeed}, h = (float)apart * 0.0005f;
+    const float q[4] = {t->q1 - h * (t->q2 * rates[0] + t->q3 * rates[1] + t->q4 * rates[2]),
+                        t->q2 + h * (t->q1 * rates[0] + t->q3 * rates[2] - t->q4 * rates[1]),
+                        t->q3 + h * (t->q1 * rates[1] + t->q4 * rates[0] - t->q2 * rates[2]),
+                        t->q4 + h * (t->q1 * rates[2] + t->q2 * rates[1] - t->q3 * rates[0])};
+    double x[HB_NSTATE];
+
+    hb_state_from_ned(position, velocity, q, rates, x);
+    for (int i = 0; i < HB_NSTATE; i++)
+        if (!isfinite(x[i]))
+            return false;
+    /* it has no reset counter: a jump that no speed explains is one */
+    bool reset = false;
+    if (a->sampled) {
+        double dt = (double)p->time_boot_ms * 1e-3 - (double)a->time_us * 1e-6;
+        for (int i = HB_X; i <= HB_Z; i += 2)
+            reset = reset || fabs(x[i] - a->x[i]) > 0.3 + dt * (2 * fabs(a->x[i + 1]) + 5);
+    }
+    return take_sample(a, (int64_t)p->time_boot_ms * 1000, x, reset, now, now_ns);
+}
+
+/* --- parameters --- */
+
+static void take_parameter(hb_autopilot *a, const hb_mav_param_value *v)
+{
+    for (int i = 0; i < a->nparameters; i++) {
+        hb_parameter *p = &a->parameter[i];
+        if (strncmp(v->param_id, p->name, sizeof v->param_id) != 0)
+            continue;
+        p->known = true;
+        p->value = (double)v->param_value;
+        if (a->kind == HB_AUTOPILOT_PX4 && v->param_type == PARAMETER_INT32) {
+            int32_t whole;
+            memcpy(&whole, &v->param_value, sizeof whole);
+            p->value = whole;
+        }
+    }
+}
+
+hb_parameter *hb_autopilot_next_parameter(hb_autopilot *a)
+{
+    hb_parameter *next = NULL;
+
+    for (int i = 0; i < a->nparameters; i++)
+        if (!a->parameter[i].known && (!next || a->parameter[i].asked < next->asked))
+            next = &a->parameter[i];
+    return next;
+}
+
+bool hb_parameter_good(const hb_parameter *p)
+{
+    if (!p->known)
+        return false;
+    return p->bit ? p->value >= 0 && ((long)p->value & p->bit) : p->value >= p->min && p->value <= p->max;
+}
+
+bool hb_autopilot_parameters_good(const hb_autopilot *a, const hb_parameter **ret_problem)
+{
+    for (int i = 0; i < a->nparameters; i++)
+        if (!hb_parameter_good(&a->parameter[i])) {
+            *ret_problem = &a->parameter[i];
+            return false;
+        }
+    return a->nparameters > 0;
+}
+
+/* --- all of it --- */
+
+static void count(hb_autopilot *a, const hb_mav_message *m, double now)
+{
+    hb_stream_count *s = &a->stream[m - hb_mav_at(0)];
+    if (s->count++ == 0)
+        s->first = now;
+    s->last = now;
+}
+
+bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now, int64_t now_ns)
+{
+    union {
+        hb_mav_heartbeat heartbeat;
+        hb_mav_sys_status status;
+        hb_mav_param_value parameter;
+        hb_mav_attitude_quaternion attitude;
+        hb_mav_local_position_ned position;
+        hb_mav_command_ack ack;
+        hb_mav_timesync sync;
+        hb_mav_extended_sys_state extended;
+        hb_mav_statustext text;
+        hb_mav_odometry odometry;
+        hb_mav_current_mode mode;
+        uint8_t any[512];
+    } body;
+
+    hb_mav_unpack(r->message, r->payload, r->length, &body);
+    if (r->message->id == HB_MAV_ID_HEARTBEAT)
+        take_heartbeat(a, &body.heartbeat, r->from, now);
+    if (a->kind == HB_AUTOPILOT_UNKNOWN || r->from.system != a->address.system ||
+        r->from.component != a->address.component)
+        return false;
+    count(a, r->message, now);
+    switch (r->message->id) {
+    case HB_MAV_ID_ODOMETRY:
+        return take_odometry(a, &body.odometry, now, now_ns);
+    case HB_MAV_ID_ATTITUDE_QUATERNION:
+        a->attitude = body.attitude;
+        a->have_attitude = true;
+        return false;
+    case HB_MAV_ID_LOCAL_POSITION_NED:
+        return take_position(a, &body.position, now, now_ns);
+    case HB_MAV_ID_CURRENT_MODE:
+        a->mode = body.mode.custom_mode;
+        a->mode_heard = a->current_mode_heard = now;
+        return false;
+    case HB_MAV_ID_SYS_STATUS:
+        a->battery = body.status.battery_remaining;
+        return false;
+    case HB_MAV_ID_EXTENDED_SYS_STATE:
+        a->landed = body.extended.landed_state;
+        return false;
+    case HB_MAV_ID_TIMESYNC:
+        if (body.sync.tc1 > 0)
+            hb_timesync_answer(&a->sync, body.sync.ts1, body.sync.tc1, now_ns);
+        return false;
+    case HB_MAV_ID_PARAM_VALUE:
+        take_parameter(a, &body.parameter);
+        return false;
+    case HB_MAV_ID_COMMAND_ACK:
+        a->acknowledged = body.ack.command;
+        a->result = body.ack.result;
+        return false;
+    case HB_MAV_ID_STATUSTEXT:
+        if (body.text.severity <= SEVERITY_WARNING) {
+            snprintf(a->text, sizeof a->text, "%.50s", body.text.text);
+            for (char *c = a->text; *c; c++)
+                *c = *c >= ' ' && *c <= '~' ? *c : '?';
+        }
+        return false;
+    default:
+        return false;
+    }
+}
+
+bool hb_autopilot_heard(const hb_autopilot *a, double now)
+{
+    return a->kind != HB_AUTOPILOT_UNKNOWN && now - a->heartbeat < 3;
+}
+
+bool hb_autopilot_offboard(const hb_autopilot *a)
+{
+    if (a->kind == HB_AUTOPILOT_PX4)
+        return (a->mode >> 16 & 0xFF) == PX4_OFFBOARD;
+    return a->kind == HB_AUTOPILOT_ARDUPILOT && (a->mode == COPTER_GUIDED || a->mode == COPTER_GUIDED_NOGPS);
+}
+
+void hb_autopilot_mode_name(const hb_autopilot *a, char text[32])
+{
+    static const char *const px4[] = {"-",        "manual",     "altitude",  "position", "auto",       "acro",
+                                      "offboard", "stabilized", "rattitude", "simple",   "termination"};
+    static const char *const px4_auto[] = {"auto", "ready", "take-off", "hold", "mission", "return", "land"};
+    unsigned main_mode = a->mode >> 16 & 0xFF, sub = a->mode >> 24;
+
+    if (a->kind == HB_AUTOPILOT_PX4 && main_mode == PX4_AUTO && sub < sizeof px4_auto / sizeof *px4_auto)
+        snprintf(text, 32, "%s", px4_auto[sub]);
+    else if (a->kind == HB_AUTOPILOT_PX4 && main_mode < sizeof px4 / sizeof *px4)
+        snprintf(text, 32, "%s", px4[main_mode]);
+    else if (a->kind == HB_AUTOPILOT_ARDUPILOT && hb_autopilot_offboard(a))
+        snprintf(text, 32, "guided");
+    else
+        snprintf(text, 32, "mode %u", a->mode);
+}
+
+const char *hb_autopilot_kind_name(const hb_autopilot *a)
+{
+    return a->kind == HB_AUTOPILOT_PX4 ? "PX4" : a->kind == HB_AUTOPILOT_ARDUPILOT ? "ArduPilot" : "no autopilot";
+}
+
+hb_mav_command_long hb_autopilot_command_mode(const hb_autopilot *a, bool offboard)
+{
+    bool px4 = a->kind == HB_AUTOPILOT_PX4;
+    return (hb_mav_command_long){
+        .command = COMMAND_SET_MODE,
+        .param1 = 1,
+        .param2 = px4 ? (offboard ? PX4_OFFBOARD : PX4_AUTO) : (offboard ? COPTER_GUIDED : COPTER_BRAKE),
+        .param3 = px4 && !offboard ? PX4_AUTO_LOITER : 0,
+        .target_system = a->address.system,
+        .target_component = a->address.component,
+    };
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double hb_autopilot_age(const hb_autopilot *a, double quantile)
+{
+    double sorted[HB_AGES];
+    size_t n = 0;
+
+    for (size_t i = 0; i < HB_AGES && i < a->samples; i++)
+        if (isfinite(a->age[i]))
+            sorted[n++] = a->age[i];
+    if (n == 0)
+        return NAN;
+    qsort(sorted, n, sizeof *sorted, compare);
+    return sorted[(size_t)(quantile * (double)(n - 1) + 0.5)];
+}
+
+double hb_autopilot_rate(const hb_autopilot *a, uint32_t id)
+{
+    const hb_stream_count *s = &a->stream[hb_mav_find(id) - hb_mav_at(0)];
+    return s->count > 1 && s->last > s->first ? (double)(s->count - 1) / (s->last - s->first) : 0;
+}

@@ -1,0 +1,571 @@
+#include "mavlink/bridge.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    OUR_COMPONENT = 191, /* an onboard computer */
+    TYPE_ONBOARD_CONTROLLER = 18,
+    AUTOPILOT_INVALID = 8,
+    STATE_ACTIVE = 4,
+    COMMAND_SET_MESSAGE_INTERVAL = 511,
+    MASK_RATES = 128,       /* of SET_ATTITUDE_TARGET: attitude is ignored, rates and thrust are not */
+    MASK_POSITION = 0x09F8, /* of SET_POSITION_TARGET_LOCAL_NED: position and yaw alone */
+    FRAME_LOCAL_NED = 1,
+    LANDED_IN_AIR = 2,
+};
+
+static const double tick = 0.02;          /* seconds between cycles while no samples come */
+static const double longest_poll = 0.005; /* seconds */
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static double seconds(void)
+{
+    return (double)clock_ns(CLOCK_MONOTONIC) * 1e-9;
+}
+
+/* --- set-up --- */
+
+static int read_key(const char *path, uint8_t key[HB_MAV_KEY], hb_error *err)
+{
+    FILE *file = fopen(path, "re");
+    char digits[2 * HB_MAV_KEY + 2] = "";
+
+    if (!file)
+        return hb_fail(err, errno, "signing_key: %s: %s", path, strerror(errno));
+    size_t n = fread(digits, 1, sizeof digits - 1, file);
+    fclose(file);
+    if (strspn(digits, "0123456789abcdefABCDEF") != 2 * HB_MAV_KEY || (n > 2 * HB_MAV_KEY && digits[n - 1] != '\n'))
+        return hb_fail(err, EINVAL, "signing_key: %s: expected %d hex digits (openssl rand -hex %d)", path,
+                       2 * HB_MAV_KEY, HB_MAV_KEY);
+    for (int i = 0; i < HB_MAV_KEY; i++) {
+        char byte[3] = {digits[2 * i], digits[2 * i + 1], 0};
+        key[i] = (uint8_t)strtoul(byte, NULL, 16);
+    }
+    return 0;
+}
+
+int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err)
+{
+    hb_bridge *b = calloc(1, sizeof *b);
+    char text[256] = "";
+    int status;
+
+    if (!b)
+        return hb_fail(err, ENOMEM, "out of memory");
+    b->s = *s;
+    b->out = stderr;
+    b->link.fd = -1;
+    b->ladder = (hb_ladder){
+        .hold_for = s->hold_for, .good_cycles = s->good_cycles, .pilot_engages = strcmp(s->engage, "pilot") == 0};
+    b->cycled = b->beat = b->synced = b->asked_streams = b->asked_parameters = -1e9;
+    b->reported = seconds();
+    hb_autopilot_start(&b->pilot, s->system);
+    status = hb_link_parse(&b->link, s->connect, err);
+    if (!status && s->signing_key[0]) {
+        b->sign = true;
+        status = read_key(s->signing_key, b->signing.key, err);
+    }
+    if (!status && s->waypoints[0]) {
+        status = hb_waypoints_read(&b->waypoints, s->waypoints, err);
+        b->waypoints.speed = s->waypoint_speed;
+        b->waypoints.radius = s->waypoint_radius;
+        for (int i = 0; !status && i < b->waypoints.n; i++)
+            for (int k = 0; !status && k < 3; k++)
+                if (b->waypoints.at[i].position[k] < s->limits.box_min[k] ||
+                    b->waypoints.at[i].position[k] > s->limits.box_max[k])
+                    status = hb_fail(err, EINVAL, "%s: waypoint %d lies outside the box (box_min, box_max)",
+                                     s->waypoints, i + 1);
+    }
+    if (!status) {
+        hilbert_options o = {.telemetry = s->telemetry, .actions = s->actions, .connect_timeout = -1};
+        o.server_key = s->server_key[0] ? s->server_key : NULL;
+        o.client_key = s->client_key[0] ? s->client_key : NULL;
+        int r = hilbert_connect(&b->client, &o, text, sizeof text);
+        if (r)
+            status = hb_fail(err, -r, "hilbertd: %s", text);
+    }
+    if (status) {
+        hb_bridge_free(b);
+        return status;
+    }
+    *ret = b;
+    return 0;
+}
+
+void hb_bridge_free(hb_bridge *b)
+{
+    if (!b)
+        return;
+    hb_link_close(&b->link);
+    hilbert_close(b->client);
+    free(b);
+}
+
+/* --- sending --- */
+
+static void send_message(hb_bridge *b, uint32_t id, const void *body)
+{
+    uint8_t frame[HB_MAV_FRAME];
+    hb_mav_address us = {b->pilot.address.system ? b->pilot.address.system : 1, OUR_COMPONENT};
+
+    if (b->sign)
+        hb_mav_signing_clock(&b->signing, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000);
+    int n = hb_mav_encode(frame, id, body, us, b->sequence++, b->sign ? &b->signing : NULL);
+    hb_link_write(&b->link, frame, (size_t)n);
+}
+
+static int64_t their_time_us(void *bridge)
+{
+    hb_bridge *b = bridge;
+    return hb_timesync_theirs_us(&b->pilot.sync, clock_ns(CLOCK_MONOTONIC));
+}
+
+static void remember(hb_bridge *b, bool rates)
+{
+    hb_sent *s = &b->sent[b->nsent++ % HB_BRIDGE_SENT];
+    *s = (hb_sent){.time_us = their_time_us(b), .rates = rates};
+    memcpy(s->u, b->action, sizeof s->u);
+}
+
+static void send_rates(hb_bridge *b)
+{
+    hb_mav_set_attitude_target t = {
+        .time_boot_ms = (uint32_t)(their_time_us(b) / 1000),
+        .q = {1, 0, 0, 0},
+        .body_roll_rate = (float)b->action[HB_ROLL_RATE],
+        .body_pitch_rate = (float)-b->action[HB_PITCH_RATE],
+        .body_yaw_rate = (float)-b->action[HB_YAW_RATE],
+        .thrust = (float)b->action[HB_THRUST],
+        .type_mask = MASK_RATES,
+        .target_system = b->pilot.address.system,
+        .target_component = b->pilot.address.component,
+    };
+    send_message(b, HB_MAV_ID_SET_ATTITUDE_TARGET, &t);
+    remember(b, true);
+}
+
+static void send_hold(hb_bridge *b)
+{
+    hb_mav_set_position_target_local_ned t = {
+        .time_boot_ms = (uint32_t)(their_time_us(b) / 1000),
+        .x = (float)b->hold[0],
+        .y = (float)-b->hold[1],
+        .z = (float)-b->hold[2],
+        .yaw = (float)hb_heading_to_ned(b->hold_heading),
+        .type_mask = MASK_POSITION,
+        .coordinate_frame = FRAME_LOCAL_NED,
+        .target_system = b->pilot.address.system,
+        .target_component = b->pilot.address.component,
+    };
+    send_message(b, HB_MAV_ID_SET_POSITION_TARGET_LOCAL_NED, &t);
+    remember(b, false);
+}
+
+static void ask_for_stream(hb_bridge *b, uint32_t id, double interval)
+{
+    hb_mav_command_long c = {.command = COMMAND_SET_MESSAGE_INTERVAL,
+                             .param1 = (float)id,
+                             .param2 = (float)(interval * 1e6),
+                             .target_system = b->pilot.address.system,
+                             .target_component = b->pilot.address.component};
+    if (hb_autopilot_rate(&b->pilot, id) == 0 || b->now - b->pilot.stream[hb_mav_find(id) - hb_mav_at(0)].last > 1)
+        send_message(b, HB_MAV_ID_COMMAND_LONG, &c);
+}
+
+/* --- what is due by the clock --- */
+
+static void keep_in_touch(hb_bridge *b)
+{
+    double now = b->now;
+
+    if (now - b->beat >= 1) {
+        hb_mav_heartbeat h = {.type = TYPE_ONBOARD_CONTROLLER,
+                              .autopilot = AUTOPILOT_INVALID,
+                              .system_status = STATE_ACTIVE,
+                              .mavlink_version = 3};
+        send_message(b, HB_MAV_ID_HEARTBEAT, &h);
+        b->beat = now;
+    }
+    if (!hb_autopilot_heard(&b->pilot, now))
+        return;
+    if (now - b->synced >= (b->pilot.sync.answers < HB_TIMESYNC_KEPT ? 0.05 : 0.5)) {
+        hb_mav_timesync t = {.ts1 = clock_ns(CLOCK_MONOTONIC)};
+        send_message(b, HB_MAV_ID_TIMESYNC, &t);
+        b->synced = now;
+    }
+    if (now - b->asked_streams >= 1) {
+        /* asked for faster than it can: then PX4 sends every sample, at even distances */
+        if (b->pilot.kind == HB_AUTOPILOT_PX4) {
+            ask_for_stream(b, HB_MAV_ID_ODOMETRY, 0.001);
+            ask_for_stream(b, HB_MAV_ID_CURRENT_MODE, 0.02);
+        } else {
+            ask_for_stream(b, HB_MAV_ID_ATTITUDE_QUATERNION, 0.01);
+            ask_for_stream(b, HB_MAV_ID_LOCAL_POSITION_NED, 0.01);
+        }
+        ask_for_stream(b, HB_MAV_ID_EXTENDED_SYS_STATE, 0.1);
+        ask_for_stream(b, HB_MAV_ID_SYS_STATUS, 0.5);
+        b->asked_streams = now;
+    }
+    if (now - b->asked_parameters >= 0.2) {
+        hb_parameter *p = hb_autopilot_next_parameter(&b->pilot);
+        if (p) {
+            hb_mav_param_request_read r = {.param_index = -1,
+                                           .target_system = b->pilot.address.system,
+                                           .target_component = b->pilot.address.component};
+            memcpy(r.param_id, p->name, strnlen(p->name, sizeof r.param_id));
+            send_message(b, HB_MAV_ID_PARAM_REQUEST_READ, &r);
+            p->asked++;
+        }
+        b->asked_parameters = now;
+    }
+}
+
+/* --- samples and cycles --- */
+
+const char *hb_bridge_obstacle(hb_bridge *b)
+{
+    const hb_autopilot *a = &b->pilot;
+    const hb_parameter *p = NULL;
+
+    if (!hb_autopilot_heard(a, b->now))
+        return "no heartbeat of an autopilot";
+    if (!hb_autopilot_parameters_good(a, &p)) {
+        if (p->known)
+            snprintf(b->obstacle, sizeof b->obstacle, "%s is %g: set it with 'param set %s %s' (%s)", p->name, p->value,
+                     p->name, p->advice, p->why);
+        else
+            snprintf(b->obstacle, sizeof b->obstacle, "%s is not known yet", p->name);
+        return b->obstacle;
+    }
+    if (!hb_timesync_known(&a->sync))
+        return "the autopilot's clock is not known yet (TIMESYNC)";
+    if (!a->sampled || b->now - a->arrived > 1)
+        return "no position of the autopilot";
+    if (b->s.battery_min > 0 && a->battery >= 0 && a->battery < b->s.battery_min)
+        return "the battery is low";
+    if (!a->armed)
+        return "disarmed";
+    if (a->landed != LANDED_IN_AIR)
+        return "not in the air";
+    return NULL;
+}
+
+/* The control in force at the autopilot's time: NULL when it was not ours. */
+static const double *control_at(const hb_bridge *b, int64_t time_us)
+{
+    uint64_t oldest = b->nsent > HB_BRIDGE_SENT ? b->nsent - HB_BRIDGE_SENT : 0;
+
+    for (uint64_t i = b->nsent; i > oldest; i--) {
+        const hb_sent *s = &b->sent[(i - 1) % HB_BRIDGE_SENT];
+        if (s->time_us <= time_us)
+            return s->rates && b->ladder.rung == HB_RUNG_FLYING ? s->u : NULL;
+    }
+    return NULL;
+}
+
+static void publish(hb_bridge *b)
+{
+    const double *u = control_at(b, b->pilot.time_us);
+
+    /* the step that begins at a sample without a known control makes no transition */
+    b->unknown_controls += !b->control_known;
+    b->control_known = u != NULL;
+    hilbert_telemetry t = {.time_us = b->pilot.time_us,
+                           .state = b->pilot.x,
+                           .nstate = HB_NSTATE,
+                           .control = u ? u : b->action,
+                           .ncontrol = HB_NCONTROL,
+                           .reset_counter = b->pilot.resets + b->unknown_controls};
+    hilbert_publish(b->client, &t);
+    b->published = b->pilot.samples;
+}
+
+/* Asks hilbertd; NULL: b->action is good. Else why not. */
+static const char *ask(hb_bridge *b)
+{
+    hilbert_action_request r = {.time_us = b->pilot.time_us,
+                                .state = b->pilot.x,
+                                .nstate = HB_NSTATE,
+                                .budget = b->s.reply_timeout,
+                                .reset_counter = b->pilot.resets};
+    hilbert_action_reply reply;
+    double u[HB_NCONTROL], asked = seconds();
+
+    if (b->has_target) {
+        r.target = b->target;
+        r.ntarget = HB_NSTATE;
+    }
+    b->counters.requests++;
+    int status = hilbert_request(b->client, &r, b->s.reply_timeout, &reply);
+    b->now = seconds();
+    b->counters.slowest = fmax(b->counters.slowest, b->now - asked);
+    if (status) {
+        b->counters.missed++;
+        return "hilbertd did not answer in time";
+    }
+    b->counters.status[reply.status]++;
+    if (reply.status >= HILBERT_STALE || reply.naction != HB_NCONTROL) {
+        b->counters.untrusted++;
+        return reply.status == HILBERT_REFUSED ? "hilbertd refused the request (is its model one of thrust and rates?)"
+               : reply.naction != HB_NCONTROL  ? "hilbertd's model has other controls than thrust and three rates"
+               : reply.status == HILBERT_STALE ? "hilbertd says that telemetry is stale"
+                                               : "hilbertd has no plan (fallback)";
+    }
+    memcpy(u, reply.action, sizeof u);
+    if (!hb_limits_clamp(&b->s.limits, u)) {
+        b->counters.untrusted++;
+        return "the action is not finite";
+    }
+    memcpy(b->action, u, sizeof u);
+    return NULL;
+}
+
+static void hold_here(hb_bridge *b)
+{
+    b->hold[0] = b->pilot.x[HB_X];
+    b->hold[1] = b->pilot.x[HB_Y];
+    b->hold[2] = b->pilot.x[HB_Z];
+    hb_limits_nearest(&b->s.limits, b->hold);
+    b->hold_heading = hb_heading(b->pilot.x);
+}
+
+static void log_cycle(const hb_bridge *b)
+{
+    if (!b->log)
+        return;
+    fprintf(b->log, "%.6f", (double)b->pilot.time_us * 1e-6);
+    for (int i = 0; i < HB_NSTATE; i++)
+        fprintf(b->log, ",%.6g", b->pilot.x[i]);
+    for (int i = 0; i < HB_NCONTROL; i++)
+        fprintf(b->log, ",%.6g", b->action[i]);
+    fprintf(b->log, ",%s,%s\n", hb_rung_name[b->ladder.rung], b->doubt ? b->doubt : "");
+}
+
+/* One turn of the ladder. fresh: there is a new sample, and hilbertd is asked. */
+static void cycle(hb_bridge *b, bool fresh)
+{
+    const char *doubt = NULL, *limit = NULL;
+
+    if (b->pilot.sampled && b->pilot.estimator_resets != b->resets_seen) {
+        b->resets_seen = b->pilot.estimator_resets;
+        b->settled = b->now + b->s.settle;
+        hold_here(b); /* what was the hold point is another place now */
+    }
+    if (fresh) {
+        bool moving = b->ladder.rung == HB_RUNG_FLYING || b->ladder.rung == HB_RUNG_HOLDING;
+        b->has_target = b->waypoints.n > 0;
+        if (b->has_target && !moving)
+            hb_waypoints_restart(&b->waypoints);
+        if (b->has_target)
+            hb_waypoints_target(&b->waypoints, b->now, b->pilot.x, b->target);
+        limit = hb_limits_exceeded(&b->s.limits, b->pilot.x);
+        doubt = ask(b); /* also beyond a limit: hilbertd goes on with what it knows */
+    }
+    if (!fresh || b->now - b->pilot.arrived > b->s.stale_after)
+        doubt = "the autopilot's samples are stale";
+    else if (limit)
+        doubt = limit;
+    else if (b->now < b->settled)
+        doubt = "the autopilot's estimator was reset";
+    b->doubt = doubt;
+
+    hb_ladder_input in = {.now = b->now,
+                          .offboard = hb_autopilot_offboard(&b->pilot),
+                          .obstacle = hb_bridge_obstacle(b),
+                          .doubt = doubt,
+                          .engage = b->engage,
+                          .release = b->release};
+    hb_rung before = b->ladder.rung;
+    hb_ladder_output out = hb_ladder_step(&b->ladder, &in);
+    b->engage = b->release = false;
+    b->counters.cycles[b->ladder.rung]++;
+
+    if (b->pilot.sampled && (b->ladder.rung == HB_RUNG_STANDBY || b->ladder.rung == HB_RUNG_ENGAGING ||
+                             (out.changed && before == HB_RUNG_FLYING)))
+        hold_here(b);
+    if (out.changed)
+        fprintf(b->out, "%s: %s\n", hb_rung_name[b->ladder.rung], b->ladder.reason);
+    if (!b->dry_run && b->pilot.sampled) {
+        if (out.setpoint == HB_SEND_RATES)
+            send_rates(b);
+        else if (out.setpoint == HB_SEND_HOLD)
+            send_hold(b);
+        if (out.command != HB_COMMAND_NONE) {
+            hb_mav_command_long c = hb_autopilot_command_mode(&b->pilot, out.command == HB_COMMAND_OFFBOARD);
+            send_message(b, HB_MAV_ID_COMMAND_LONG, &c);
+        }
+    }
+    if (fresh)
+        log_cycle(b);
+    b->cycled = b->now;
+}
+
+static void answer_timesync(hb_bridge *b, const hb_mav_received *r)
+{
+    hb_mav_timesync t;
+
+    hb_mav_unpack(r->message, r->payload, r->length, &t);
+    if (t.tc1 == 0) {
+        t.tc1 = clock_ns(CLOCK_MONOTONIC);
+        send_message(b, HB_MAV_ID_TIMESYNC, &t);
+    }
+}
+
+/* Takes in all that has arrived. */
+static void receive(hb_bridge *b)
+{
+    uint8_t bytes[4096];
+    ssize_t n;
+
+    while ((n = hb_link_read(&b->link, bytes, sizeof bytes, b->now)) > 0) {
+        const uint8_t *at = bytes;
+        size_t left = (size_t)n;
+        hb_mav_received r;
+        if (b->sign)
+            hb_mav_signing_clock(&b->signing, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000);
+        while (hb_mav_parse(&b->parser, &at, &left, b->sign ? &b->signing : NULL, &r)) {
+            if (r.message->id == HB_MAV_ID_TIMESYNC)
+                answer_timesync(b, &r);
+            if (hb_autopilot_receive(&b->pilot, &r, b->now, clock_ns(CLOCK_MONOTONIC)) &&
+                b->pilot.samples - b->published >= (uint64_t)b->s.telemetry_every)
+                publish(b);
+        }
+    }
+    if (n < 0)
+        fprintf(b->out, "the link to the autopilot broke: %s\n", strerror((int)-n));
+    if (b->pilot.text[0]) {
+        fprintf(b->out, "autopilot: %s\n", b->pilot.text);
+        b->pilot.text[0] = 0;
+    }
+}
+
+void hb_bridge_step(hb_bridge *b)
+{
+    struct pollfd p = {.fd = b->link.fd, .events = hb_link_events(&b->link)};
+    hb_error err = {0};
+
+    b->now = seconds();
+    int r = hb_link_open(&b->link, b->now, &err);
+    if (r && r != -EAGAIN && strcmp(err.text, b->link_trouble) != 0) {
+        snprintf(b->link_trouble, sizeof b->link_trouble, "%s", err.text);
+        fprintf(b->out, "%s; tried again every second\n", err.text);
+    }
+    p.fd = b->link.fd;
+    poll(&p, p.fd >= 0, (int)(longest_poll * 1000));
+    b->now = seconds();
+    receive(b);
+    keep_in_touch(b);
+    if (b->pilot.samples - b->requested >= (uint64_t)b->s.request_every) {
+        b->requested = b->pilot.samples;
+        cycle(b, true);
+    } else if (b->now - b->cycled >= tick && b->now - b->pilot.arrived > b->s.stale_after) {
+        cycle(b, false);
+    }
+    if (b->now - b->reported >= b->s.status_every) {
+        b->reported = b->now;
+        hb_bridge_report(b);
+    }
+}
+
+bool hb_bridge_responsible(const hb_bridge *b)
+{
+    return b->ladder.rung != HB_RUNG_STANDBY && b->ladder.rung != HB_RUNG_YIELDED;
+}
+
+/* --- reports --- */
+
+void hb_bridge_report(const hb_bridge *b)
+{
+    const hb_autopilot *a = &b->pilot;
+    char mode[32];
+
+    if (!hb_autopilot_heard(a, b->now)) {
+        fprintf(b->out, "no autopilot on %s (%" PRIu64 " frames, %" PRIu64 " with a bad CRC, %" PRIu64 " refused)\n",
+                b->s.connect, b->parser.counters.frames, b->parser.counters.bad_crc,
+                b->parser.counters.unsigned_ + b->parser.counters.bad_signature + b->parser.counters.replayed);
+        return;
+    }
+    hb_autopilot_mode_name(a, mode);
+    fprintf(b->out,
+            "%s (%s): %s %s, %s; at %.2f %.2f %.2f m; %.0f samples/s, age %.1f ms; %" PRIu64 " requests, %" PRIu64
+            " missed, %" PRIu64 " untrusted, slowest %.1f ms\n",
+            hb_rung_name[b->ladder.rung], b->ladder.reason, hb_autopilot_kind_name(a), mode,
+            a->armed ? "armed" : "disarmed", a->x[HB_X], a->x[HB_Y], a->x[HB_Z],
+            hb_autopilot_rate(a, a->kind == HB_AUTOPILOT_PX4 ? HB_MAV_ID_ODOMETRY : HB_MAV_ID_LOCAL_POSITION_NED),
+            1000 * hb_autopilot_age(a, 0.5), b->counters.requests, b->counters.missed, b->counters.untrusted,
+            1000 * b->counters.slowest);
+}
+
+bool hb_bridge_check_report(hb_bridge *b)
+{
+    const hb_autopilot *a = &b->pilot;
+    const hb_parameter *problem = NULL;
+    bool good = true;
+    char mode[32];
+
+    if (!hb_autopilot_heard(a, b->now)) {
+        printf("no autopilot was heard on %s: %" PRIu64 " frames, %" PRIu64 " with a bad CRC, %" PRIu64
+               " unknown, %" PRIu64 " unsigned, %" PRIu64 " badly signed, %" PRIu64 " replayed, %" PRIu64
+               " bytes of noise\n",
+               b->s.connect, b->parser.counters.frames, b->parser.counters.bad_crc, b->parser.counters.unknown,
+               b->parser.counters.unsigned_, b->parser.counters.bad_signature, b->parser.counters.replayed,
+               b->parser.counters.skipped);
+        return false;
+    }
+    hb_autopilot_mode_name(a, mode);
+    printf("autopilot   %s, system %d, %s, %s\n", hb_autopilot_kind_name(a), a->address.system, mode,
+           a->armed ? "armed" : "disarmed");
+    if (a->battery >= 0)
+        printf("battery     %d %%\n", a->battery);
+    for (int i = 0; hb_mav_at(i); i++)
+        if (a->stream[i].count > 1)
+            printf("stream      %-28s %7.1f Hz\n", hb_mav_at(i)->name, hb_autopilot_rate(a, hb_mav_at(i)->id));
+    if (hb_timesync_known(&a->sync))
+        printf("clock       round trip %.3f ms\n", (double)hb_timesync_trip_us(&a->sync) * 1e-3);
+    else
+        printf("clock       no answer to TIMESYNC\n");
+    if (a->samples > 1)
+        printf("samples     %" PRIu64 ", age median %.1f ms, 99 %% within %.1f ms, %u estimator resets\n", a->samples,
+               1000 * hb_autopilot_age(a, 0.5), 1000 * hb_autopilot_age(a, 0.99), a->estimator_resets);
+    else
+        printf("samples     none: the autopilot has no local position, or does not stream it\n");
+    good = a->samples > 1 && hb_timesync_known(&a->sync);
+    for (int i = 0; i < a->nparameters; i++) {
+        const hb_parameter *p = &a->parameter[i];
+        if (p->known)
+            printf("parameter   %-16s %g%s\n", p->name, p->value, hb_parameter_good(p) ? "" : "   <- not tight");
+        else
+            printf("parameter   %-16s no answer\n", p->name);
+    }
+    if (!hb_autopilot_parameters_good(a, &problem)) {
+        good = false;
+        printf("set these, so that the vehicle is safe when the bridge dies:\n");
+        for (int i = 0; i < a->nparameters; i++)
+            if (!hb_parameter_good(&a->parameter[i]))
+                printf("    param set %s %s\n", a->parameter[i].name, a->parameter[i].advice);
+    }
+    printf("hilbertd    %" PRIu64 " requests, %" PRIu64 " missed, %" PRIu64 " untrusted, slowest %.1f ms\n",
+           b->counters.requests, b->counters.missed, b->counters.untrusted, 1000 * b->counters.slowest);
+    for (int i = HILBERT_CONVERGED; i <= HILBERT_REFUSED; i++)
+        if (b->counters.status[i])
+            printf("            %-12s %" PRIu64 "\n", hilbert_status_name((hilbert_status)i), b->counters.status[i]);
+    if (b->counters.requests == 0 || 2 * (b->counters.missed + b->counters.untrusted) > b->counters.requests) {
+        good = false;
+        printf("            most requests were not answered with a plan: %s\n", b->doubt ? b->doubt : "none was made");
+    }
+    const char *obstacle = hb_bridge_obstacle(b);
+    printf("flying      %s\n", obstacle ? obstacle : good ? "would be allowed now" : "would be held back");
+    return good;
+}

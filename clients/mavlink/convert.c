@@ -1,0 +1,53 @@
+#include "mavlink/convert.h"
+
+#include <math.h>
+
+void hb_state_from_ned(const float position[3], const float velocity[3], const float q[4], const float rates[3],
+                       double x[HB_NSTATE])
+{
+    double norm = sqrt((double)q[0] * (double)q[0] + (double)q[1] * (double)q[1] + (double)q[2] * (double)q[2] +
+                       (double)q[3] * (double)q[3]);
+    x[HB_X] = (double)position[0];
+    x[HB_Y] = -(double)position[1];
+    x[HB_Z] = -(double)position[2];
+    x[HB_VX] = (double)velocity[0];
+    x[HB_VY] = -(double)velocity[1];
+    x[HB_VZ] = -(double)velocity[2];
+    x[HB_QW] = (double)q[0] / norm;
+    x[HB_QX] = (double)q[1] / norm;
+    x[HB_QY] = -(double)q[2] / norm;
+    x[HB_QZ] = -(double)q[3] / norm;
+    x[HB_WX] = (double)rates[0];
+    x[HB_WY] = -(double)rates[1];
+    x[HB_WZ] = -(double)rates[2];
+}
+
+bool hb_quaternion_follow(double x[HB_NSTATE], const double *before)
+{
+    double sign = x[HB_QW] < 0 ? -1 : 1;
+    bool anew = false;
+
+    if (before) {
+        double along = 0;
+        for (int i = HB_QX; i <= HB_QW; i++)
+            along += x[i] * before[i];
+        double follow = along < 0 ? -1 : 1;
+        anew = follow * x[HB_QW] < -0.2;
+        if (!anew)
+            sign = follow;
+    }
+    for (int i = HB_QX; i <= HB_QW; i++)
+        x[i] *= sign;
+    return anew;
+}
+
+double hb_heading(const double x[HB_NSTATE])
+{
+    return atan2(2 * (x[HB_QW] * x[HB_QZ] + x[HB_QX] * x[HB_QY]), 1 - 2 * (x[HB_QY] * x[HB_QY] + x[HB_QZ] * x[HB_QZ]));
+}
+
+double hb_tilt(const double x[HB_NSTATE])
+{
+    double up = 1 - 2 * (x[HB_QX] * x[HB_QX] + x[HB_QY] * x[HB_QY]);
+    return acos(up > 1 ? 1 : up < -1 ? -1 : up);
+}

@@ -1,0 +1,308 @@
+"""hilbert-mavlink between a real hilbertd and mavlink_peer, a vehicle with PX4's rules: every rung of the failsafe ladder,
+with the whole chain in real time.
+
+usage: test_mavlink.py BUILD_ROOT SOURCE_ROOT
+"""
+import math
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+from harness import BUILD, HILBERTD, PATIENCE, wait_until
+
+SOURCE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else f"{BUILD}/.."
+BRIDGE = f"{BUILD}/clients/mavlink/hilbert-mavlink"
+PEER = f"{BUILD}/tests/system/mavlink_peer"
+
+# patient, since the machine may be busy: what is tested is who does what when, not how fast it is
+DAEMON = """
+name: px4
+model: {source}/config/models/px4.safetensors
+sockets:
+  telemetry: ipc://{folder}/telemetry
+  actions: ipc://{folder}/actions
+  control: ipc://{folder}/control
+  status: ipc://{folder}/status
+planner: {{horizon: 12, samples: 8, iterations: 2}}
+cost:
+  - {{kind: squared, states: [x, y, z], weight: 4, terminal: 10}}
+  - {{kind: tilt, states: [qx, qy, qz, qw], weight: 2, terminal: 5}}
+  - {{kind: velocity, states: [vx, vy, vz], weight: 3, terminal: 5}}
+  - {{kind: slew, controls: [thrust], weight: 10}}
+  - {{kind: slew, controls: [roll_rate, pitch_rate, yaw_rate], weight: 0.3}}
+target: {{z: 2, qw: 1}}
+latency: {{budget: 0.05, delay: 0.016, stale_after: 5, fallback_after: 10}}
+"""
+
+SETTINGS = """
+telemetry: ipc://{folder}/telemetry
+actions: ipc://{folder}/actions
+reply_timeout: 0.1
+stale_after: 0.15
+max_tilt: 1.2
+max_speed: 20
+box_min: [-200, -200, -100]
+box_max: [200, 200, 200]
+status_every: 1
+"""
+
+
+class Truth:
+    """A line of the peer's."""
+
+    def __init__(self, line):
+        words = line.split()
+        self.time, *numbers = (float(word) for word in words[:8])
+        self.position, self.velocity, self.tilt = numbers[0:3], numbers[3:6], numbers[6]
+        self.mode, self.setpoint, self.age = words[8], words[9], float(words[10])
+
+
+class Flight:
+    """Daemon, bridge and vehicle in a folder of their own."""
+
+    def __init__(self, peer=(), settings="", options=(), link="udp", daemon=True):
+        self.folder = tempfile.TemporaryDirectory()
+        path = self.folder.name
+        with open(f"{path}/hilbertd.yaml", "w", encoding="ascii") as file:
+            file.write(DAEMON.format(folder=path, source=SOURCE))
+        with open(f"{path}/mavlink.yaml", "w", encoding="ascii") as file:
+            given = {line.split(":")[0] for line in settings.splitlines()}
+            file.write("".join(line + "\n" for line in SETTINGS.format(folder=path).splitlines()
+                               if line.split(":")[0] not in given) + settings)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.log = open(f"{path}/bridge.log", "w+", encoding="ascii")
+        self.daemon = subprocess.Popen([HILBERTD, f"{path}/hilbertd.yaml"], stderr=subprocess.DEVNULL) if daemon else None
+        self.command = [BRIDGE, "--config", f"{path}/mavlink.yaml", "--connect", f"udp:{self.port}"]
+        self.bridge = subprocess.Popen([*self.command, *options], stderr=self.log, stdout=subprocess.PIPE, text=True)
+        self.peer = subprocess.Popen([PEER, f"udpout:127.0.0.1:{self.port}", *peer], text=True, bufsize=1,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log)
+        self.truth = []
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.peer.stdout:
+            self.truth.append(Truth(line))
+
+    def tell(self, line):
+        self.peer.stdin.write(line + "\n")
+        self.peer.stdin.flush()
+
+    def now(self):
+        return self.truth[-1]
+
+    def said(self):
+        with open(self.log.name, encoding="ascii") as file:
+            return file.read()
+
+    def wait(self, condition, what):
+        try:
+            wait_until(lambda: self.truth and condition(), what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.said()}") from None
+
+    def ready(self):
+        self.wait(lambda: "ready" in self.said(), "the bridge is ready")
+
+    def engage(self):
+        self.ready()
+        self.wait(lambda: self.now().setpoint == "position", "the stream that offboard needs")
+        self.tell("mode offboard")
+        self.flying()
+
+    def flying(self):
+        self.wait(lambda: self.now().mode == "offboard" and self.now().setpoint == "rates", "rates are flown")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in (self.bridge, self.daemon, self.peer):
+            if process and process.poll() is None:
+                process.kill()
+            if process:
+                process.wait()
+        self.reader.join()
+        for pipe in (self.peer.stdin, self.peer.stdout, self.bridge.stdout, self.log):
+            pipe.close()
+        self.folder.cleanup()
+
+
+def distance(a, b):
+    return math.dist(a.position, b.position)
+
+
+class Check(unittest.TestCase):
+    def test_a_tight_autopilot_is_allowed(self):
+        with Flight(options=["--check", "--seconds", "8"]) as flight:
+            text = flight.bridge.communicate(timeout=PATIENCE + 10)[0]
+            self.assertEqual(flight.bridge.returncode, 0, text)
+            self.assertRegex(text, r"PX4, system 1, hold, armed")
+            self.assertRegex(text, r"ODOMETRY +1[12]\d\.\d Hz")
+            self.assertRegex(text, r"age median +\d+\.\d ms")
+            self.assertRegex(text, r"COM_OBL_RC_ACT +5\n")
+            self.assertIn("would be allowed now", text)
+            self.assertTrue(all(t.setpoint == "none" for t in flight.truth))
+
+    def test_loose_parameters_are_refused_with_the_lines_to_set(self):
+        with Flight(peer=["COM_OF_LOSS_T=1", "COM_OBL_RC_ACT=0"], options=["--check", "--seconds", "8"]) as flight:
+            text = flight.bridge.communicate(timeout=PATIENCE + 10)[0]
+            self.assertEqual(flight.bridge.returncode, 1, text)
+            self.assertIn("    param set COM_OF_LOSS_T 0.2\n    param set COM_OBL_RC_ACT 5\n", text)
+            self.assertNotIn("param set COM_FAIL_ACT_T", text)
+
+    def test_a_missing_daemon_is_said(self):
+        with Flight(options=["--check", "--seconds", "6"], daemon=False) as flight:
+            text = flight.bridge.communicate(timeout=PATIENCE + 10)[0]
+            self.assertEqual(flight.bridge.returncode, 1, text)
+            self.assertIn("hilbertd did not answer in time", text)
+
+    def test_usage(self):
+        run = subprocess.run([BRIDGE, "--print-config"], capture_output=True, text=True, check=True)
+        with open(f"{SOURCE}/clients/mavlink/mavlink.yaml", encoding="ascii") as file:
+            self.assertEqual(run.stdout, file.read(), "clients/mavlink/mavlink.yaml is not what --print-config says")
+        self.assertEqual(subprocess.run([BRIDGE, "--help"], stdout=subprocess.DEVNULL).returncode, 0)
+        self.assertEqual(subprocess.run([BRIDGE, "--nonsense"], stderr=subprocess.DEVNULL).returncode, 2)
+        self.assertEqual(subprocess.run([BRIDGE, "--connect", "ftp:1"], stderr=subprocess.DEVNULL).returncode, 1)
+
+
+class Ladder(unittest.TestCase):
+    def test_a_flight_with_losses_ends_with_the_operator_s_word(self):
+        with Flight(peer=["loss=0.03"]) as flight:
+            flight.engage()
+            begin = flight.now()
+            flight.wait(lambda: flight.now().time > begin.time + 4, "four seconds of flight")
+            rates = [t for t in flight.truth if t.time > begin.time and t.setpoint == "rates"]
+            self.assertGreater(len(rates), 50)
+            flight.bridge.send_signal(signal.SIGTERM)
+            self.assertEqual(flight.bridge.wait(PATIENCE), 0, flight.said())
+            flight.wait(lambda: flight.now().mode == "hold", "the autopilot holds")
+
+    def test_a_dead_daemon_means_position_then_hold(self):
+        with Flight() as flight:
+            flight.engage()
+            flight.daemon.kill()
+            killed = flight.now()
+            flight.wait(lambda: flight.now().setpoint == "position", "position setpoints, still offboard")
+            self.assertEqual(flight.now().mode, "offboard")
+            flight.wait(lambda: flight.now().mode == "hold", "Hold is commanded")
+            handed = flight.now()
+            self.assertGreater(handed.time - killed.time, 0.9)
+            self.assertIn("handing-over: hilbertd did not answer in time", flight.said())
+            # it never comes back unasked
+            flight.wait(lambda: flight.now().time > handed.time + 4, "some seconds")
+            self.assertTrue(all(t.mode == "hold" for t in flight.truth if t.time > handed.time))
+
+    def test_a_dead_bridge_is_the_autopilot_s_case(self):
+        with Flight() as flight:
+            flight.engage()
+            flight.bridge.kill()
+            killed = flight.now()
+            flight.wait(lambda: flight.now().mode == "hold", "the autopilot's own time-out")
+            self.assertLess(flight.now().time - killed.time, 1)
+
+    def test_who_takes_over_is_not_disturbed(self):
+        with Flight() as flight:
+            flight.engage()
+            flight.tell("mode position")
+            flight.wait(lambda: "yielded: the autopilot left offboard" in flight.said(), "the bridge yields")
+            taken = flight.now()
+            flight.wait(lambda: flight.now().age > 0.5, "nothing is sent")
+            flight.wait(lambda: flight.now().time > taken.time + 4, "some seconds")
+            self.assertTrue(all(t.mode == "position" for t in flight.truth if t.time > taken.time))
+            # asked again by the pilot, it flies again
+            flight.tell("mode offboard")
+            flight.flying()
+
+    def test_a_loose_autopilot_is_not_flown(self):
+        with Flight(peer=["COM_OF_LOSS_T=1"]) as flight:
+            flight.wait(lambda: "COM_OF_LOSS_T is 1: set it with 'param set COM_OF_LOSS_T 0.2'" in flight.said(),
+                        "the bridge says what to set")
+            flight.wait(lambda: flight.now().setpoint == "position", "the stream")
+            flight.tell("mode offboard")
+            flight.wait(lambda: "handing-over" in flight.said(), "it is handed back")
+            flight.wait(lambda: flight.now().mode == "hold", "Hold")
+            self.assertNotIn("rates", {t.setpoint for t in flight.truth})
+
+    def test_an_estimator_reset_is_held_through(self):
+        with Flight() as flight:
+            flight.engage()
+            flight.tell("jump 1.5")
+            flight.wait(lambda: "holding: the autopilot's estimator was reset" in flight.said(), "position is held")
+            flight.flying()
+            self.assertEqual(flight.now().mode, "offboard")
+
+    def test_stale_samples_mean_position_then_hold(self):
+        with Flight() as flight:
+            flight.engage()
+            flight.tell("odometry=0")
+            flight.wait(lambda: "holding: the autopilot's samples are stale" in flight.said(), "position is held")
+            flight.wait(lambda: flight.now().mode == "hold", "Hold")
+
+    def test_a_low_battery_hands_over(self):
+        with Flight() as flight:
+            flight.engage()
+            flight.tell("battery=12")
+            flight.wait(lambda: flight.now().mode == "hold", "Hold")
+            self.assertIn("handing-over: the battery is low", flight.said())
+
+    def test_limits_of_the_bridge_hold(self):
+        # a box that the way to the target leaves: its wall is never far away
+        with Flight(settings="box_min: [-50, -50, 1.9]\nbox_max: [50, 50, 3]\n", peer=["load=1.5"]) as flight:
+            flight.engage()
+            flight.wait(lambda: "outside the box" in flight.said(), "the floor of the box")
+            low = min(t.position[2] for t in flight.truth)
+            self.assertGreater(low, 0.8, flight.said())
+
+    def test_dry_run_sends_nothing(self):
+        with Flight(options=["--dry-run", "--log", "/dev/null"]) as flight:
+            flight.ready()
+            begin = flight.now()
+            flight.wait(lambda: flight.now().time > begin.time + 3, "three seconds")
+            self.assertEqual({t.setpoint for t in flight.truth}, {"none"})
+            self.assertRegex(flight.said(), r"[1-9]\d* requests")
+
+    def test_the_operator_engages(self):
+        with Flight(settings="engage: operator\n") as flight:
+            flight.ready()
+            begin = flight.now()
+            flight.wait(lambda: flight.now().time > begin.time + 1, "a second")
+            self.assertEqual({t.setpoint for t in flight.truth}, {"none"})
+            flight.bridge.send_signal(signal.SIGUSR1)
+            flight.flying()
+            flight.bridge.send_signal(signal.SIGUSR2)
+            flight.wait(lambda: flight.now().mode == "hold", "Hold")
+            self.assertIn("released by the operator", flight.said())
+
+    def test_waypoints_are_flown_along(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("0 0 2\n2 0 2 0 60\n")
+            file.flush()
+            with Flight(options=["--waypoints", file.name], settings="waypoint_radius: 5\n") as flight:
+                flight.engage()
+                flight.wait(lambda: abs(flight.now().position[0] - 2) < 0.8, "it is on its way north")
+
+    def test_signed_frames(self):
+        key = secrets.token_hex(32)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(key + "\n")
+            file.flush()
+            with Flight(peer=[f"key={key}"], settings=f"signing_key: {file.name}\n") as flight:
+                flight.engage()
+            # another key is not listened to
+            with Flight(peer=["key=" + secrets.token_hex(32)], settings=f"signing_key: {file.name}\n") as flight:
+                flight.wait(lambda: "no autopilot on" in flight.said() and
+                            not flight.said().rstrip().endswith(" 0 refused)"), "frames are refused")
+                self.assertNotIn("ready", flight.said())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,477 @@
+/* What messages of an autopilot become: states in the model's frame, modes, clocks, parameters; limits and waypoints.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "mavlink/autopilot.h"
+#include "mavlink/limits.h"
+#include "mavlink/settings.h"
+#include "mavlink/waypoints.h"
+
+/* Through a real frame, as it would come. */
+static bool tell(hb_autopilot *a, uint32_t id, const void *body, double now)
+{
+    uint8_t frame[HB_MAV_FRAME];
+    const uint8_t *at = frame;
+    hb_mav_parser p = {0};
+    hb_mav_received r;
+    size_t n = (size_t)hb_mav_encode(frame, id, body, (hb_mav_address){7, 1}, 0, NULL);
+
+    assert_true(hb_mav_parse(&p, &at, &n, NULL, &r));
+    return hb_autopilot_receive(a, &r, now, (int64_t)(now * 1e9));
+}
+
+static hb_autopilot meet(uint8_t kind)
+{
+    hb_autopilot a;
+    hb_mav_heartbeat h = {.type = 2, .autopilot = kind, .base_mode = 128 + 1, .custom_mode = 4u << 16 | 3u << 24};
+    hb_autopilot_start(&a, 0);
+    assert_false(tell(&a, HB_MAV_ID_HEARTBEAT, &h, 0));
+    return a;
+}
+
+/* rotation matrix of a quaternion w x y z, column-wise products written out by themselves */
+static void rotate(const double q[4], const double v[3], double to[3])
+{
+    double w = q[0], x = q[1], y = q[2], z = q[3];
+    to[0] = (w * w + x * x - y * y - z * z) * v[0] + 2 * (x * y - w * z) * v[1] + 2 * (x * z + w * y) * v[2];
+    to[1] = 2 * (x * y + w * z) * v[0] + (w * w - x * x + y * y - z * z) * v[1] + 2 * (y * z - w * x) * v[2];
+    to[2] = 2 * (x * z - w * y) * v[0] + 2 * (y * z + w * x) * v[1] + (w * w - x * x - y * y + z * z) * v[2];
+}
+
+/* a vector of the body, turned into the world in either frame, is the same vector */
+static void frames_describe_the_same_vehicle(void **state)
+{
+    (void)state;
+    unsigned draw = 1;
+    for (int n = 0; n < 100; n++) {
+        double q[4], norm = 0, frd[3], ned[3], nwu[3], x[HB_NSTATE];
+        float f[13];
+        for (int i = 0; i < 13; i++) {
+            draw = draw * 1664525u + 1013904223u;
+            f[i] = (float)(draw >> 8) / (1 << 23) - 1;
+        }
+        for (int i = 0; i < 4; i++)
+            norm += (double)f[6 + i] * (double)f[6 + i];
+        for (int i = 0; i < 4; i++)
+            q[i] = (double)f[6 + i] / sqrt(norm);
+        hb_state_from_ned(f, f + 3, f + 6, f + 10, x);
+
+        for (int i = 0; i < 3; i++)
+            frd[i] = (double)f[10 + i];
+        rotate(q, frd, ned);
+        const double model[4] = {x[HB_QW], x[HB_QX], x[HB_QY], x[HB_QZ]}, flu[3] = {frd[0], -frd[1], -frd[2]};
+        rotate(model, flu, nwu);
+        assert_float_equal(nwu[0], ned[0], 1e-6);
+        assert_float_equal(nwu[1], -ned[1], 1e-6);
+        assert_float_equal(nwu[2], -ned[2], 1e-6);
+        assert_float_equal(x[HB_Z], -f[2], 1e-7);
+        assert_float_equal(x[HB_VY], -f[4], 1e-7);
+        assert_float_equal(x[HB_WY], -f[11], 1e-7);
+
+        /* tilt and heading, from where the body's axes point */
+        rotate(model, (double[]){0, 0, 1}, nwu);
+        assert_float_equal(hb_tilt(x), acos(nwu[2]), 1e-6);
+        rotate(model, (double[]){1, 0, 0}, nwu);
+        assert_float_equal(hb_heading(x), atan2(nwu[1], nwu[0]), 1e-6);
+    }
+}
+
+static void a_quaternion_s_sign_goes_on(void **state)
+{
+    (void)state;
+    /* a slow turn of two rounds, with a sign that flips for good in between, as PX4's does */
+    double before[HB_NSTATE] = {0}, x[HB_NSTATE] = {0};
+    int chosen = 0;
+    for (int i = 0; i <= 1000; i++) {
+        double yaw = i * 4 * M_PI / 1000, sign = i > 300 ? -1 : 1;
+        x[HB_QW] = sign * cos(yaw / 2);
+        x[HB_QZ] = sign * sin(yaw / 2);
+        bool anew = hb_quaternion_follow(x, i ? before : NULL);
+        double step = hypot(x[HB_QW] - before[HB_QW], x[HB_QZ] - before[HB_QZ]);
+        assert_true(x[HB_QW] >= -0.2);
+        if (i)
+            assert_true(anew ? step > 1.9 : step < 0.01);
+        chosen += anew;
+        memcpy(before, x, sizeof x);
+    }
+    assert_int_equal(chosen, 2); /* once per round */
+    x[HB_QW] = -0.9;
+    hb_quaternion_follow(x, NULL);
+    assert_true(x[HB_QW] > 0);
+}
+
+static void odometry_becomes_samples(void **state)
+{
+    (void)state;
+    hb_autopilot a = meet(12);
+    hb_mav_odometry o = {.time_usec = 1000000,
+                         .x = 1,
+                         .y = 2,
+                         .z = -3,
+                         .q = {1},
+                         .vx = 4,
+                         .vy = 5,
+                         .vz = 6,
+                         .rollspeed = 0.1f,
+                         .pitchspeed = 0.2f,
+                         .yawspeed = 0.3f,
+                         .frame_id = 1,
+                         .child_frame_id = 1};
+
+    assert_int_equal(a.kind, HB_AUTOPILOT_PX4);
+    assert_int_equal(a.address.system, 7);
+    assert_true(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1));
+    assert_int_equal(a.time_us, 1000000);
+    const double expected[HB_NSTATE] = {1, 4, -2, -5, 3, -6, 0, 0, 0, 1, 0.1, -0.2, -0.3};
+    for (int i = 0; i < HB_NSTATE; i++)
+        assert_float_equal(a.x[i], expected[i], 1e-6);
+    /* the same sample again, or an older one, is none */
+    assert_false(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.01));
+    assert_int_equal(a.repeated, 1);
+    /* its reset counter is passed on; its first value is no reset */
+    o.time_usec += 8000;
+    assert_true(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.02));
+    assert_int_equal(a.resets, 0);
+    o.time_usec += 8000;
+    o.reset_counter = 1;
+    assert_true(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.03));
+    assert_int_equal(a.resets, 1);
+    assert_int_equal(a.estimator_resets, 1);
+    /* velocity in the body's frame is turned: heading east (yaw 90 degrees), forward is east, which is minus west */
+    o.time_usec += 8000;
+    o.child_frame_id = 12;
+    o.q[0] = o.q[3] = (float)M_SQRT1_2;
+    o.vx = 2, o.vy = o.vz = 0;
+    assert_true(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.04));
+    assert_float_equal(a.x[HB_VX], 0, 1e-6);
+    assert_float_equal(a.x[HB_VY], -2, 1e-6);
+    /* what is no number, or in another frame, is no sample */
+    o.time_usec += 8000;
+    o.x = NAN;
+    assert_false(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.05));
+    o.x = 0;
+    o.frame_id = 18;
+    assert_false(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.06));
+    /* nor is another system's */
+    o.frame_id = 1;
+    a.address.system = 9;
+    assert_false(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.07));
+}
+
+static void position_and_attitude_are_joined(void **state)
+{
+    (void)state;
+    hb_autopilot a = meet(3);
+    hb_mav_attitude_quaternion t = {.time_boot_ms = 1000, .q1 = 1, .yawspeed = 1};
+    hb_mav_local_position_ned p = {.time_boot_ms = 1010, .x = 1, .y = 2, .z = -3};
+
+    assert_int_equal(a.kind, HB_AUTOPILOT_ARDUPILOT);
+    assert_false(tell(&a, HB_MAV_ID_LOCAL_POSITION_NED, &p, 1));
+    assert_false(tell(&a, HB_MAV_ID_ATTITUDE_QUATERNION, &t, 1));
+    assert_true(tell(&a, HB_MAV_ID_LOCAL_POSITION_NED, &p, 1));
+    assert_int_equal(a.time_us, 1010000);
+    assert_float_equal(hb_heading(a.x), -0.01, 1e-5); /* 10 ms at 1 rad/s, to the right */
+    p.time_boot_ms = 1030;
+    assert_false(tell(&a, HB_MAV_ID_LOCAL_POSITION_NED, &p, 1)); /* too far from its attitude */
+    t.time_boot_ms = 1030;
+    tell(&a, HB_MAV_ID_ATTITUDE_QUATERNION, &t, 1);
+    assert_true(tell(&a, HB_MAV_ID_LOCAL_POSITION_NED, &p, 1));
+    assert_int_equal(a.estimator_resets, 0);
+    /* it has no reset counter: a jump is one */
+    p.time_boot_ms = t.time_boot_ms = 1040;
+    p.x += 1;
+    tell(&a, HB_MAV_ID_ATTITUDE_QUATERNION, &t, 1);
+    assert_true(tell(&a, HB_MAV_ID_LOCAL_POSITION_NED, &p, 1));
+    assert_int_equal(a.estimator_resets, 1);
+}
+
+static void modes_are_told_apart(void **state)
+{
+    (void)state;
+    hb_autopilot a = meet(12);
+    char name[32];
+
+    assert_false(hb_autopilot_offboard(&a));
+    hb_autopilot_mode_name(&a, name);
+    assert_string_equal(name, "hold");
+    assert_true(a.armed);
+    /* CURRENT_MODE is the quicker one; a heartbeat that is older does not take its place */
+    hb_mav_current_mode m = {.custom_mode = 6u << 16};
+    tell(&a, HB_MAV_ID_CURRENT_MODE, &m, 1);
+    assert_true(hb_autopilot_offboard(&a));
+    hb_mav_heartbeat h = {.type = 2, .autopilot = 12, .custom_mode = 4u << 16 | 3u << 24};
+    tell(&a, HB_MAV_ID_HEARTBEAT, &h, 1.1);
+    assert_true(hb_autopilot_offboard(&a));
+    tell(&a, HB_MAV_ID_HEARTBEAT, &h, 2);
+    assert_false(hb_autopilot_offboard(&a));
+    assert_true(hb_autopilot_heard(&a, 4.9));
+    assert_false(hb_autopilot_heard(&a, 5.1));
+
+    hb_mav_command_long c = hb_autopilot_command_mode(&a, true);
+    assert_int_equal(c.command, 176);
+    assert_true(c.param1 == 1 && c.param2 == 6);
+    c = hb_autopilot_command_mode(&a, false);
+    assert_true(c.param1 == 1 && c.param2 == 4 && c.param3 == 3);
+    a = meet(3);
+    a.mode = 4;
+    assert_true(hb_autopilot_offboard(&a));
+    a.mode = 5;
+    assert_false(hb_autopilot_offboard(&a));
+}
+
+static void parameters_decide_over_flying(void **state)
+{
+    (void)state;
+    hb_autopilot a = meet(12);
+    const hb_parameter *problem = NULL;
+    hb_mav_param_value v = {.param_value = 1, .param_type = 9};
+
+    assert_false(hb_autopilot_parameters_good(&a, &problem));
+    memcpy(v.param_id, "COM_OF_LOSS_T", 13);
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1); /* PX4's default */
+    assert_false(hb_autopilot_parameters_good(&a, &problem));
+    assert_string_equal(problem->name, "COM_OF_LOSS_T");
+    v.param_value = 0.2f;
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1);
+    assert_false(hb_autopilot_parameters_good(&a, &problem));
+    assert_string_equal(problem->name, "COM_OBL_RC_ACT");
+    assert_string_equal(hb_autopilot_next_parameter(&a)->name, "COM_OBL_RC_ACT");
+    /* an int32, in PX4's way: its bytes in the float */
+    int32_t whole = 5;
+    v.param_type = 6;
+    memset(v.param_id, 0, sizeof v.param_id);
+    memcpy(v.param_id, "COM_OBL_RC_ACT", 14);
+    memcpy(&v.param_value, &whole, 4);
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1);
+    memset(v.param_id, 0, sizeof v.param_id);
+    memcpy(v.param_id, "COM_FAIL_ACT_T", 14);
+    v.param_type = 9;
+    v.param_value = 0;
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1);
+    assert_true(hb_autopilot_parameters_good(&a, &problem));
+    assert_null(hb_autopilot_next_parameter(&a));
+
+    /* ArduPilot: numbers as they are, and a bit that must be set */
+    a = meet(3);
+    memset(&v, 0, sizeof v);
+    memcpy(v.param_id, "GUID_TIMEOUT", 12);
+    v.param_value = 0.3f;
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1);
+    memcpy(v.param_id, "GUID_OPTIONS", 12);
+    v.param_value = 64;
+    v.param_type = 6;
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1);
+    assert_false(hb_autopilot_parameters_good(&a, &problem));
+    v.param_value = 64 + 8;
+    tell(&a, HB_MAV_ID_PARAM_VALUE, &v, 1);
+    assert_true(hb_autopilot_parameters_good(&a, &problem));
+}
+
+static void clocks_are_compared(void **state)
+{
+    (void)state;
+    hb_timesync t = {0};
+    const int64_t ahead = 5000000000, ms = 1000000;
+    unsigned draw = 7;
+
+    for (int i = 0; i < 100; i++) {
+        /* 1..20 ms on the way there, 1..20 ms back; one in eight is quick */
+        int64_t asked = i * 100 * ms, there, back;
+        draw = draw * 1664525u + 1013904223u;
+        there = i % 8 ? ms * (int64_t)(1 + draw % 20) : ms / 10;
+        draw = draw * 1664525u + 1013904223u;
+        back = i % 8 ? ms * (int64_t)(1 + draw % 20) : ms / 10;
+        hb_timesync_answer(&t, asked, asked + there + ahead, asked + there + back);
+        int64_t error = hb_timesync_theirs_us(&t, 0) - ahead / 1000;
+        if (i > 0)
+            assert_in_range(error + 100, 0, 200); /* half the quick round trip, microseconds */
+    }
+    assert_int_equal(hb_timesync_trip_us(&t), 200);
+    assert_int_equal(t.jumps, 0);
+    /* the autopilot was restarted */
+    hb_timesync_answer(&t, 20000 * ms, 3 * ms, 20000 * ms + 2 * ms);
+    assert_int_equal(t.jumps, 1);
+    assert_int_equal(hb_timesync_theirs_us(&t, 20001 * ms), 3000);
+    /* an answer to nothing */
+    hb_timesync_answer(&t, 30000 * ms, 0, 20000 * ms);
+    assert_int_equal(t.answers, 101);
+}
+
+static void limits_hold_whatever_the_plan_says(void **state)
+{
+    (void)state;
+    hb_limits l = {.rate = 3,
+                   .yaw_rate = 1,
+                   .thrust_min = 0.1,
+                   .thrust_max = 0.9,
+                   .tilt = 0.7,
+                   .speed = 5,
+                   .box_min = {-10, -10, 1},
+                   .box_max = {10, 10, 8}};
+    double u[HB_NCONTROL] = {2, -9, 9, -9}, x[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1};
+
+    assert_true(hb_limits_clamp(&l, u));
+    assert_true(u[0] == 0.9 && u[1] == -3 && u[2] == 3 && u[3] == -1);
+    u[0] = -1;
+    assert_true(hb_limits_clamp(&l, u));
+    assert_true(u[0] == 0.1);
+    u[2] = NAN;
+    assert_false(hb_limits_clamp(&l, u));
+    u[2] = INFINITY;
+    assert_false(hb_limits_clamp(&l, u));
+
+    assert_null(hb_limits_exceeded(&l, x));
+    x[HB_VX] = 4, x[HB_VZ] = -4;
+    assert_string_equal(hb_limits_exceeded(&l, x), "faster than the limit");
+    x[HB_VX] = x[HB_VZ] = 0;
+    x[HB_Z] = 0.9;
+    assert_string_equal(hb_limits_exceeded(&l, x), "outside the box");
+    x[HB_Z] = 2, x[HB_Y] = -10.1;
+    assert_string_equal(hb_limits_exceeded(&l, x), "outside the box");
+    x[HB_Y] = 0;
+    x[HB_QX] = sin(0.36), x[HB_QW] = cos(0.36);
+    assert_string_equal(hb_limits_exceeded(&l, x), "tilted beyond the limit");
+    x[HB_QX] = sin(0.34), x[HB_QW] = cos(0.34);
+    assert_null(hb_limits_exceeded(&l, x));
+    x[HB_WZ] = NAN;
+    assert_non_null(hb_limits_exceeded(&l, x));
+    double point[3] = {20, 0, -3};
+    hb_limits_nearest(&l, point);
+    assert_true(point[0] == 10 && point[1] == 0 && point[2] == 1);
+}
+
+static const char *write_file(const char *text)
+{
+    static char path[64];
+    strcpy(path, "/tmp/hilbert-mavlink-XXXXXX");
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static void waypoints_are_flown_one_after_the_other(void **state)
+{
+    (void)state;
+    static hb_waypoints w;
+    hb_error err = {0};
+    double x[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1}, target[HB_NSTATE];
+    const char *path = write_file("# a corner\n3 0 2\n\n  3 4 2 90 2  # and stay\n");
+
+    assert_int_equal(hb_waypoints_read(&w, path, &err), 0);
+    unlink(path);
+    assert_int_equal(w.n, 2);
+    w.speed = 1;
+    w.radius = 0.5;
+    double now = 100;
+    hb_waypoints_target(&w, now, x, target);
+    assert_float_equal(target[HB_X], 0, 1e-9);
+    /* a metre a second, never a jump */
+    for (int i = 0; i < 100; i++) {
+        double before = target[HB_X];
+        hb_waypoints_target(&w, now += 0.02, x, target);
+        assert_true(target[HB_X] - before < 0.0201);
+    }
+    assert_float_equal(target[HB_X], 2, 1e-6);
+    /* it waits for the vehicle */
+    for (int i = 0; i < 500; i++)
+        hb_waypoints_target(&w, now += 0.02, x, target);
+    assert_float_equal(target[HB_X], 3, 1e-6);
+    assert_float_equal(target[HB_Y], 0, 1e-6);
+    x[HB_X] = 2.8;
+    for (int i = 0; i < 500; i++)
+        hb_waypoints_target(&w, now += 0.02, x, target);
+    assert_float_equal(target[HB_Y], 4, 1e-6);
+    assert_float_equal(hb_heading(target), M_PI / 2, 1e-9);
+    x[HB_Y] = 4;
+    hb_waypoints_target(&w, now += 0.02, x, target);
+    hb_waypoints_target(&w, now += 1.9, x, target);
+    assert_int_equal(w.next, 1);
+    hb_waypoints_target(&w, now += 0.2, x, target);
+    assert_int_equal(w.next, 2); /* all done: the last one stays the target */
+    hb_waypoints_target(&w, now += 5, x, target);
+    assert_float_equal(target[HB_Y], 4, 1e-6);
+
+    static const char *const wrong[] = {"", "1 2\n", "1 2 x\n", "1 2 3 4 5 6\n", "1 2 3 0 -1\n", "nan 0 0\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        path = write_file(wrong[i]);
+        assert_int_not_equal(hb_waypoints_read(&w, path, &err), 0);
+        unlink(path);
+    }
+}
+
+static void settings_are_checked(void **state)
+{
+    (void)state;
+    hb_mav_settings s, again;
+    hb_error err = {0};
+    char text[16384];
+
+    hb_mav_settings_default(&s);
+    assert_int_equal(hb_mav_settings_check(&s, &err), 0);
+    const char *path = write_file("connect: serial:/dev/ttyACM0:921600\nbox_min: [-3, -4, 1]\nhold_for: 0.5\n");
+    assert_int_equal(hb_mav_settings_read(&s, path, &err), 0);
+    unlink(path);
+    assert_string_equal(s.connect, "serial:/dev/ttyACM0:921600");
+    assert_true(s.limits.box_min[1] == -4);
+    /* what is printed reads back as the same */
+    FILE *out = fmemopen(text, sizeof text, "w");
+    hb_mav_settings_print(&s, out);
+    fclose(out);
+    path = write_file(text);
+    hb_mav_settings_default(&again);
+    assert_int_equal(hb_mav_settings_read(&again, path, &err), 0);
+    unlink(path);
+    assert_memory_equal(&s, &again, sizeof s);
+
+    static const struct {
+        const char *text, *complaint;
+    } wrong[] = {
+        {"max_tilt: a\n", ":1: max_tilt: 'a' is not a number"},
+        {"hold_for: 1\nmax_tilt: 9\n", ":2: max_tilt: 9 is outside 0.05..3.15"},
+        {"box_min: [1, 2]\n", ":1: box_min: '1,2' is not three numbers"},
+        {"box_min: [1, 2, 30]\n", "box_min: 30 is not below box_max 20"},
+        {"good_cycles: 1.5\n", "is not a whole number"},
+        {"maximum_tilt: 1\n", "there is no key 'maximum_tilt'"},
+        {"engage: me\n", "neither pilot nor operator"},
+        {"hold_for: 1\nhold_for: 2\n", ":2: hold_for: given twice"},
+        {"- 1\n", "expected lines of 'key: value'"},
+        {"a: [\n", ":2:"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hb_mav_settings before = s;
+        path = write_file(wrong[i].text);
+        assert_int_not_equal(hb_mav_settings_read(&s, path, &err), 0);
+        unlink(path);
+        if (!strstr(err.text, wrong[i].complaint))
+            fail_msg("'%s', expected '%s'", err.text, wrong[i].complaint);
+        assert_memory_equal(&s, &before, sizeof s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_describe_the_same_vehicle),
+        cmocka_unit_test(a_quaternion_s_sign_goes_on),
+        cmocka_unit_test(odometry_becomes_samples),
+        cmocka_unit_test(position_and_attitude_are_joined),
+        cmocka_unit_test(modes_are_told_apart),
+        cmocka_unit_test(parameters_decide_over_flying),
+        cmocka_unit_test(clocks_are_compared),
+        cmocka_unit_test(limits_hold_whatever_the_plan_says),
+        cmocka_unit_test(waypoints_are_flown_one_after_the_other),
+        cmocka_unit_test(settings_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

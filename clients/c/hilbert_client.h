@@ -87,7 +87,7 @@ typedef struct hilbert_action_reply {
     double queue, planning, total; /* seconds in the daemon: waiting, planning, receipt to reply */
     uint64_t coefficient_version;
     double coefficient_age;        /* seconds since the newest sample behind the coefficients; may be infinite */
-    const char *estimate;          /* "warming-up", "singular", "ok" or "out-of-span" */
+    const char *estimate;          /* "warming-up", "singular", "ok", "out-of-span" or "implausible" */
     double one_step_error;         /* of the adapted model, normalised RMS */
     double out_of_span;            /* 0..1 */
     const double *plan;            /* with want_plan: steps x controls */

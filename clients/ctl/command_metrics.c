@@ -100,7 +100,7 @@ static void print(const Hilbert__V1__Status *s)
     gauge(s, "budget_seconds", "Configured budget of a reply.", 1e-6 * s->budget_us);
     gauge(s, "clients", "Clients that asked within the last second.", s->clients);
     gauge(s, "telemetry_age_seconds", "Seconds since the newest sample.", s->telemetry_age);
-    gauge(s, "estimate_status", "1 warming-up, 2 singular, 3 ok, 4 out-of-span.", (double)h->status);
+    gauge(s, "estimate_status", "1 warming-up, 2 singular, 3 ok, 4 out-of-span, 5 implausible.", (double)h->status);
     gauge(s, "one_step_error", "Normalised one-step prediction error.", h->one_step_error);
     gauge(s, "expected_error", "The same over the window, after the fit.", h->expected_error);
     gauge(s, "out_of_span", "Part of the residual's energy that no coefficients explain.", h->out_of_span);

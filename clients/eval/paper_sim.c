@@ -97,7 +97,7 @@ static int write_config(const hb_paper *p, const char *path, hb_error *err)
     fprintf(out,
             "name: paper\n"
             "model: quadrotor.safetensors\n"
-            "estimator: {window: %d}\n"
+            "estimator: {window: %g}\n" /* of the 0.04 s of these models */
             "planner: {horizon: 10, samples: 100, iterations: %d}\n"
             "cost:\n"
             "  - {kind: distance, states: [x, y, z], weight: 3, terminal: 10}\n"
@@ -107,7 +107,7 @@ static int write_config(const hb_paper *p, const char *path, hb_error *err)
             "  - {kind: slew, controls: [f0, f1, f2, f3], weight: 200}\n"
             "target: {z: 1}\n"
             "latency: {budget: 60, stale_after: 600, fallback_after: 600}\n",
-            p->scale->flight_examples, p->scale->iterations);
+            0.04 * p->scale->flight_examples, p->scale->iterations);
     return fclose(out) ? hb_fail(err, EIO, "%s: cannot be written: is the disk full?", path) : 0;
 }
 

@@ -264,7 +264,7 @@ static void check_memory(check *k, const hb_model *m)
                  s->planner.samples, s->planner.horizon, k->c->threads, planner / 1e6, all / 1e6);
     else
         COMPLAIN(k, "estimator.window",
-                 "a window of %d transitions takes about %.0f MB, more than half of this machine's %.0f MB",
+                 "a window of %g s takes about %.0f MB, more than half of this machine's %.0f MB",
                  s->estimator.window, estimator / 1e6, all / 1e6);
 }
 

@@ -81,7 +81,7 @@ int hb_selftest(const hb_model *m, const hb_controller_settings *s, hb_pool *poo
         return hb_fail(err, ENOMEM, "out of memory");
     /* it learns nothing, so a window of one will do */
     *mine = *s;
-    mine->estimator.window = mine->estimator.warmup = 1;
+    mine->estimator.window = mine->estimator.warmup = m->dt;
     mine->budget = fmin(mine->budget, most_seconds);
     r = hb_controller_new(&c, m, mine, pool, NULL, NULL, err);
     double begun = hb_now();

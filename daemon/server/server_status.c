@@ -138,8 +138,8 @@ void hb_server_each_second(hb_server *s, double now)
         s->rate_requests = s->counters.requests;
     }
     const hb_health *h = hb_controller_health(s->controller);
-    hb_notify_at_once("STATUS=telemetry %.0f Hz, window %d/%d %s, %.0f requests/s, %s, p99 %.2f of %.2f ms",
-                      s->telemetry_rate, h->samples, s->settings.estimator.window, hb_estimate_status_name[h->status],
+    hb_notify_at_once("STATUS=telemetry %.0f Hz, window %d transitions, %s, %.0f requests/s, %s, p99 %.2f of %.2f ms",
+                      s->telemetry_rate, h->samples, hb_estimate_status_name[h->status],
                       s->request_rate, s->replied ? hb_status_name[s->last_status] : "no request yet",
                       1e-3 * (double)hb_histogram_quantile(&s->total, 0.99), 1e3 * s->settings.budget);
 }

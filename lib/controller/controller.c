@@ -132,7 +132,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
         .period = m->dt,
         .shortest = s->min_period * m->dt,
         .max_gap = s->max_period * m->dt,
-        .parts = 1,
+        .parts = m->integration == HB_DIRECT || m->nu == 0 ? 1 : HB_TRANSITION_PARTS,
     };
     hb_transitions_lay_out(&c->telemetry, arena);
     hb_transitions_lay_out(&c->requests, arena);
@@ -253,18 +253,6 @@ static double error_of_average(const hb_controller *c)
     return n ? sqrt(sum / n) : 0;
 }
 
-/* The vehicle's actuators as far as is known. */
-static hb_actuators actuators(const hb_controller *c)
-{
-    hb_actuators a = {.nu = c->nu};
-
-    for (int i = 0; i < c->nu; i++) {
-        a.delay[i] = c->m->actuator_delay[i];
-        a.lag[i] = c->m->actuator_lag[i];
-    }
-    return a;
-}
-
 /* Hands the estimate to the other thread. */
 static void publish(hb_controller *c)
 {
@@ -282,7 +270,7 @@ static void publish(hb_controller *c)
     s->reported_us = c->reported_us;
     if (c->nu > 0)
         memcpy(s->report, c->report, (size_t)c->nu * sizeof *s->report);
-    s->actuators = actuators(c);
+    s->actuators = *hb_estimator_actuators(c->estimator);
     memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
            (size_t)hb_model_ncoefficients(c->m) * sizeof *s->coefficient);
     c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;
@@ -375,7 +363,7 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
     hb_observation o = *given;
     hb_transition transition;
     hb_reason reason = examine(c, given);
-    uint64_t rejected = hb_estimator_health(c->estimator)->rejected;
+    hb_health before = *hb_estimator_health(c->estimator);
 
     o.x = c->sample;
     hear_answers(c);
@@ -398,8 +386,10 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
         hb_estimator_stage(c->estimator, &transition);
     if (!more)
         hb_estimator_settle(c->estimator);
-    if (hb_estimator_health(c->estimator)->rejected != rejected)
+    if (hb_estimator_health(c->estimator)->rejected != before.rejected)
         reason = HB_REASON_NOT_FINITE;
+    else if (hb_estimator_health(c->estimator)->implausible != before.implausible)
+        reason = HB_REASON_IMPLAUSIBLE;
     if (reason == HB_REASON_NONE && !c->s.adapt) {
         c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, &transition);
         c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;

@@ -58,22 +58,39 @@ static double square(double x)
     return x * x;
 }
 
-/* Adds the evidence of a sample; the state whose sum is the largest above the threshold, or -1. */
-static int weigh(hb_change *d, const double *e, const double *dz)
+/* Adds the evidence of a sample in one state. */
+static void weigh(hb_change *d, int i, double error, double expected)
 {
-    double widening = fmax(1, (double)CERTAIN / d->learned);
+    double q = fmin(square(error) / expected, cap);
+
+    d->statistic[i] = fmax(0, d->statistic[i] + q - drift);
+    d->run[i] = q > large ? d->run[i] + 1 : 0;
+}
+
+/* On an alarm, the number of samples that it speaks of, and the state whose sum is the largest; else 0. */
+static int look_for_alarm(hb_change *d, int *ret_state)
+{
     int alarm = -1;
 
-    for (int i = 0; i < d->nx; i++) {
-        double expected = widening * d->variance[i] + square(inexact_now * dz[i]) +
-                          square(inexact_lately) * d->motion[i] + square(rounding);
-        double q = fmin(square(e[i]) / expected, cap);
-        d->statistic[i] = fmax(0, d->statistic[i] + q - drift);
-        d->run[i] = q > large ? d->run[i] + 1 : 0;
+    for (int i = 0; i < d->nx; i++)
         if (d->statistic[i] > d->threshold && (alarm < 0 || d->statistic[i] > d->statistic[alarm]))
             alarm = i;
+    if (alarm < 0)
+        return 0;
+    *ret_state = alarm;
+    clear_statistics(d);
+    return d->run[alarm] > HB_CHANGE_FEWEST ? d->run[alarm] : HB_CHANGE_FEWEST;
+}
+
+int hb_change_watch(hb_change *d, const double *e, const double *expected, int *ret_state)
+{
+    if (d->settling > 0) {
+        d->settling--;
+        return 0;
     }
-    return alarm;
+    for (int i = 0; i < d->nx; i++)
+        weigh(d, i, e[i], expected[i]);
+    return look_for_alarm(d, ret_state);
 }
 
 /* Wild errors count in part, so that they can neither hide a change nor last; and those of a run, which may be of new
@@ -103,11 +120,13 @@ int hb_change_push(hb_change *d, const double *e, const double *dz, int *ret_sta
     }
 
     /* evidence, by the variance from before this sample */
-    int alarm = d->trusted ? weigh(d, e, dz) : -1;
-    if (alarm >= 0) {
-        fresh = d->run[alarm] > HB_CHANGE_FEWEST ? d->run[alarm] : HB_CHANGE_FEWEST;
-        *ret_state = alarm;
-        clear_statistics(d);
+    if (d->trusted) {
+        double widening = fmax(1, (double)CERTAIN / d->learned);
+        for (int i = 0; i < d->nx; i++)
+            weigh(d, i, e[i],
+                  widening * d->variance[i] + square(inexact_now * dz[i]) + square(inexact_lately) * d->motion[i] +
+                      square(rounding));
+        fresh = look_for_alarm(d, ret_state);
     }
     hb_change_learn(d, e, dz);
     return fresh;

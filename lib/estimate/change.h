@@ -37,6 +37,8 @@ void hb_change_reset(hb_change *d);
 /* One prediction error e and the motion dz that was predicted, both nx and normalised. Returns 0, or on an alarm the
  * number of newest samples, this one included, that may belong to new dynamics; *ret_state is where it shows. */
 int hb_change_push(hb_change *d, const double *e, const double *dz, int *ret_state);
+/* The same where somebody else knows what to expect of the squared error of each state: `expected` (nx). */
+int hb_change_watch(hb_change *d, const double *e, const double *expected, int *ret_state);
 /* One error that is known to be of the dynamics of now, such as those of a window to its own fit: what to expect. */
 void hb_change_learn(hb_change *d, const double *e, const double *dz);
 /* The alarm was right: errors count again when the coefficients have had time to find their new values. */

@@ -1,13 +1,19 @@
-/* Sliding window -> coefficients and their health.
+/* Transitions -> coefficients and their health.
  *
- * The window keeps evaluated increments, so a sample costs one evaluation of the basis, one update, one downdate and
- * one solve. No clock: time is what the samples say. */
+ * With least squares the coefficients are a Gaussian (posterior.h): prior, window, memory, noise, and every transition
+ * is judged by its innovation before it is believed. With the inner product, or without `posterior`, they are those of
+ * the window alone, as in the paper (regression.h). Controls are what the actuators made of the commands
+ * (effective_controls.h).
+ *
+ * A window is so many seconds of the model's periods. It keeps evaluated increments, so a transition costs one
+ * evaluation of the basis, one update, one downdate and one solve. No clock: time is what the transitions say. */
 #ifndef HB_ESTIMATOR_H
 #define HB_ESTIMATOR_H
 
 #include <stdbool.h>
 
 #include "base/setting_rows.h"
+#include "dynamics/actuators.h"
 #include "dynamics/transition.h"
 #include "model/model.h"
 
@@ -15,7 +21,8 @@
     X(WARMING_UP, "warming-up", "too few samples yet: the average model is in use")                                    \
     X(SINGULAR, "singular", "the window does not determine the coefficients: the last good ones are kept")             \
     X(OK, "ok", "the coefficients fit the window")                                                                     \
-    X(OUT_OF_SPAN, "out-of-span", "no coefficients explain what is seen: this vehicle is outside the trained space")
+    X(OUT_OF_SPAN, "out-of-span", "no coefficients explain what is seen: this vehicle is outside the trained space")   \
+    X(IMPLAUSIBLE, "implausible", "what is reported cannot be believed just now: the coefficients are kept")
 
 typedef enum {
 #define X(id, name, help) HB_ESTIMATE_##id,
@@ -26,18 +33,30 @@ typedef enum {
 
 extern const char *const hb_estimate_status_name[]; /* HB_ESTIMATE_NSTATUSES */
 
+/* What stands between commands and controls. Lists of none: the model's; of one: the same for all controls. */
+typedef struct hb_actuator_settings {
+    int ndelay, nlag;                                    /* 0, 1 or nu */
+    double delay[HB_MAX_CONTROLS], lag[HB_MAX_CONTROLS]; /* seconds */
+} hb_actuator_settings;
+
 typedef struct hb_estimator_settings {
-    int window;        /* nw, transitions kept: 1..100000 */
-    int warmup;        /* transitions before coefficients are used */
-    int solve_every;   /* samples in which everything is solved once, >= 1; per-state problems take turns */
+    double window;     /* seconds kept, in the model's periods */
+    double warmup;     /* seconds before coefficients are used; < 0: 1 without a prior in the model, none with one */
+    int solve_every;   /* transitions in which everything is solved once, >= 1; per-state problems take turns */
     hb_method method;  /* must be allowed by the model */
-    double ridge;      /* lambda; < 0: the model's */
-    double forgetting; /* weight of a sample relative to the next newer one, 0 < f <= 1 */
+    bool posterior;    /* with least squares: prior, noise, memory and judgement; false: the window alone */
+    double fade;       /* seconds, time constant with which memory fades */
+    double ridge;      /* lambda; < 0: the model's. A prior in the model takes its place */
+    double forgetting; /* weight of a transition relative to the next newer one, 0 < f <= 1; without posterior */
     int relinearise;   /* old window entries re-evaluated per push along the current model (shared) */
     bool detect_changes;
     double change_threshold; /* of the change statistic; higher: fewer alarms */
     double span_threshold;   /* out-of-span fraction from which the status says so */
+    double plausible;        /* distance^2 from the trained population, per coefficient, from which it does too */
+    hb_actuator_settings actuators;
 } hb_estimator_settings;
+
+enum { HB_ESTIMATOR_LARGEST = 100000 }; /* window, in transitions */
 
 /* Defaults and rows: estimator_settings.c. */
 extern const hb_estimator_settings hb_estimator_defaults;
@@ -49,14 +68,17 @@ typedef struct hb_health {
     hb_estimate_status status;
     double one_step_error; /* RMS of the normalised one-step prediction error, recent samples, before they are used */
     double expected_error; /* the same over the window after the fit */
-    double out_of_span;    /* fraction of the residual's energy that no coefficients explain, 0..1 */
-    double condition;      /* of A + lambda I */
+    double out_of_span;    /* fraction of the residual's energy that no coefficients explain, 0..1; noise is left out */
+    double plausibility;   /* squared distance of the coefficients from the trained population, per coefficient: about 1
+                              for a vehicle of it; 0 when the model has no prior */
+    double condition;      /* of the matrix that was solved with */
     double excitation;     /* smallest over largest diagonal element of A */
     double span_seconds;   /* time that the window covers */
     int samples;           /* in the window */
     uint64_t version;      /* counts solves that changed c */
     uint64_t changes;      /* changes of dynamics detected */
     uint64_t rejected;     /* non-finite transitions */
+    uint64_t implausible;  /* transitions that were not believed */
 } hb_health;
 
 typedef struct hb_estimator hb_estimator;
@@ -78,7 +100,7 @@ int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_erro
 
 enum { HB_ESTIMATOR_TOGETHER = 9 };
 
-/* Slides the window by one transition and, every solve_every samples, solves. */
+/* Slides the window by one transition and, every solve_every transitions, solves. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);
 /* The same in two halves, for when samples come faster than they can be used one by one: up to HB_ESTIMATOR_TOGETHER
  * are staged, and then evaluated together for hardly more than the price of one, and solved once. False: a number was
@@ -86,8 +108,15 @@ void hb_estimator_push(hb_estimator *e, const hb_transition *t);
 bool hb_estimator_stage(hb_estimator *e, const hb_transition *t);
 void hb_estimator_settle(hb_estimator *e);
 
-const hb_real *hb_estimator_coefficients(const hb_estimator *e); /* hb_model_ncoefficients; zero while warming up */
-const double *hb_estimator_variance(const hb_estimator *e);      /* covariance diagonal, same shape */
+/* hb_model_ncoefficients; while warming up the mean of the prior, zero without one */
+const hb_real *hb_estimator_coefficients(const hb_estimator *e);
+const double *hb_estimator_variance(const hb_estimator *e); /* covariance diagonal, same shape */
+/* The whole covariance: nb x nb, or nx of them with per-state coefficients. NULL without posterior. */
+const double *hb_estimator_covariance(const hb_estimator *e);
+/* Variance of a transition's noise, nx, normalised. NULL without posterior. */
+const double *hb_estimator_noise(const hb_estimator *e);
+/* The actuators that transitions are explained with. */
+const hb_actuators *hb_estimator_actuators(const hb_estimator *e);
 const hb_health *hb_estimator_health(const hb_estimator *e);
 /* Takes given coefficients (restored from a file), until the window is warm. */
 void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient);

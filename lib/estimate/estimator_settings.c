@@ -6,16 +6,20 @@
 
 /* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
 #define ROWS(X)                                                                                                        \
-    X(INT, "estimator.window", window, 2000, 1, 100000, HB_CLOSED, HB_FIXED,                                           \
-      "Transitions that are kept to estimate from.")                                                                   \
-    X(INT, "estimator.warmup", warmup, 25, 1, 100000, HB_CLOSED, HB_FIXED,                                             \
-      "Transitions before the coefficients are used; at most the window.")                                             \
+    X(REAL, "estimator.window", window, 10, 0, 1000, HB_ABOVE, HB_FIXED,                                               \
+      "Seconds that are kept to estimate from, in the model's periods; what leaves stays as memory.")                  \
+    X(REAL, "estimator.warmup", warmup, -1, -1, 1000, HB_CLOSED, HB_FIXED,                                             \
+      "Seconds before the coefficients are used; -1: none when the model has a prior, else 1.")                        \
     X(INT, "estimator.solve_every", solve_every, 1, 1, 100000, HB_CLOSED, HB_FIXED,                                    \
-      "Samples in which all coefficients are solved for once; those of different states take turns.")                  \
+      "Transitions in which all coefficients are solved for once; those of different states take turns.")              \
+    X(BOOL, "estimator.posterior", posterior, true, 0, 1, HB_CLOSED, HB_FIXED,                                         \
+      "With least squares: prior, noise, memory, and judgement of samples. false: the window alone.")                  \
+    X(REAL, "estimator.fade", fade, 600, 0, 1e6, HB_ABOVE, HB_FIXED,                                                   \
+      "Seconds, time constant with which memory fades where nothing new is learned.")                                  \
     X(REAL, "estimator.ridge", ridge, -1, -1, 1e6, HB_CLOSED, HB_FIXED,                                                \
-      "Ridge of the least squares; -1: the model's.")                                                                  \
+      "Ridge of the least squares, where the model has no prior; -1: the model's.")                                    \
     X(REAL, "estimator.forgetting", forgetting, 1, 0.01, 1, HB_CLOSED, HB_FIXED,                                       \
-      "Weight of a sample relative to the next newer one; 1: none is forgotten within the window.")                    \
+      "Without posterior: weight of a transition relative to the next newer one.")                                     \
     X(INT, "estimator.relinearise", relinearise, 7, 0, HB_STRIDE - HB_ESTIMATOR_TOGETHER, HB_CLOSED, HB_FIXED,         \
       "Window entries re-evaluated along the present model with each sample (shared models).")                         \
     X(BOOL, "estimator.detect_changes", detect_changes, true, 0, 1, HB_CLOSED, HB_LIVE,                                \
@@ -23,7 +27,9 @@
     X(REAL, "estimator.change_threshold", change_threshold, 150, 0, 1e6, HB_ABOVE, HB_LIVE,                            \
       "Of the change statistic; higher: fewer alarms.")                                                                \
     X(REAL, "estimator.span_threshold", span_threshold, 0.5, 0, 1, HB_ABOVE, HB_LIVE,                                  \
-      "Unexplained fraction of the residual from which the status is out-of-span.")
+      "Unexplained fraction of the residual from which the status is out-of-span.")                                    \
+    X(REAL, "estimator.plausible", plausible, 9, 0, 1e6, HB_ABOVE, HB_LIVE,                                            \
+      "Squared distance of the coefficients from the trained population, per coefficient, from which it is, too.")
 
 const hb_estimator_settings hb_estimator_defaults = {.method = HB_LEAST_SQUARES, ROWS(HB_SETTING_DEFAULT)};
 
@@ -39,17 +45,43 @@ hb_setting_rows hb_estimator_rows(void)
 double hb_estimator_memory(const hb_model *m, const hb_estimator_settings *s)
 {
     /* the window, and the evaluated rows of its transitions */
-    return (double)hb_estimator_memory_size(m, s) + (double)s->window * m->nx * (m->nb + 1.0) * sizeof(double);
+    return (double)hb_estimator_memory_size(m, s) + s->window / m->dt * m->nx * (m->nb + 1.0) * sizeof(double);
+}
+
+static int check_actuators(const hb_model *m, const hb_actuator_settings *a, hb_error *err)
+{
+    const struct {
+        const char *key;
+        int n;
+        const double *value;
+    } list[] = {{"delay", a->ndelay, a->delay}, {"lag", a->nlag, a->lag}};
+
+    for (int k = 0; k < 2; k++) {
+        if (list[k].n != 0 && list[k].n != 1 && list[k].n != m->nu)
+            return hb_fail(err, EINVAL, "actuators.%s: %d numbers, expected one, or the model's %d", list[k].key,
+                           list[k].n, m->nu);
+        for (int i = 0; i < list[k].n; i++)
+            if (!(list[k].value[i] >= 0 && list[k].value[i] <= 1))
+                return hb_fail(err, EINVAL, "actuators.%s: %g is not in 0..1 s", list[k].key, list[k].value[i]);
+    }
+    return 0;
 }
 
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
 {
     int r = hb_setting_rows_check(hb_estimator_rows(), s, err);
 
+    if (!r && s->window > HB_ESTIMATOR_LARGEST * m->dt)
+        r = hb_fail(err, EINVAL, "estimator.window: %g s is more than %d of the model's periods of %g s", s->window,
+                    (int)HB_ESTIMATOR_LARGEST, m->dt);
     if (!r && s->warmup > s->window)
         r = hb_fail(err, EINVAL,
-                    "estimator.warmup: %d is above estimator.window (%d): the coefficients would never be used",
+                    "estimator.warmup: %g s is above estimator.window (%g s): the coefficients would never be used",
                     s->warmup, s->window);
+    if (!r && m->nu > HB_MAX_CONTROLS)
+        r = hb_fail(err, EINVAL, "model: %d controls, at most %d are supported", m->nu, (int)HB_MAX_CONTROLS);
+    if (!r)
+        r = check_actuators(m, &s->actuators, err);
     if (!r && hb_model_allows(m, s->method, err))
         r = hb_fail_in(err, "estimator.method", -EINVAL);
     return r;

@@ -1,11 +1,13 @@
 /* Transitions as rows of a regression: evaluated in lanes, kept in a ring.
  *
  *     load a lane ... load a lane -> evaluate all at once -> row of a lane -> keep        recall
- *           z, u, dt                  the model's increments     |              \         ^
+ *        z, dt, u of parts            the model's increments     |              \         ^
  *                                                                v               ring, by sequence
  *                                                      [ G | r | dz ], regression.h
  *
- * The ring keeps increments in single precision, as they were computed, and residuals in double. */
+ * A transition's increments are the sum over its parts, each with the control that acted then; the state goes from part
+ * to part along the model. The ring keeps increments in single precision, as they were computed, and residuals in
+ * double. */
 #ifndef HB_ROWS_H
 #define HB_ROWS_H
 
@@ -21,15 +23,20 @@ typedef struct hb_rows {
     hb_real *increment; /* nw x nx x nb, by sequence modulo nw */
     double *residual;   /* nw x nx */
 
-    hb_real *z, *u, *dt, *g; /* a batch, batch.h */
-    double *row, *recalled;  /* nx x ld */
+    /* a batch, batch.h */
+    hb_real *z, *u, *dt; /* u: HB_TRANSITION_PARTS of them; dt: of a part */
+    int parts[HB_STRIDE];
+    hb_real *g, *part;      /* increments of all parts, and of one; (nb + 1) x nx */
+    hb_real *at, *part_dt;  /* where a part starts, and how long it is: 0 for lanes that have no such part */
+    double *row, *recalled; /* nx x ld */
 } hb_rows;
 
 /* Takes the arrays from the arena; m, nw and ld are given. */
 void hb_rows_lay_out(hb_rows *r, hb_arena *arena);
 
-void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry);
-/* Increments of the first `lanes` lanes along the model with these coefficients. */
+/* control: parts x nu, what acted in each part. */
+void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const double *control);
+/* Increments of the first `lanes` lanes along the model with these coefficients; NULL: along the average. */
 void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
 /* The rows of an evaluated lane, whose transition moved by dz, to r->row; false when the model's increments are not
  * finite. */

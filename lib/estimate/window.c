@@ -8,7 +8,8 @@
 
 #include "base/numeric.h"
 
-enum { WINDOW_FORMAT = 1 };
+enum { WINDOW_FORMAT = 2 };
+enum { DT, PARTS, CONTINUES, AVERAGED, TIMES }; /* the first numbers of an entry */
 
 static const char window_magic[8] = "hbwindow";
 
@@ -37,7 +38,7 @@ static size_t round_up(size_t n)
 /* numbers in a record */
 static int entry_values(const hb_window *w)
 {
-    return 1 + w->nx + w->nu + w->nx;
+    return TIMES + w->nx + HB_TRANSITION_PARTS * w->nu + w->nx;
 }
 
 static int slot_values(const hb_window *w)
@@ -195,21 +196,32 @@ bool hb_window_open(hb_window *ret, const hb_model *m, int nw, void *memory, hb_
 
 hb_window_entry hb_window_at(const hb_window *w, uint64_t sequence)
 {
-    const double *value = entry_of(w, sequence)->value;
+    const double *value = entry_of(w, sequence)->value, *z = value + TIMES, *u = z + w->nx;
 
-    return (hb_window_entry){value[0], value + 1, value + 1 + w->nx, value + 1 + w->nx + w->nu};
+    return (hb_window_entry){.dt = value[DT],
+                             .parts = (int)value[PARTS],
+                             .continues = value[CONTINUES] > 0,
+                             .averaged = (int)value[AVERAGED],
+                             .z = z,
+                             .u = u,
+                             .dz = u + HB_TRANSITION_PARTS * w->nu};
 }
 
 void hb_window_append(hb_window *w, const hb_window_entry *e)
 {
     record *r = entry_of(w, w->next);
+    double *z = r->value + TIMES, *u = z + w->nx, *dz = u + HB_TRANSITION_PARTS * w->nu;
 
     r->order = w->next;
-    r->value[0] = e->dt;
-    memcpy(r->value + 1, e->z, (size_t)w->nx * sizeof *r->value);
+    r->value[DT] = e->dt;
+    r->value[PARTS] = e->parts;
+    r->value[CONTINUES] = e->continues;
+    r->value[AVERAGED] = e->averaged;
+    memcpy(z, e->z, (size_t)w->nx * sizeof *z);
+    memset(u, 0, (size_t)(HB_TRANSITION_PARTS * w->nu) * sizeof *u);
     if (w->nu > 0)
-        memcpy(r->value + 1 + w->nx, e->u, (size_t)w->nu * sizeof *r->value);
-    memcpy(r->value + 1 + w->nx + w->nu, e->dz, (size_t)w->nx * sizeof *r->value);
+        memcpy(u, e->u, (size_t)(e->parts * w->nu) * sizeof *u);
+    memcpy(dz, e->dz, (size_t)w->nx * sizeof *dz);
     r->checksum = record_checksum(w, r, entry_values(w));
 
     w->next++;

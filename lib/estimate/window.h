@@ -4,7 +4,7 @@
  * data: increments and sums are worked out again when the window is taken up, so a block is small and never
  * contradicts itself.
  *
- *     header | coefficients, two slots by turns | nw entries: sequence, checksum, dt, z, u, z_next - z
+ *     header | coefficients, two slots by turns | nw entries: sequence, checksum, times, z, u, z_next - z
  *
  * A process may be killed between any two instructions. An entry counts only if its checksum fits; the one being
  * overwritten at that moment is the oldest, so what is lost is at most one transition at the old end. The start of
@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "dynamics/transition.h"
 #include "model/model.h"
 
 typedef struct hb_window {
@@ -27,8 +28,11 @@ typedef struct hb_window {
 /* One transition in normalised units. */
 typedef struct hb_window_entry {
     double dt;        /* seconds */
+    int parts;        /* 1..HB_TRANSITION_PARTS, of equal length */
+    bool continues;   /* it starts where the one before it ended */
+    int averaged;     /* samples of telemetry behind each end */
     const double *z;  /* nx */
-    const double *u;  /* nu */
+    const double *u;  /* parts x nu, commands */
     const double *dz; /* nx, z_next - z */
 } hb_window_entry;
 

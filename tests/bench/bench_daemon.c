@@ -300,7 +300,7 @@ static double intake(const hb_model *m, double rate, double seconds)
     daemon_process d;
     publisher p;
 
-    daemon_process_prepare(&d, m, EVERY_SAMPLE "target: {z: 1}\nestimator: {window: 250}\n");
+    daemon_process_prepare(&d, m, EVERY_SAMPLE "target: {z: 1}\nestimator: {window: 10}\n");
     daemon_process_start(&d);
     start_publishing(&p, &d, rate);
     sleep_until(bench_now() + 0.2 + seconds);

@@ -61,7 +61,7 @@ static void measure_push(bench *b, const char *name, hb_model *m, int solve_ever
     double *seconds = malloc(PUSHES * sizeof *seconds);
     hb_error err;
 
-    s.window = WINDOW;
+    s.window = WINDOW * m->dt;
     s.method = m->method;
     s.solve_every = solve_every;
     if (!p || !seconds)

@@ -259,7 +259,7 @@ class Equality(TestCase):
     def test_quadrotor_on_two_threads(self):
         config = CART[:CART.index("planner:")].replace("cart.safetensors", "quadrotor.safetensors") + """
 planner: {{horizon: 8, samples: 40, iterations: 6, threads: 2, seed: 77}}
-estimator: {{window: 100, warmup: 20}}
+estimator: {{window: 4, warmup: 0.8}}
 target: {{z: 1}}
 latency: {{budget: 30, stale_after: 3000, fallback_after: 3600}}
 """

@@ -135,7 +135,7 @@ static void test_the_model_gives_names_a_meaning(void **state)
         {"latency: {stale_after: 1, fallback_after: 0.5}\n",
          "c.yaml:2:43: latency.fallback_after: 0.5 is below latency.stale_after (1)"},
         {"latency: {delay: 9}\n", "c.yaml:2:18: latency.delay: 9 is more than 100 of the model's periods"},
-        {"estimator: {window: 10, warmup: 20}\n", "c.yaml:2:33: estimator.warmup: 20 is above estimator.window (10)"},
+        {"estimator: {window: 10, warmup: 20}\n", "c.yaml:2:33: estimator.warmup: 20 s is above estimator.window (10 s)"},
         {"planner: {horizon: 1000, directions: [[0]]}\n", "planner.directions: direction 0 has no finite element"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

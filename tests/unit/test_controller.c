@@ -109,8 +109,8 @@ static int set_up(void **state)
     f->s = hb_controller_defaults();
     f->s.planner.samples = 8;
     f->s.planner.horizon = 6;
-    f->s.estimator.window = 100;
-    f->s.estimator.warmup = 10;
+    f->s.estimator.window = 100 * f->m->dt;
+    f->s.estimator.warmup = 10 * f->m->dt;
     f->s.cost =
         (hb_cost){.nterms = 2,
                   .term = {{.kind = HB_COST_SQUARED, .weight = 1, .terminal = 5, .nindices = 1, .index = {0}},
@@ -194,7 +194,7 @@ static void test_telemetry_becomes_coefficients_that_plans_are_made_with(void **
 
     fly(f, 30, 0.6);
     assert_near(hb_controller_coefficients(f->c, &variance)[0], 0.6, 1e-4);
-    assert_true(variance[0] >= 0 && variance[0] < 1e-6);
+    assert_true(variance[0] >= 0 && variance[0] < 1e-4);
     assert_int_equal(hb_controller_health(f->c)->status, HB_ESTIMATE_OK);
 
     const hb_command *reply = command(f);
@@ -521,13 +521,12 @@ static void test_out_of_span_is_said(void **state)
 {
     fixture *f = *state;
 
-    /* drag of a kind that no basis function has */
-    f->x[1] = 5;
+    /* a force that no basis function has: it comes and goes with time */
     for (int k = 0; k < 60; k++) {
         f->u[0] = sin(0.7 * k);
         observe(f);
         move(f->x, 0, f->u[0], period);
-        f->x[1] -= 0.3 * f->x[1] - 1;
+        f->x[1] += 0.3 * sin(0.3 * k);
         pass(f, period);
     }
     observe(f);
@@ -877,7 +876,7 @@ static void test_no_memory_is_taken_on_the_way(void **state)
 {
     fixture *f = *state;
 
-    f->s.estimator.window = 200;
+    f->s.estimator.window = 200 * f->m->dt;
     f->s.planner.iterations = 2;
     start(f);
     command(f);

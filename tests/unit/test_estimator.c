@@ -1,3 +1,4 @@
+/* The estimator without its posterior: the window alone, against brute force. */
 #include "check.h"
 
 #include <errno.h>
@@ -115,6 +116,17 @@ static double of_a_batch(void)
     return sizeof(hb_real) == sizeof(float) ? 1e-6 : 1e-9;
 }
 
+/* the window alone: two thousand transitions, and twenty-five to warm up */
+static hb_estimator_settings plain(const hb_model *m)
+{
+    hb_estimator_settings s = hb_estimator_defaults;
+
+    s.posterior = false;
+    s.window = 2000 * m->dt;
+    s.warmup = 25 * m->dt;
+    return s;
+}
+
 /* ---- tests ---- */
 
 static void test_golden_coefficients(void **state)
@@ -126,8 +138,9 @@ static void test_golden_coefficients(void **state)
         int p = golden_size(g, "in.z", 0);
         const double *z = golden_get(g, "in.z"), *z_next = golden_get(g, "in.z_next");
         const double *u = m->nu ? golden_get(g, "in.u") : NULL;
-        hb_estimator_settings s = hb_estimator_defaults;
-        s.warmup = p;
+        hb_estimator_settings s = plain(m);
+        const int warmup = p;
+        s.warmup = warmup * m->dt;
         s.method = m->method;
         hb_estimator *e = new_estimator(m, &s);
 
@@ -153,7 +166,7 @@ static void test_window_is_that_of_brute_force(void **state)
         for (int option = 0; option < 4; option++) {
             int together = option == 3 ? 5 : 1;
             hb_model *m = variant_model(v);
-            hb_estimator_settings s = hb_estimator_defaults;
+            hb_estimator_settings s = plain(m);
             hb_real *truth = new_coefficients(m, 5);
             double *c = calloc((size_t)hb_model_ncoefficients(m) + 1, sizeof *c);
             vehicle craft;
@@ -164,15 +177,17 @@ static void test_window_is_that_of_brute_force(void **state)
                 m->volume = 1.7;
                 hb_model_seal(m);
             }
-            s.window = 31;
-            s.warmup = 10;
+            const int window = 31;
+            s.window = window * m->dt;
+            const int warmup = 10;
+            s.warmup = warmup * m->dt;
             s.method = m->method;
             s.forgetting = option == 1 ? 0.95 : 1;
             s.relinearise = 0;
             s.detect_changes = false;
             hb_estimator *e = new_estimator(m, &s);
             vehicle_start(&craft, m, truth, 0.01, 1);
-            past_start(&all, m, s.window);
+            past_start(&all, m, window);
             for (int k = 0; k < 200; k++) {
                 const hb_transition *t = vehicle_step(&craft);
                 past_push(&all, t, &craft, hb_estimator_coefficients(e));
@@ -180,15 +195,15 @@ static void test_window_is_that_of_brute_force(void **state)
                 if (k % together < together - 1)
                     continue;
                 hb_estimator_settle(e);
-                if (k < s.warmup - 1) {
+                if (k < warmup - 1) {
                     assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_WARMING_UP);
                     assert_coefficients(e, m, c, 0, "warming up");
-                } else if (k % 7 == 0 || k == s.warmup - 1) {
-                    past_solve(&all, s.window, s.forgetting, s.method, c);
+                } else if (k % 7 == 0 || k == warmup - 1) {
+                    past_solve(&all, window, s.forgetting, s.method, c);
                     assert_coefficients(e, m, c, together > 1 ? of_a_batch() : handed_out(), variant_name(v));
                     memset(c, 0, (size_t)hb_model_ncoefficients(m) * sizeof *c);
                 }
-                assert_int_equal(hb_estimator_health(e)->samples, k + 1 < s.window ? k + 1 : s.window);
+                assert_int_equal(hb_estimator_health(e)->samples, k + 1 < window ? k + 1 : window);
             }
             vehicle_end(&craft);
             past_end(&all);
@@ -206,28 +221,30 @@ static void test_old_entries_follow_the_coefficients(void **state)
     (void)state;
     for (int v = 0; v < nvariants; v++) {
         hb_model *m = variant_model(v);
-        hb_estimator_settings s = hb_estimator_defaults;
+        hb_estimator_settings s = plain(m);
         hb_real *truth = new_coefficients(m, 5);
         double *c = calloc((size_t)hb_model_ncoefficients(m) + 1, sizeof *c);
         vehicle craft;
         past all;
 
-        s.window = 25;
-        s.warmup = 9;
+        const int window = 25;
+        s.window = window * m->dt;
+        const int warmup = 9;
+        s.warmup = warmup * m->dt;
         s.relinearise = 25;
         s.detect_changes = false;
         hb_estimator *e = new_estimator(m, &s);
         vehicle_start(&craft, m, truth, 0.01, 1);
-        past_start(&all, m, s.window);
+        past_start(&all, m, window);
         for (int k = 0; k < 120; k++) {
             const hb_transition *t = vehicle_step(&craft);
             const hb_real *along = hb_estimator_coefficients(e);
             past_push(&all, t, &craft, along);
-            for (int age = 1; age < s.window && age < all.count; age++)
+            for (int age = 1; age < window && age < all.count; age++)
                 past_evaluate(&all, all.count - 1 - age, &craft, along);
             hb_estimator_push(e, t);
-            if (k >= s.warmup - 1 && k % 5 == 0) {
-                past_solve(&all, s.window, 1, s.method, c);
+            if (k >= warmup - 1 && k % 5 == 0) {
+                past_solve(&all, window, 1, s.method, c);
                 assert_coefficients(e, m, c, handed_out(), variant_name(v));
             }
         }
@@ -246,12 +263,13 @@ static void test_coefficients_of_the_vehicle_are_found(void **state)
     (void)state;
     for (int v = 0; v < nvariants; v++) {
         hb_model *m = variant_model(v);
-        hb_estimator_settings s = hb_estimator_defaults;
+        hb_estimator_settings s = plain(m);
         hb_real *truth = new_coefficients(m, 5);
         double *c = calloc((size_t)hb_model_ncoefficients(m) + 1, sizeof *c);
         vehicle craft;
 
-        s.window = 100;
+        const int window = 100;
+        s.window = window * m->dt;
         s.ridge = 0;
         s.relinearise = 20;
         hb_estimator *e = new_estimator(m, &s);
@@ -276,18 +294,19 @@ static void test_problems_solved_in_turn_are_all_solved(void **state)
     for (int every = 1; every < 9; every++)
         for (int v = 8; v < 10; v++) {
             hb_model *m = variant_model(v);
-            hb_estimator_settings s = hb_estimator_defaults;
+            hb_estimator_settings s = plain(m);
             vehicle a;
             double *c = calloc((size_t)hb_model_ncoefficients(m) + 1, sizeof *c);
             past all;
 
-            s.window = 50;
+            const int window = 50;
+            s.window = window * m->dt;
             s.relinearise = 0;
             s.detect_changes = false;
             s.solve_every = every;
             hb_estimator *e = new_estimator(m, &s);
             vehicle_start(&a, m, NULL, 0.1, 3);
-            past_start(&all, m, s.window);
+            past_start(&all, m, window);
             for (int k = 0; k < 70; k++) {
                 const hb_transition *t = vehicle_step(&a);
                 past_push(&all, t, &a, hb_estimator_coefficients(e));
@@ -299,7 +318,7 @@ static void test_problems_solved_in_turn_are_all_solved(void **state)
                 past_push(&all, t, &a, hb_estimator_coefficients(e));
                 hb_estimator_push(e, t);
             }
-            past_solve(&all, s.window, 1, s.method, c);
+            past_solve(&all, window, 1, s.method, c);
             assert_coefficients(e, m, c, handed_out(), variant_name(v));
             vehicle_end(&a);
             past_end(&all);
@@ -313,11 +332,12 @@ static void test_nonsense_is_rejected_and_changes_nothing(void **state)
 {
     (void)state;
     hb_model *m = variant_model(0);
-    hb_estimator_settings s = hb_estimator_defaults;
+    hb_estimator_settings s = plain(m);
     hb_real kept[64];
     vehicle v;
 
-    s.window = 40;
+    const int window = 40;
+    s.window = window * m->dt;
     hb_estimator *e = new_estimator(m, &s);
     vehicle_start(&v, m, NULL, 0.1, 1);
     vehicle_fly(&v, e, 60);
@@ -364,13 +384,14 @@ static void test_singular_windows_keep_the_last_good_coefficients(void **state)
     (void)state;
     for (int v = 8; v < 10; v++) {
         hb_model *m = variant_model_sized(v, 5, 5); /* more functions than a transition has states */
-        hb_estimator_settings s = hb_estimator_defaults;
+        hb_estimator_settings s = plain(m);
         hb_real *truth = new_coefficients(m, 5), kept[64];
         vehicle craft;
         uint64_t version = 0;
         int singular = 0;
 
-        s.window = 40;
+        const int window = 40;
+        s.window = window * m->dt;
         s.ridge = 0;
         s.relinearise = 0;
         s.detect_changes = false;
@@ -411,7 +432,7 @@ static void test_coefficients_stay_numbers(void **state)
 {
     (void)state;
     hb_model *m = variant_model_sized(8, 1, 5);
-    hb_estimator_settings s = hb_estimator_defaults;
+    hb_estimator_settings s = plain(m);
     vehicle v;
 
     /* weights and biases of its last layer */
@@ -443,19 +464,21 @@ static void test_health_says_what_it_should(void **state)
             continue;
         }
         int nb = m->nb, n = nb + 1;
-        hb_estimator_settings s = hb_estimator_defaults;
+        hb_estimator_settings s = plain(m);
         hb_real *truth = new_coefficients(m, 5);
         double *c = calloc((size_t)hb_model_ncoefficients(m), sizeof *c), recent[10] = {0}, seconds = 0;
         vehicle craft;
         past all;
 
-        s.window = 50;
-        s.warmup = 20;
+        const int window = 50;
+        s.window = window * m->dt;
+        const int warmup = 20;
+        s.warmup = warmup * m->dt;
         s.relinearise = 0;
         s.detect_changes = false;
         hb_estimator *e = new_estimator(m, &s);
         vehicle_start(&craft, m, truth, 0.05, 1);
-        past_start(&all, m, s.window);
+        past_start(&all, m, window);
         for (int k = 0; k < 90; k++) {
             const hb_transition *t = vehicle_step(&craft);
             const hb_real *before = hb_estimator_coefficients(e);
@@ -478,8 +501,8 @@ static void test_health_says_what_it_should(void **state)
 
         /* over the window, with coefficients of double precision */
         double unexplained = 0, residual = 0, least = INFINITY, most = 0;
-        past_solve(&all, s.window, 1, s.method, c);
-        for (int k = 0; k < s.window; k++) {
+        past_solve(&all, window, 1, s.method, c);
+        for (int k = 0; k < window; k++) {
             const double *row = past_row(&all, k);
             seconds += past_state(&all, k)[2 * m->nx + m->nu];
             for (int d = 0; d < m->nx; d++) {
@@ -493,20 +516,20 @@ static void test_health_says_what_it_should(void **state)
         for (int i = 0; i < nb; i++)
             for (int d = 0; d < (m->shape == HB_PER_STATE ? m->nx : 1); d++) {
                 double energy = 0;
-                for (int k = 0; k < s.window; k++)
+                for (int k = 0; k < window; k++)
                     for (int dd = 0; dd < m->nx; dd++)
                         if (m->shape != HB_PER_STATE || dd == d)
-                            energy += pow(past_row(&all, k)[dd * n + i], 2) / s.window;
+                            energy += pow(past_row(&all, k)[dd * n + i], 2) / window;
                 least = fmin(least, energy);
                 most = fmax(most, energy);
             }
-        assert_near(h->expected_error / sqrt(unexplained / s.window / m->nx), 1, 1e-6);
+        assert_near(h->expected_error / sqrt(unexplained / window / m->nx), 1, 1e-6);
         assert_near(h->out_of_span / (unexplained / residual), 1, 1e-6);
         assert_near(h->excitation / (least / most), 1, 1e-6);
         assert_near(h->span_seconds, seconds, 1e-9);
         assert_true(h->condition >= 1 && isfinite(h->condition));
-        assert_int_equal(h->samples, s.window);
-        assert_int_equal(h->version, 90 - s.warmup + 1);
+        assert_int_equal(h->samples, window);
+        assert_int_equal(h->version, 90 - warmup + 1);
         vehicle_end(&craft);
         past_end(&all);
         hb_estimator_free(e);
@@ -521,10 +544,11 @@ static void test_foreign_vehicle_is_out_of_span_and_a_familiar_one_is_not(void *
     (void)state;
     hb_model *m = variant_model(0), *other = variant_model_sized(0, 3, 9);
     hb_real *truth = new_coefficients(m, 5);
-    hb_estimator_settings s = hb_estimator_defaults;
+    hb_estimator_settings s = plain(m);
     vehicle v;
 
-    s.window = 100;
+    const int window = 100;
+    s.window = window * m->dt;
     s.detect_changes = false;
     hb_estimator *e = new_estimator(m, &s);
     vehicle_start(&v, m, truth, 1e-3, 1);
@@ -571,12 +595,13 @@ static void test_reset_and_seed(void **state)
     (void)state;
     hb_model *m = variant_model(0);
     hb_real *truth = new_coefficients(m, 5);
-    hb_estimator_settings s = hb_estimator_defaults;
+    hb_estimator_settings s = plain(m);
     size_t size = (size_t)hb_model_ncoefficients(m) * sizeof *truth;
     hb_real zero[64] = {0}, first[64];
     vehicle v;
 
-    s.window = 40;
+    const int window = 40;
+    s.window = window * m->dt;
     hb_estimator *e = new_estimator(m, &s);
     for (int round = 0; round < 2; round++) {
         vehicle_start(&v, m, truth, 0.01, 1);
@@ -597,7 +622,7 @@ static void test_reset_and_seed(void **state)
     /* seeded coefficients last until the window is warm */
     hb_estimator_seed(e, truth);
     vehicle_start(&v, m, NULL, 0.01, 1);
-    for (int k = 0; k < s.warmup; k++) {
+    for (int k = 0; k < 25; k++) {
         assert_memory_equal(truth, hb_estimator_coefficients(e), size);
         assert_int_equal(hb_estimator_health(e)->status, HB_ESTIMATE_WARMING_UP);
         hb_estimator_push(e, vehicle_step(&v));
@@ -621,16 +646,20 @@ static void test_settings_are_checked(void **state)
 
 #define assert_refused(field, value, word)                                                                             \
     do {                                                                                                               \
-        hb_estimator_settings s = hb_estimator_defaults;                                                               \
+        hb_estimator_settings s = plain(m);                                                                            \
         s.field = value;                                                                                               \
         assert_int_equal(hb_estimator_new(&e, m, &s, NULL, NULL, &err), -EINVAL);                                      \
         assert_non_null(strstr(err.text, word));                                                                       \
         assert_null(e);                                                                                                \
     } while (0)
     assert_refused(window, 0, "window: 0");
-    assert_refused(window, 100001, "window: 100001");
-    assert_refused(warmup, 0, "warmup: 0");
-    assert_refused(warmup, 2001, "warmup: 2001");
+    assert_refused(window, 1001, "window: 1001");
+    assert_refused(warmup, -2, "warmup: -2");
+    assert_refused(warmup, 999, "warmup: 999");
+    assert_refused(fade, 0, "fade: 0");
+    assert_refused(plausible, 0, "plausible: 0");
+    assert_refused(actuators.nlag, m->nu + 1, "actuators.lag");
+    assert_refused(actuators.ndelay, -1, "actuators.delay");
     assert_refused(solve_every, 0, "solve_every: 0");
     assert_refused(forgetting, 0, "forgetting: 0");
     assert_refused(forgetting, 1.5, "forgetting: 1.5");

@@ -1,0 +1,34 @@
+/* What actuators made of commands while a transition lasted.
+ *
+ * Commands are steps: u_0 since ever, then u_k from time s_k on. Through delay d and lag tau a unit step at s has moved
+ * the actuator, integrated until t, by
+ *
+ *     F(t - d - s)         F(x) = x - tau (1 - exp(-x / tau)) for x > 0, else 0
+ *
+ * so that the control that acts, averaged over a part [t0, t1] of h seconds, is
+ *
+ *     u_0 + sum_k (u_k - u_k-1) (F(t1 - d - s_k) - F(t0 - d - s_k)) / h
+ *
+ * exactly, whatever the lengths of parts. The steps are those of the transition itself and of the ones before it, as
+ * far back as they follow on one another. */
+#ifndef HB_EFFECTIVE_CONTROLS_H
+#define HB_EFFECTIVE_CONTROLS_H
+
+#include "dynamics/actuators.h"
+#include "estimate/window.h"
+
+/* The transitions up to the one in question: entry `back` before it, 0 for itself. False: not known. */
+typedef struct hb_past {
+    const void *context;
+    uint64_t sequence;
+    bool (*at)(const struct hb_past *past, int back, hb_window_entry *ret);
+} hb_past;
+
+/* Controls (parts x nu, in the units of the entries) of the transition. Returns the seconds before its start for which
+ * commands are known, at most as many as matter. */
+double hb_effective_controls(const hb_past *past, const hb_actuators *a, double *ret);
+
+/* Seconds of commands before a transition that matter to it. */
+double hb_effective_reach(const hb_actuators *a);
+
+#endif

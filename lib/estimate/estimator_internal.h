@@ -1,0 +1,129 @@
+/* What the files of the estimator share: estimator.c (the interface and the walk of a transition), estimator_plain.c
+ * (the window alone) and estimator_posterior.c (prior, memory, noise and judgement). */
+#ifndef HB_ESTIMATOR_INTERNAL_H
+#define HB_ESTIMATOR_INTERNAL_H
+
+#include "dynamics/workspace.h"
+#include "estimate/change.h"
+#include "estimate/effective_controls.h"
+#include "estimate/estimator.h"
+#include "estimate/posterior.h"
+#include "estimate/regression.h"
+#include "estimate/rows.h"
+#include "estimate/window.h"
+
+enum {
+    HB_RECENT = 10, /* prediction errors behind one_step_error */
+    HB_JUDGED = 12, /* transitions of late that a judgement looks back on: half a second of 25 Hz */
+};
+
+/* What is remembered of a problem's last plain solve. */
+typedef struct hb_problem {
+    hb_regression_result result;
+    double condition; /* when it was examined last */
+    bool singular;
+} hb_problem;
+
+/* A transition of late, as it was judged. */
+typedef struct hb_verdict {
+    double distance; /* d^2 over nx, before any allowance */
+    bool set_aside;
+    bool continues;
+} hb_verdict;
+
+struct hb_estimator {
+    const hb_model *m;
+    hb_estimator_settings s;
+    int nw, warmup; /* window and warm-up in transitions */
+    bool bayesian;  /* posterior in use, else the plain regression */
+    hb_workspace *workspace;
+    hb_window window;
+    hb_rows rows; /* the window, evaluated */
+    hb_change change;
+    hb_health health;
+    hb_actuators actuators;
+
+    hb_real *coefficient;
+    double *variance;
+    bool warm;  /* coefficients were estimated since the last reset */
+    int credit; /* problems due, times solve_every */
+    int turn;   /* the problem whose turn it is to be solved */
+
+    uint64_t relinearised;    /* sequence of the entry that was re-evaluated last */
+    double recent[HB_RECENT]; /* squared errors of predictions, in turn */
+    uint64_t predictions;
+
+    /* plain */
+    hb_regression regression;
+    hb_problem *problem;
+    int examined; /* the problem whose turn it is to be examined */
+    int rest;     /* solves until one is examined again */
+
+    /* posterior */
+    hb_posterior posterior;
+    bool guessed;   /* the noise has been guessed since the last reset */
+    double *weight; /* nw, of entries in the sums, by sequence modulo nw */
+    bool *usable;   /* nw, likewise: the controls are known and possible */
+    hb_verdict verdict[HB_JUDGED];
+    uint64_t judged;
+    double *innovation, *residual, *motion, *doubt; /* HB_JUDGED x nx each, in the order of verdicts */
+    double *expected, *tolerance;                   /* nx, of the transition being judged */
+    double *sorted, *distance;                      /* nw, when a window is taken up */
+
+    /* scratch */
+    hb_real *trial;         /* coefficients */
+    double *trial_solution; /* the same, by problems */
+    double *error;          /* nx */
+    double *control;        /* HB_TRANSITION_PARTS x nu */
+    double *scratch;        /* 4 nb */
+    int *iscratch;          /* nb */
+
+    /* transitions that wait to be used, in lanes 0 and on */
+    hb_window_entry staged[HB_ESTIMATOR_TOGETHER]; /* pointing into staged_value */
+    bool lie[HB_ESTIMATOR_TOGETHER];               /* a command is beyond what can be */
+    double known[HB_ESTIMATOR_TOGETHER];           /* seconds of commands known before */
+    double *staged_value;                          /* HB_ESTIMATOR_TOGETHER x (z, u of parts, dz) */
+    int nstaged;
+    bool broken; /* a transition was left out: the next one continues nothing that is known */
+};
+
+/* index of coefficient i of a problem (or state) */
+static inline int hb_estimator_index(const hb_estimator *e, int p, int i)
+{
+    return e->m->shape == HB_PER_STATE ? i * e->m->nx + p : i;
+}
+
+/* ---- estimator.c ---- */
+
+const double *hb_estimator_recall(hb_estimator *e, uint64_t sequence);
+/* of the newest: 0; context: the estimator */
+const double *hb_estimator_recall_by_age(void *context, int age);
+/* What the coefficients leave unexplained of a transition in one state. */
+double hb_estimator_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state);
+/* Loads the entry `sequence` of the window, or the staged one that will be it, with the controls that acted; the
+ * seconds before it for which commands are known. */
+double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence);
+/* What the present coefficients make of the transition in rows.row, to e->error. */
+void hb_estimator_predict(hb_estimator *e);
+void hb_estimator_count_span(hb_estimator *e);
+/* How many problems to solve now that `used` transitions have come in. */
+int hb_estimator_due(hb_estimator *e, int used, int nproblems);
+
+/* ---- the two ways ---- */
+
+/* What is staged and evaluated slides into the window; entries `old` (nold of them, in the lanes after) are replaced;
+ * then coefficients and health. Returns the number of transitions that were used. */
+int hb_plain_learn(hb_estimator *e, const uint64_t *old, int nold);
+void hb_plain_reset(hb_estimator *e);
+void hb_plain_report(hb_estimator *e);
+/* The window was taken up from memory and is evaluated: sums and coefficients. */
+void hb_plain_resume(hb_estimator *e);
+
+double hb_bayes_spread(void);
+int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold);
+void hb_bayes_reset(hb_estimator *e);
+void hb_bayes_report(hb_estimator *e);
+void hb_bayes_resume(hb_estimator *e);
+void hb_bayes_seed(hb_estimator *e);
+
+#endif

@@ -1,0 +1,602 @@
+/* Coefficients as a belief: every transition is judged before it is believed.
+ *
+ *     nu = r - G c        S = G L^-1 G^T + R + tolerance        d^2 = nu^T S^-1 nu, about nx for what was expected
+ *
+ * The tolerance is for the model, which is not exact: fractions of the motion, now and of late. A large d^2 is set
+ * aside, one in between counts in part. What is usual is seen from the median of late: when more than half of what
+ * comes in does not fit, it is not a matter of single samples, and is believed as far as its size allows; the noise
+ * then grows by itself.
+ *
+ * Several in a row that agree with each other better than with c are a change (change.h): window and memory give way.
+ *
+ * Out of span is what neither noise nor coefficients explain. Noise of sensors adds up to nothing over consecutive
+ * transitions, since each end is the next one's start; foreign dynamics add up. So innovations are summed in blocks of
+ * four, and their energy over half a second is compared with what the noise of one transition and the doubt about the
+ * coefficients allow. Coefficients far outside the trained population, and more than half of late set aside, are out of
+ * span as well. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimate/estimator_internal.h"
+
+/* d^2 beyond its mean nx, in standard deviations sqrt(2 nx): from where on it counts in part, and not at all */
+static const double doubtful = 3, impossible = 8;
+/* error that is excused as inexactness of the model: fractions of the motion now and of late, and rounding */
+static const double inexact_now = 0.05, inexact_lately = 0.1, rounding = 1e-5;
+/* noise of a transition to start with where nothing is known, normalised: that of ordinary sensors */
+static const double usual_noise = 0.03;
+/* what the coefficients of new dynamics must leave, at most, of the squared errors that speak for a change */
+static const double explained_by_change = 0.25;
+/* squared distance from the trained population, per coefficient, beyond which coefficients are not taken as they are */
+static const double farthest = 100;
+/* variances of the prior against those of the population: vehicles may differ more than those trained on */
+static const double spread = 2;
+/* how many times as much as the prior coefficients from a file count */
+static const double seed_strength = 10;
+/* innovations that add up in a block: how many times the energy of noise is no noise; what noise adds up to there, in
+ * that of one transition; and what is excused, as a fraction of the path and on its own (normalised) */
+static const double systematic = 4, noise_of_block = 1.4, span_path = 0.1, span_rest = 2e-4;
+/* what is left of an out-of-span fraction after a transition that shows none */
+static const double span_memory = 0.99;
+/* r that is so many times the median of the window is a lie, before anything else is known of it */
+static const double wild = 30;
+
+enum { EARLY = 32, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4 };
+
+double hb_bayes_spread(void)
+{
+    return spread;
+}
+
+static size_t slot(const hb_estimator *e, uint64_t sequence)
+{
+    return (size_t)(sequence % (uint64_t)e->nw);
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* ---- judging ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    return x[n / 2];
+}
+
+/* What d^2 over nx has been of late, at least 1. */
+static double usual_distance(const hb_estimator *e)
+{
+    double distance[HB_JUDGED];
+    int n = e->judged < HB_JUDGED ? (int)e->judged : HB_JUDGED;
+
+    for (int i = 0; i < n; i++)
+        distance[i] = e->verdict[i].distance;
+    return n >= JUDGED_FEWEST ? fmax(1, median(distance, n)) : 1;
+}
+
+/* d^2 of the innovation e->error of the transition in `row`; e->expected becomes the variance of each state's. */
+static double distance_of(hb_estimator *e, const double *row)
+{
+    const hb_posterior *p = &e->posterior;
+    int dz = e->m->nb + 1;
+
+    for (int d = 0; d < e->m->nx; d++) {
+        double motion = row[d * p->ld + dz], lately = square(motion);
+        if (p->weight >= 1)
+            lately = hb_posterior_energy(p, d).motion / p->weight;
+        e->tolerance[d] = square(inexact_now * motion) + square(inexact_lately) * lately + square(rounding);
+    }
+    return hb_posterior_distance(&e->posterior, row, e->error, e->tolerance, e->expected);
+}
+
+/* The weight that a transition of this distance deserves, 0..1. */
+static double weight_of(const hb_estimator *e, double distance)
+{
+    double nx = e->m->nx, deviation = sqrt(2 * nx);
+
+    if (!(distance <= nx + impossible * deviation))
+        return 0;
+    return fmin(1, (nx + doubtful * deviation) / distance);
+}
+
+static bool believed_enough(const hb_estimator *e)
+{
+    for (int k = 0; k < e->posterior.nproblems; k++)
+        if (!e->posterior.solved[k])
+            return false;
+    return true;
+}
+
+/* Judges the transition in rows.row, whose prediction error is in e->error: its weight. */
+static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable)
+{
+    int nx = e->m->nx, ld = e->posterior.ld, nb = e->m->nb;
+    size_t at = e->judged % HB_JUDGED;
+    hb_verdict *v = &e->verdict[at];
+    double weight = usable ? 1 : 0;
+
+    if (!believed_enough(e)) /* there is nothing to judge by */
+        return weight;
+    *v = (hb_verdict){.distance = 1, .continues = entry->continues, .set_aside = !usable};
+    for (int d = 0; d < nx; d++) {
+        e->expected[d] = 1;
+        e->doubt[at * (size_t)nx + (size_t)d] = 0;
+    }
+    if (usable) {
+        double distance = distance_of(e, e->rows.row);
+        v->distance = distance / nx;
+        e->judged++; /* its own distance counts among those of late */
+        double usual = usual_distance(e);
+        e->judged--;
+        weight = weight_of(e, distance / usual);
+        v->set_aside = weight == 0;
+        for (int d = 0; d < nx; d++) {
+            e->doubt[at * (size_t)nx + (size_t)d] =
+                sqrt(fmax(0, e->expected[d] - e->posterior.noise[d] - e->tolerance[d]));
+            e->expected[d] *= usual;
+        }
+    }
+    for (int d = 0; d < nx; d++) {
+        size_t k = at * (size_t)nx + (size_t)d;
+        e->innovation[k] = weight > 0 ? e->error[d] : 0;
+        e->residual[k] = weight > 0 ? e->rows.row[d * ld + nb] : 0;
+        e->motion[k] = entry->dz[d];
+    }
+    e->judged++;
+    return weight;
+}
+
+/* ---- sliding ---- */
+
+/* Takes the transition, whose rows are at hand, into window and sums, and the oldest out of them. */
+static void slide(hb_estimator *e, const hb_window_entry *entry, double weight, bool usable)
+{
+    hb_window *w = &e->window;
+
+    if (hb_window_count(w) == w->nw) {
+        double dt = hb_window_at(w, w->first).dt;
+        hb_posterior_depart(&e->posterior, hb_estimator_recall(e, w->first), e->weight[slot(e, w->first)], dt);
+        e->health.span_seconds -= dt;
+    }
+    hb_posterior_add(&e->posterior, e->rows.row, weight);
+    e->weight[slot(e, w->next)] = weight;
+    e->usable[slot(e, w->next)] = usable;
+    hb_rows_keep(&e->rows, w->next);
+    hb_window_append(w, entry);
+    e->health.span_seconds += entry->dt;
+}
+
+/* Puts the entries that were evaluated again in the place of what they were. */
+static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (sequence[i] < e->window.first || /* it has left the window since */
+            !hb_rows_of_lane(&e->rows, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
+            continue;
+        double weight = e->weight[slot(e, sequence[i])];
+        hb_posterior_replace(&e->posterior, (int)(e->window.next - 1 - sequence[i]),
+                             hb_estimator_recall(e, sequence[i]), weight, e->rows.row, weight);
+        hb_rows_keep(&e->rows, sequence[i]);
+    }
+}
+
+/* ---- solving ---- */
+
+/* The coefficients to use: those of the posterior, unless they are farther from the population than can be. */
+static void take_coefficients(hb_estimator *e)
+{
+    const hb_posterior *p = &e->posterior;
+    double far = hb_posterior_plausibility(p, p->coefficient), shrink = far > farthest ? sqrt(farthest / far) : 1;
+
+    e->health.plausibility = far;
+    for (int k = 0; k < p->nproblems; k++)
+        for (int i = 0; i < p->nb; i++) {
+            double c0 = p->c0[k * p->nb + i];
+            e->coefficient[hb_estimator_index(e, k, i)] = (hb_real)(c0 + shrink * (p->coefficient[k * p->nb + i] - c0));
+            e->variance[hb_estimator_index(e, k, i)] =
+                p->covariance[(size_t)(k * p->nb + i) * (size_t)p->nb + (size_t)i];
+        }
+}
+
+/* Solves the next `count` problems. */
+static void solve(hb_estimator *e, int count)
+{
+    hb_posterior *p = &e->posterior;
+    bool changed = false;
+
+    for (int i = 0; i < count; i++, e->turn = (e->turn + 1) % p->nproblems) {
+        bool solved = hb_posterior_solve(p, e->turn);
+        changed |= solved;
+        e->problem[e->turn].singular = !solved;
+        /* the condition changes slowly, and costs more than the solve */
+        if (solved && (e->rest-- <= 0 || !(e->problem[e->turn].condition > 0))) {
+            e->problem[e->turn].condition = hb_posterior_condition(p, e->turn, e->scratch, e->iscratch);
+            e->rest = EXAMINE_EVERY;
+        }
+    }
+    if (changed) {
+        take_coefficients(e);
+        e->health.version++;
+        hb_window_save_coefficients(&e->window, e->health.version, e->warm, e->coefficient);
+    }
+}
+
+/* ---- health ---- */
+
+/* Where in the ring of verdicts the transition of this age is. */
+static size_t judged_at(const hb_estimator *e, int age)
+{
+    return (size_t)((e->judged - 1 - (uint64_t)age) % HB_JUDGED);
+}
+
+/* Whether the BLOCK transitions from this age on follow on one another, and were all believed. */
+static bool is_block(const hb_estimator *e, int age)
+{
+    for (int i = 0; i < BLOCK; i++) {
+        const hb_verdict *v = &e->verdict[judged_at(e, age + i)];
+        if (v->set_aside || (i < BLOCK - 1 && !v->continues))
+            return false;
+    }
+    return true;
+}
+
+/* The energy of what adds up in blocks of late and is neither noise nor doubt, over that of what the average leaves
+ * there. */
+static double unexplained_of_late(const hb_estimator *e)
+{
+    int nx = e->m->nx, n = e->judged < HB_JUDGED ? (int)e->judged : HB_JUDGED, blocks = 0;
+    double unexplained = 0, residual = 0, rows = e->posterior.nproblems > 1 ? 1 : nx;
+
+    /* predictions of coefficients that hardly anything was known of say nothing */
+    if (!e->m->has_prior && (e->posterior.weight - HB_JUDGED) * rows < 4 * e->m->nb)
+        return 0;
+    for (int age = 0; age + BLOCK <= n; age++)
+        blocks += is_block(e, age);
+    if (blocks < BLOCK)
+        return 0;
+    for (int d = 0; d < nx; d++) {
+        double energy = 0, of_average = 0, allowed = 0;
+        for (int age = 0; age + BLOCK <= n; age++) {
+            double sum = 0, average = 0, path = 0, doubt = 0;
+            if (!is_block(e, age))
+                continue;
+            for (int i = 0; i < BLOCK; i++) {
+                size_t k = judged_at(e, age + i) * (size_t)nx + (size_t)d;
+                sum += e->innovation[k];
+                average += e->residual[k];
+                path += fabs(e->motion[k]);
+                doubt += e->doubt[k];
+            }
+            energy += square(sum) / blocks;
+            of_average += square(average) / blocks;
+            allowed += (e->posterior.noise[d] * noise_of_block + square(doubt) + square(span_path * path) +
+                        square(span_rest)) /
+                       blocks;
+        }
+        unexplained += energy > systematic * allowed ? energy : 0;
+        residual += of_average;
+    }
+    return unexplained > 0 ? fmin(1, unexplained / residual) : 0;
+}
+
+/* Fraction of the transitions of late that were set aside. */
+static double set_aside_of_late(const hb_estimator *e)
+{
+    int n = e->judged < HB_JUDGED ? (int)e->judged : HB_JUDGED, count = 0;
+
+    for (int i = 0; i < n; i++)
+        count += e->verdict[i].set_aside;
+    return n >= JUDGED_FEWEST ? (double)count / n : 0;
+}
+
+static hb_estimate_status status_of(const hb_estimator *e, double set_aside)
+{
+    const hb_health *h = &e->health;
+
+    for (int k = 0; k < e->posterior.nproblems; k++)
+        if (e->problem[k].singular)
+            return HB_ESTIMATE_SINGULAR;
+    if (h->out_of_span > e->s.span_threshold || set_aside > 0.5 || h->plausibility > e->s.plausible)
+        return HB_ESTIMATE_OUT_OF_SPAN;
+    if (e->judged > 0 && (e->verdict[(e->judged - 1) % HB_JUDGED].set_aside || set_aside > 0.25))
+        return HB_ESTIMATE_IMPLAUSIBLE;
+    return HB_ESTIMATE_OK;
+}
+
+void hb_bayes_report(hb_estimator *e)
+{
+    const hb_posterior *p = &e->posterior;
+    hb_health *h = &e->health;
+    double energy = 0, least = INFINITY, most = 0;
+
+    h->samples = hb_window_count(&e->window);
+    if (!e->warm) {
+        h->status = HB_ESTIMATE_WARMING_UP;
+        return;
+    }
+    h->condition = 0;
+    for (int k = 0; k < p->nproblems; k++)
+        h->condition = fmax(h->condition, e->problem[k].singular ? INFINITY : e->problem[k].condition);
+    for (int d = 0; d < p->nx; d++)
+        energy += hb_posterior_energy(p, d).unexplained;
+    for (int i = 0; i < p->nb; i++) {
+        double diagonal = 0;
+        for (int d = 0; d < p->nx; d++)
+            diagonal += p->sum[(size_t)d * (size_t)(p->n * p->ld) + (size_t)(i * p->ld + i)];
+        least = fmin(least, diagonal);
+        most = fmax(most, diagonal);
+    }
+    h->expected_error = p->weight > 0 ? sqrt(energy / p->weight / p->nx) : 0;
+    h->excitation = most > 0 ? fmax(0, least / most) : 0;
+
+    h->status = status_of(e, set_aside_of_late(e));
+}
+
+/* ---- changes of dynamics ---- */
+
+/* The coefficients that the newest `count` transitions would give on their own, to e->trial; false: none that can be.
+ */
+static bool try_cut(hb_estimator *e, int count)
+{
+    hb_posterior *p = &e->posterior;
+
+    for (int k = 0; k < p->nproblems; k++) {
+        const double *c = hb_posterior_try_cut(p, k, count, hb_estimator_recall_by_age, e);
+        if (!c)
+            return false;
+        memcpy(e->trial_solution + k * p->nb, c, (size_t)p->nb * sizeof *c);
+        for (int i = 0; i < p->nb; i++)
+            e->trial[hb_estimator_index(e, k, i)] = (hb_real)c[i];
+    }
+    return hb_posterior_plausibility(p, e->trial_solution) < farthest;
+}
+
+/* Squared errors of the rows relative to the noise, beyond those that noise itself makes. */
+static double excess(const hb_estimator *e, const double *row, const hb_real *coefficient)
+{
+    double sum = 0;
+
+    for (int d = 0; d < e->m->nx; d++)
+        sum += square(hb_estimator_error(e, row, coefficient, d)) / e->posterior.noise[d] - 1;
+    return sum;
+}
+
+/* Whether the newest `count` transitions, on their own, explain what they show, where the present coefficients do not:
+ * a gust or a run of lies they would not. Coefficients that need a strange vehicle count against it. */
+static bool worth_cutting(hb_estimator *e, int count)
+{
+    hb_posterior *p = &e->posterior;
+    double before = 0, after = 0;
+
+    if (count >= hb_window_count(&e->window) || count > HB_STRIDE || !try_cut(e, count))
+        return false;
+    for (int age = 0; age < count; age++)
+        hb_estimator_load(e, age, e->window.next - 1 - (uint64_t)age);
+    hb_rows_evaluate(&e->rows, e->workspace, count, e->trial);
+    for (int age = 0; age < count; age++) {
+        uint64_t sequence = e->window.next - 1 - (uint64_t)age;
+        if (!e->usable[slot(e, sequence)])
+            continue;
+        before += excess(e, hb_estimator_recall(e, sequence), e->coefficient);
+        if (!hb_rows_of_lane(&e->rows, age, hb_window_at(&e->window, sequence).dz))
+            return false;
+        after += excess(e, e->rows.row, e->trial);
+    }
+    after += hb_posterior_plausibility(p, e->trial_solution);
+    return before > 0 && after < explained_by_change * before;
+}
+
+/* Cuts the window to its newest `count` transitions, which are believed, as they are along the new coefficients. */
+static void shorten(hb_estimator *e, int count)
+{
+    hb_window *w = &e->window;
+
+    for (int age = 0; age < count; age++) {
+        uint64_t sequence = w->next - 1 - (uint64_t)age;
+        if (hb_rows_of_lane(&e->rows, age, hb_window_at(w, sequence).dz))
+            hb_rows_keep(&e->rows, sequence);
+    }
+    hb_posterior_cut(&e->posterior, count, hb_estimator_recall_by_age, e);
+    hb_window_drop_before(w, w->next - (uint64_t)count);
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+        e->weight[slot(e, sequence)] = e->usable[slot(e, sequence)] ? 1 : 0;
+    hb_estimator_count_span(e);
+    e->health.changes++;
+    e->judged = 0; /* by other coefficients */
+}
+
+/* Looks into an alarm. Chance may have added one too many to the transitions that it speaks of: then fewer are tried.
+ */
+static bool adopt_change(hb_estimator *e, int count)
+{
+    for (int fewer = 0; fewer < 3 && count - fewer >= HB_CHANGE_FEWEST; fewer++)
+        if (worth_cutting(e, count - fewer)) {
+            shorten(e, count - fewer);
+            hb_change_settle(&e->change);
+            return true;
+        }
+    return false;
+}
+
+/* ---- the walk ---- */
+
+/* The first guess of the noise: what the model leaves of a step, and ordinary sensors. */
+static void guess_noise(hb_estimator *e, int averaged)
+{
+    for (int d = 0; d < e->m->nx; d++)
+        e->expected[d] = fmax(square(usual_noise) / averaged, e->m->has_prior ? square(e->m->noise[d]) : 0);
+    hb_posterior_guess(&e->posterior, e->expected);
+    e->guessed = true;
+}
+
+/* Seconds of commands that must be known before a transition, so that the control in it is. */
+static double needed_past(const hb_actuators *a)
+{
+    double needed = 0;
+
+    for (int i = 0; i < a->nu; i++)
+        needed = fmax(needed, a->delay[i] + a->lag[i]);
+    return needed;
+}
+
+/* Judges what is staged and evaluated, and slides the window by it. Returns the number of newest transitions that
+ * speak for a change; 0: none. */
+static int use_staged(hb_estimator *e, int *ret_used)
+{
+    int fresh = 0, where = 0;
+
+    *ret_used = 0;
+    for (int lane = 0; lane < e->nstaged; lane++) {
+        hb_window_entry entry = e->staged[lane];
+        if (!hb_rows_of_lane(&e->rows, lane, entry.dz)) {
+            e->broken = true;
+            continue;
+        }
+        entry.continues &= !e->broken;
+        e->broken = false;
+        ++*ret_used;
+        if (!e->guessed)
+            guess_noise(e, entry.averaged);
+        bool usable = !e->lie[lane] && e->known[lane] >= needed_past(&e->actuators) - 1e-9;
+        hb_estimator_predict(e);
+        double weight = judge(e, &entry, usable);
+        e->health.implausible += e->lie[lane] || (usable && weight == 0);
+        if (fresh > 0)
+            fresh++;
+        else if (e->s.detect_changes && e->warm && usable && believed_enough(e))
+            fresh = hb_change_watch(&e->change, e->error, e->expected, &where);
+        slide(e, &entry, weight, usable);
+    }
+    return fresh;
+}
+
+int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
+{
+    hb_posterior *p = &e->posterior;
+    int used, fresh = use_staged(e, &used);
+
+    if (used == 0)
+        return 0;
+    replace_entries(e, old, nold);
+    bool changed = fresh > 0 && adopt_change(e, fresh);
+    bool first = !e->warm && hb_window_count(&e->window) >= e->warmup;
+    if (changed || first || p->count < EARLY) {
+        /* noise and coefficients need each other: once more while both move */
+        e->warm |= changed || first;
+        e->credit = 0;
+        for (int again = 0; again < 2 && e->warm; again++) {
+            solve(e, p->nproblems);
+            hb_posterior_learn_noise(p);
+        }
+    } else {
+        solve(e, hb_estimator_due(e, used, p->nproblems));
+        hb_posterior_learn_noise(p);
+    }
+    /* foreign dynamics do not show in every moment */
+    e->health.out_of_span = fmax(unexplained_of_late(e), pow(span_memory, used) * e->health.out_of_span);
+    hb_bayes_report(e);
+    return used;
+}
+
+void hb_bayes_reset(hb_estimator *e)
+{
+    hb_posterior_clear(&e->posterior);
+    memset(e->problem, 0, (size_t)e->posterior.nproblems * sizeof *e->problem);
+    e->guessed = false;
+    e->judged = 0;
+    e->rest = 0;
+    take_coefficients(e);
+    e->health.plausibility = 0;
+}
+
+void hb_bayes_seed(hb_estimator *e)
+{
+    hb_posterior *p = &e->posterior;
+    int nb = p->nb;
+
+    for (int k = 0; k < p->nproblems; k++)
+        for (int i = 0; i < nb; i++)
+            p->seed[k * nb + i] = (double)e->coefficient[hb_estimator_index(e, k, i)];
+    p->seed_strength = seed_strength;
+}
+
+/* ---- taking a window up again ---- */
+
+/* Nothing of what was believed before is taken for granted: first, what is far from all else is left out. */
+static void leave_out_wild_entries(hb_estimator *e)
+{
+    hb_window *w = &e->window;
+    int count = hb_window_count(w), nb = e->m->nb;
+
+    for (int d = 0; d < e->m->nx; d++) {
+        for (int age = 0; age < count; age++)
+            e->sorted[age] = fabs(hb_estimator_recall_by_age(e, age)[d * e->posterior.ld + nb]);
+        double most = wild * median(e->sorted, count) + usual_noise;
+        for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+            if (fabs(hb_estimator_recall(e, sequence)[d * e->posterior.ld + nb]) > most)
+                e->weight[slot(e, sequence)] = 0;
+    }
+}
+
+/* Then, what the coefficients of the others find impossible. */
+static void judge_again(hb_estimator *e)
+{
+    hb_window *w = &e->window;
+    int count = hb_window_count(w);
+
+    if (!believed_enough(e))
+        return;
+    for (int age = 0; age < count; age++) {
+        const double *row = hb_estimator_recall_by_age(e, age);
+        for (int d = 0; d < e->m->nx; d++)
+            e->error[d] = hb_estimator_error(e, row, e->coefficient, d);
+        e->distance[age] = distance_of(e, row);
+        e->sorted[age] = e->distance[age] / e->m->nx;
+    }
+    double usual = fmax(1, median(e->sorted, count));
+    for (int age = 0; age < count; age++) {
+        size_t at = slot(e, w->next - 1 - (uint64_t)age);
+        const double *row = hb_estimator_recall_by_age(e, age);
+        double weight = e->usable[at] ? weight_of(e, e->distance[age] / usual) : 0;
+        hb_posterior_replace(&e->posterior, age, row, e->weight[at], row, weight);
+        e->weight[at] = weight;
+    }
+}
+
+void hb_bayes_resume(hb_estimator *e)
+{
+    hb_window *w = &e->window;
+
+    if (hb_window_count(w) == 0) {
+        hb_bayes_report(e);
+        return;
+    }
+    guess_noise(e, hb_window_at(w, w->first).averaged);
+    leave_out_wild_entries(e);
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++) {
+        size_t at = slot(e, sequence);
+        e->weight[at] = e->usable[at] ? e->weight[at] : 0;
+        hb_posterior_add(&e->posterior, hb_estimator_recall(e, sequence), e->weight[at]);
+    }
+    e->warm |= hb_window_count(w) >= e->warmup;
+    for (int again = 0; again < 3 && e->warm; again++) {
+        if (again > 0)
+            judge_again(e);
+        for (int twice = 0; twice < 2; twice++) {
+            solve(e, e->posterior.nproblems);
+            hb_posterior_learn_noise(&e->posterior);
+        }
+    }
+    hb_bayes_report(e);
+}

@@ -85,6 +85,8 @@ typedef struct hilbert_action_reply {
     double cost;
     int iterations;
     double queue, planning, total; /* seconds in the daemon: waiting, planning, receipt to reply */
+    double preparing;              /* seconds spent on it before the request came */
+    bool corrected;                /* the plan began with what was prepared then */
     uint64_t coefficient_version;
     double coefficient_age;        /* seconds since the newest sample behind the coefficients; may be infinite */
     const char *estimate;          /* "warming-up", "singular", "ok", "out-of-span" or "implausible" */

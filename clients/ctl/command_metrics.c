@@ -94,7 +94,9 @@ static void print(const Hilbert__V1__Status *s)
     counts(s, "events_total", "What else the daemon counts.", "event", &s->counters->base);
     histogram(s, "action_seconds", "From receipt of a request to its reply.", s->total);
     histogram(s, "queue_seconds", "From receipt of a request to the start of planning.", s->queue);
-    histogram(s, "planning_seconds", "Planning.", s->planning);
+    histogram(s, "planning_seconds", "Planning, from the request on.", s->planning);
+    if (s->preparing)
+        histogram(s, "preparing_seconds", "Preparing between requests.", s->preparing);
     gauge(s, "action_seconds_max", "The longest from receipt to reply since the start.",
           1e-6 * (double)s->total->max_us);
     gauge(s, "budget_seconds", "Configured budget of a reply.", 1e-6 * s->budget_us);

@@ -66,6 +66,8 @@ static void print_actions(const Hilbert__V1__Status *s)
     print_latency("total", s->total);
     print_latency("queue", s->queue);
     print_latency("planning", s->planning);
+    if (s->preparing && s->preparing->count)
+        print_latency("preparing", s->preparing);
     print_counts("replies", &s->replies->base);
     print_counts("no plan", &s->refused->base);
     printf("  %" PRIu64 " of %" PRIu64 " late, %" PRIu64 " undelivered; newest plan: cost %.4g in %" PRIu32

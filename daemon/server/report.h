@@ -35,7 +35,7 @@ typedef struct hb_report {
     const double *action;       /* nu, or NULL */
     double cost;
     int iterations;
-    hb_latency queue, planning, total;
+    hb_latency queue, planning, preparing, total;
     double budget;
     int clients;
     hb_counters controller;

@@ -73,11 +73,14 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
                          .want_plan = w->want_plan,
                          .queue = started - w->request.received,
                          .planning = command->planning,
+                         .preparing = command->preparing,
                          .total = total};
 
     reply(s, &w->envelope, &r);
     hb_histogram_add(&s->queued, r.queue);
     hb_histogram_add(&s->planned, r.planning);
+    if (r.preparing > 0)
+        hb_histogram_add(&s->prepared, r.preparing);
     hb_histogram_add(&s->total, total);
     s->counters.replies_late += total > w->budget;
 }
@@ -162,7 +165,9 @@ void hb_server_serve(hb_server *s)
         w->request.budget = end - w->request.received;
         w->request.tick = s->ticks++;
         if (now >= end) {
+            hb_worker_hold(s->worker);
             answer(s, w, hb_controller_fallback(s->controller, &w->request, HB_REASON_LATE, now), now);
+            hb_worker_release(s->worker);
             continue;
         }
         s->in_hand = true;

@@ -20,7 +20,9 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
 
 int hb_server_retune(hb_server *s, const hb_controller_settings *next, hb_error *err)
 {
+    hb_worker_hold(s->worker);
     int r = hb_controller_retune(s->controller, next, err);
+    hb_worker_release(s->worker);
 
     if (r)
         return r;

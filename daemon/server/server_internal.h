@@ -75,7 +75,7 @@ struct hb_server {
     /* what is reported */
     double started;
     hb_server_counters counters;
-    hb_histogram queued, planned, total;
+    hb_histogram queued, planned, prepared, total;
     bool replied;
     hb_status last_status;
     hb_reason last_reason;

@@ -39,6 +39,7 @@ void hb_server_report(hb_server *s, hb_report *ret)
         .iterations = s->last_iterations,
         .queue = hb_histogram_summary(&s->queued),
         .planning = hb_histogram_summary(&s->planned),
+        .preparing = hb_histogram_summary(&s->prepared),
         .total = hb_histogram_summary(&s->total),
         .budget = s->settings.budget,
         .clients = hb_queue_active(s->queue, now, 1),

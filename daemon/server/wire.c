@@ -232,6 +232,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
     m.action = vector(r->action, nu, &m.n_action);
     m.queue_us = microseconds(r->queue);
     m.planning_us = microseconds(r->planning);
+    m.preparing_us = microseconds(r->preparing);
     m.total_us = microseconds(r->total);
     if (r->status == HB_STATUS_REFUSED || r->status == HB_STATUS_FALLBACK)
         m.detail = text(r->detail && *r->detail ? r->detail : hb_reason_help[r->reason]);
@@ -241,6 +242,8 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
         m.iterations = (uint32_t)c->iterations;
         if (c->limit)
             m.limit = text(c->limit);
+        m.prepare_stages = (uint32_t)c->stages;
+        m.corrected = c->corrected;
         m.coefficient_version = c->version;
         m.coefficient_age = c->age;
         fill_health(&health, &c->health);
@@ -344,7 +347,7 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
 typedef struct status_messages {
     Hilbert__V1__Status status;
     Hilbert__V1__Health health;
-    Hilbert__V1__Latency queue, planning, total;
+    Hilbert__V1__Latency queue, planning, preparing, total;
     Hilbert__V1__ReplyCounts replies;
     Hilbert__V1__ReasonCounts refused, set_aside;
     Hilbert__V1__Counters counters;
@@ -387,6 +390,9 @@ static void fill_counters(Hilbert__V1__Counters *m, const hb_counters *c, const 
     m->control_requests = s->control_requests;
     m->control_errors = s->control_errors;
     m->dropped_candidates = c->dropped_candidates;
+    m->corrected = c->corrected;
+    m->prepare_stages = c->prepare_stages;
+    m->prepare_us = c->prepare_us;
     m->reloads = s->reloads;
     m->reload_errors = s->reload_errors;
     m->handshakes_refused = s->handshakes_refused;
@@ -432,6 +438,7 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     s->iterations = (uint32_t)r->iterations;
     fill_latency(s->queue = &m->queue, &r->queue);
     fill_latency(s->planning = &m->planning, &r->planning);
+    fill_latency(s->preparing = &m->preparing, &r->preparing);
     fill_latency(s->total = &m->total, &r->total);
     s->budget_us = microseconds(r->budget);
     s->clients = (uint32_t)r->clients;

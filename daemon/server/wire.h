@@ -43,8 +43,8 @@ typedef struct hb_action_reply {
     const double *action;      /* nu, or NULL */
     const hb_command *command; /* NULL when the controller was not asked */
     bool want_plan;
-    double queue, planning, total; /* seconds */
-    const char *detail;            /* of a refusal; NULL: what is said of its reason everywhere */
+    double queue, planning, preparing, total; /* seconds */
+    const char *detail;                       /* of a refusal; NULL: what is said of its reason everywhere */
 } hb_action_reply;
 
 size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **ret);

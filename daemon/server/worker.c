@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { IDLE, POSTED, DONE };
@@ -20,6 +21,9 @@ struct hb_worker {
     _Atomic int state;
     _Atomic unsigned long beats;
     _Atomic bool stop;
+    _Atomic bool interrupt; /* of preparing: a job is posted, or the server wants the controller for itself */
+    _Atomic bool preparing;
+    bool unprepared;              /* there is a new plan to prepare from */
     int wake_worker, wake_server; /* eventfds */
     pthread_t thread;
     bool running;
@@ -76,6 +80,15 @@ static void run(hb_worker *w, hb_plan_order *job)
     job->finished = clock->now(clock->context);
 }
 
+/* Behind the reply. Says that it is at it before it looks whether it may: who interrupts does so before looking. */
+static void prepare(hb_worker *w)
+{
+    atomic_store(&w->preparing, true);
+    if (!atomic_load(&w->interrupt))
+        w->unprepared = hb_controller_prepare(w->settings.controller, &w->settings.clock, &w->interrupt, UINT64_MAX);
+    atomic_store(&w->preparing, false);
+}
+
 static void *work(void *context)
 {
     hb_worker *w = context;
@@ -83,13 +96,17 @@ static void *work(void *context)
     w->settings.started(w->settings.context);
     while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
         struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
-        if (poll(&wait, 1, HB_WORKER_BEAT_MS) > 0)
+        if (poll(&wait, 1, w->unprepared ? HB_WORKER_RETRY_MS : HB_WORKER_BEAT_MS) > 0)
             calm(w->wake_worker);
         if (atomic_load_explicit(&w->state, memory_order_acquire) == POSTED) {
+            atomic_store(&w->interrupt, false);
+            w->unprepared = w->job.kind == HB_JOB_COMMAND || w->unprepared;
             run(w, &w->job);
             atomic_store_explicit(&w->state, DONE, memory_order_release);
             wake(w->wake_server);
         }
+        if (w->unprepared)
+            prepare(w);
         atomic_fetch_add_explicit(&w->beats, 1, memory_order_relaxed);
     }
     return NULL;
@@ -120,6 +137,7 @@ void hb_worker_free(hb_worker *w)
         return;
     if (w->running) {
         atomic_store_explicit(&w->stop, true, memory_order_release);
+        atomic_store(&w->interrupt, true);
         wake(w->wake_worker);
         pthread_join(w->thread, NULL);
     }
@@ -138,8 +156,22 @@ bool hb_worker_idle(const hb_worker *w)
 void hb_worker_post(hb_worker *w, const hb_plan_order *job)
 {
     w->job = *job;
+    atomic_store(&w->interrupt, true);
     atomic_store_explicit(&w->state, POSTED, memory_order_release);
     wake(w->wake_worker);
+}
+
+void hb_worker_hold(hb_worker *w)
+{
+    atomic_store(&w->interrupt, true);
+    /* asleep: with one processor, whoever waits must make room */
+    while (atomic_load(&w->preparing))
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+void hb_worker_release(hb_worker *w)
+{
+    atomic_store(&w->interrupt, false);
 }
 
 const hb_plan_order *hb_worker_collect(hb_worker *w)

@@ -6,7 +6,11 @@
  *       +------------ collect <-------------------------------+
  *
  * While it is IDLE the planning side of the controller belongs to the server, which may then call it itself
- * (fallback, retune); from post to collect it belongs to the worker. Each side wakes the other by an eventfd. */
+ * (fallback, retune) between hold and release; from post to collect it belongs to the worker. Each side wakes the other
+ * by an eventfd.
+ *
+ * Behind a command the worker prepares for the next one, without being asked and until something is posted: that waits
+ * for one piece of work at most. */
 #ifndef HB_WORKER_H
 #define HB_WORKER_H
 
@@ -49,12 +53,15 @@ void hb_worker_free(hb_worker *w); /* lets it finish what it has in hand */
 
 bool hb_worker_idle(const hb_worker *w);
 void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
+/* While idle: until release, nothing is prepared; waits for the piece of work at hand. */
+void hb_worker_hold(hb_worker *w);
+void hb_worker_release(hb_worker *w);
 /* The job that has come back, valid until the next post; NULL when there is none. */
 const hb_plan_order *hb_worker_collect(hb_worker *w);
 int hb_worker_fd(const hb_worker *w); /* readable when there is something to collect */
 /* Grows with each job and, while idle, several times a second: a proof of life. */
 unsigned long hb_worker_beats(const hb_worker *w);
 
-enum { HB_WORKER_BEAT_MS = 50 };
+enum { HB_WORKER_BEAT_MS = 50, HB_WORKER_RETRY_MS = 1 };
 
 #endif

@@ -104,6 +104,7 @@ struct hb_controller {
     uint32_t reset_counter;
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
+    double preparing;   /* seconds of hb_controller_prepare since the last command */
     hb_command_history history;
     int64_t reported_us_seen;              /* of the newest report taken into the history */
     double usual_period;                   /* seconds between requests; 0: not known */
@@ -628,7 +629,9 @@ static hb_command *start_reply(hb_controller *c, const snapshot *s, const hb_req
         .health = s->health,
         .version = s->health.version,
         .age = age_of_telemetry(c, s, r, now),
+        .preparing = c->preparing,
     };
+    c->preparing = 0;
     if (c->planner) {
         c->command.plan = hb_planner_current(c->planner);
         c->command.states = hb_planner_states(c->planner);
@@ -755,13 +758,16 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
                     .trim = c->m->control_trim};
-    const hb_plan *plan =
-        hb_planner_plan(c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
+    const hb_plan *plan = (c->s.planner.prepare ? hb_planner_feedback : hb_planner_plan)(
+        c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
 
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;
     reply->iterations = plan->iterations;
     reply->limit = plan->limit;
+    reply->stages = plan->prepared;
+    reply->corrected = plan->corrected;
+    count_by(c, offsetof(hb_counters, corrected) / sizeof(uint64_t), plan->corrected);
     reply->plan = plan->action;
     reply->states = hb_planner_states(c->planner);
     count_by(c, offsetof(hb_counters, dropped_candidates) / sizeof(uint64_t), plan->dropped);
@@ -772,6 +778,23 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     answer(c, plan->action);
     tell(c, r);
     return finish_reply(c, rung(c, s, plan), HB_REASON_NONE);
+}
+
+bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic_bool *interrupt, uint64_t most)
+{
+    const double begun = clock->now(clock->context);
+    const double left = c->s.planner.prepare_share * c->usual_period - c->preparing;
+
+    if (!c->s.planner.prepare || !c->planned || c->planned_us != c->time_us || !(left > 0))
+        return false;
+    const uint64_t before = hb_planner_stages(c->planner);
+    const uint64_t stages = hb_planner_prepare(c->planner, hb_stepper_predictor(c->stepper), c->usual_period, clock,
+                                               begun + left, interrupt, most);
+    const double took = clock->now(clock->context) - begun;
+    c->preparing += took;
+    count_by(c, offsetof(hb_counters, prepare_stages) / sizeof(uint64_t), stages - before);
+    count_by(c, offsetof(hb_counters, prepare_us) / sizeof(uint64_t), (uint64_t)(1e6 * took + 0.5));
+    return interrupt && atomic_load_explicit(interrupt, memory_order_relaxed) && !hb_planner_prepared(c->planner);
 }
 
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now)

@@ -69,7 +69,10 @@ typedef struct hb_command {
     const char *limit; /* with HB_STATUS_LIMITED or worse: the name of the limit that the plan breaks; else NULL */
     double cost;
     int iterations;
-    double planning;  /* seconds */
+    double planning;  /* seconds, from the request on */
+    double preparing; /* seconds spent before it, between requests */
+    uint64_t stages;  /* of hb_controller_prepare that the plan began with */
+    bool corrected;   /* it began with what they had prepared; false: it was made from nothing but the last plan */
     uint64_t version; /* of the coefficients */
     double age;       /* seconds since the newest sample behind the coefficients; infinite before the first */
     hb_health health;
@@ -86,6 +89,9 @@ typedef struct hb_counters {
     uint64_t set_aside[HB_NREASONS]; /* samples, by reason */
     uint64_t refused[HB_NREASONS];   /* requests answered without a plan (fallback, refused), by reason */
     uint64_t dropped_candidates;
+    uint64_t corrected;      /* plans that began with what was prepared */
+    uint64_t prepare_stages; /* of all preparations */
+    uint64_t prepare_us;     /* microseconds that they took */
 } hb_counters;
 
 typedef struct hb_controller hb_controller;
@@ -117,6 +123,11 @@ int hb_controller_seed(hb_controller *c, const hb_real *coefficient, hb_error *e
 
 /* Thread of planning. The command stays valid until the next call of command or fallback. */
 const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock);
+/* Thread of planning, behind an answer: prepares for the next request, expected after the usual time, until there is
+ * nothing left to do, planner.prepare_share is used up, *interrupt (may be NULL) becomes true, or `most` stages are
+ * done in all. Answers given before stay as they are. Returns whether it is worth calling again after an interruption.
+ * The same number of stages leads to the same bytes: a command tells how many there were. */
+bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic_bool *interrupt, uint64_t most);
 /* Thread of planning. An answer without planning, at once: the last plan shifted to the request's time, then the safe
  * action. */
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);

@@ -398,6 +398,9 @@ static bool insure(hb_planner *p)
 
 static bool search_second_order(hb_planner *p)
 {
+    /* a warm start that leads nowhere: anything else that can be evaluated */
+    if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, &p->best) && isfinite(p->best.cost)))
+        return false;
     const hb_descent_end end = descend(p);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */

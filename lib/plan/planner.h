@@ -40,6 +40,8 @@ typedef struct hb_planner_settings {
     double elites;                    /* fraction of samples that CEM refits to */
     double temperature;               /* of MPPI, relative to the spread of costs */
     bool polish;                      /* end with second-order steps on the best candidate */
+    bool prepare;                     /* hb_controller_prepare may do something */
+    double prepare_share;             /* of the time between requests, that it may take */
     uint64_t seed;
     /* u = trim + B v: ndirections columns of B, each nu; 0: identity */
     int ndirections;
@@ -107,7 +109,8 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
  * same number of stages leads to the same bytes. The plan in hand stays as it is. */
 uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double seconds, const hb_clock *clock,
                             double deadline, const atomic_bool *interrupt, uint64_t most);
-bool hb_planner_prepared(const hb_planner *p); /* nothing is left to do */
+bool hb_planner_prepared(const hb_planner *p);   /* nothing is left to do */
+uint64_t hb_planner_stages(const hb_planner *p); /* done for the next request by now */
 /* The plan in hand as it stands: after a shift, what to apply when there is no time to plan. */
 const double *hb_planner_current(const hb_planner *p);
 /* Predicted states of the last plan: (horizon + 1) x nx, physical. */

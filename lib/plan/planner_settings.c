@@ -38,6 +38,10 @@ const char *const hb_planner_method_help[] = {
       "Of mppi, relative to the spread of costs.")                                                                     \
     X(BOOL, "planner.polish", polish, false, 0, 1, HB_CLOSED, HB_LIVE,                                                 \
       "End with second-order steps on the best candidate.")                                                            \
+    X(BOOL, "planner.prepare", prepare, true, 0, 1, HB_CLOSED, HB_LIVE,                                                \
+      "Prepare for the next request while none waits: a reply then takes a fraction of its budget.")                   \
+    X(REAL, "planner.prepare_share", prepare_share, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                                     \
+      "Of the time between requests, that a processor may prepare.")                                                   \
     X(SEED, "planner.seed", seed, 0, 0, 0, HB_CLOSED, HB_FIXED, "Same seed, same plans.")
 
 const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_GAUSS_NEWTON, ROWS(HB_SETTING_DEFAULT)};

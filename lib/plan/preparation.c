@@ -243,12 +243,11 @@ uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double sec
     hb_preparation *f = &p->preparation;
 
     /* the plan in hand must be fresh, and reach beyond the next request */
-    if (!p->descent[0] || p->cold || p->elapsed > 0 || !(seconds > 0))
-        return 0;
+    if (!p->descent[0] || p->cold || p->elapsed > 0 || !(seconds > 0) ||
+        !(seconds < p->settings.horizon * hb_planner_step(p)))
+        return f->stages;
     if (!f->begun)
         begin(p, seconds);
-    if (!(f->ahead < p->settings.horizon))
-        return 0;
     f->clock = clock;
     f->deadline = deadline;
     f->interrupt = interrupt;
@@ -262,6 +261,11 @@ uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double sec
 bool hb_planner_prepared(const hb_planner *p)
 {
     return p->preparation.begun && p->preparation.next == HB_PREPARE_DONE;
+}
+
+uint64_t hb_planner_stages(const hb_planner *p)
+{
+    return p->preparation.stages;
 }
 
 /* corrects the sequence in p->best.w; without an answer that has arrived, goes on from there */

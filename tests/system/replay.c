@@ -1,6 +1,7 @@
 /* lib's controller on a script, without daemon or clock. usage: replay CONFIG <SCRIPT
  *
  *     T time state... control...      a sample
+ *     P stages                        prepares for the next request, in so many stages
  *     R time state...                 a request; its action, plan and predicted states are printed as one word of hex
  *
  * Numbers are C's hexadecimal floating point. */
@@ -35,6 +36,10 @@ static int replay(hb_controller *c, const hb_model *m)
         double number[2 * HB_MAX_TARGET];
         char *p = line + 1;
         long long time = strtoll(p, &p, 10);
+        if (line[0] == 'P') {
+            hb_controller_prepare(c, &clock, NULL, (uint64_t)time);
+            continue;
+        }
         int wanted = line[0] == 'T' ? m->nx + m->nu : m->nx;
         for (int i = 0; i < wanted; i++) {
             char *before = p;

@@ -218,12 +218,13 @@ class Equality(TestCase):
         daemon = self.started(config, model=model)
         client = daemon.client()
         connect_telemetry(client, daemon)
-        got, samples = [], 0
+        got, samples, told, corrected = [], 0, [], 0
         base = client.status().counters
         for line in script:
             if line[0] == "T":
                 client.publish(line[1], line[2], line[3])
                 samples += 1
+                told.append(line)
             else:
                 # telemetry goes another way: it must have arrived before this request is sent
                 def taken():
@@ -232,29 +233,32 @@ class Equality(TestCase):
                         s.counters.transitions + s.set_aside.first - base.transitions == samples
                 wait_until(taken, "intake")
                 reply = client.request(line[1], line[2], want_plan=True)
-                self.assertLess(reply.status, Status.STALE)
+                self.assertLess(reply.status, Status.STALE, reply.reason)
+                corrected += reply.corrected
                 flat = reply.action + sum(reply.plan, []) + sum(reply.predicted, [])
                 got.append(struct.pack(f"<{len(flat)}d", *flat).hex())
-        text = "".join(" ".join([kind, str(t)] + [v.hex() for v in list(x) + list(u)]) + "\n" for kind, t, x, u in script)
+                told += [("P", reply.prepare_stages, [], []), line]
+        text = "".join(" ".join([kind, str(t)] + [v.hex() for v in list(x) + list(u)]) + "\n" for kind, t, x, u in told)
         done = subprocess.run([REPLAY, daemon.file], input=text, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(got), replies_wanted)
         self.assertEqual(got, done.stdout.split())
+        self.assertGreater(corrected, replies_wanted // 2)
 
-    def script(self, state, control, dt_us, n):
-        """Telemetry along a made-up flight, with a request every fifth sample."""
+    def script(self, state, control, dt_us, n, every):
+        """Telemetry along a made-up flight, with a request every so many samples."""
         lines = []
         for k in range(n):
             x = [s + 0.1 * math.sin(0.37 * k + i) * (i % 2 == 1) for i, s in enumerate(state)]
             u = [c * (1 + 0.05 * math.cos(0.91 * k + i)) for i, c in enumerate(control)]
             lines.append(("T", k * dt_us, x, u))
-            if k % 5 == 4:
+            if k % every == every - 1:
                 lines.append(("R", k * dt_us, x, []))
         return lines
 
     def test_cart(self):
         config = CART.replace("budget: 0.5", "budget: 30").replace("fallback_after: 120", "fallback_after: 3600")
-        self.compare(config, "cart", self.script([0.2, 0.1], [0.5], 20000, 100), 20)
+        self.compare(config, "cart", self.script([0.2, 0.1], [0.5], 20000, 100, 5), 20)
 
     def test_quadrotor_on_two_threads(self):
         config = CART[:CART.index("planner:")].replace("cart.safetensors", "quadrotor.safetensors") + """
@@ -264,7 +268,7 @@ target: {{z: 1}}
 latency: {{budget: 30, stale_after: 3000, fallback_after: 3600}}
 """
         state = [0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0]
-        self.compare(config, "quadrotor", self.script(state, [0.0662] * 4, 40000, 60), 12)
+        self.compare(config, "quadrotor", self.script(state, [0.0662] * 4, 40000, 40, 1), 40)
 
 
 if __name__ == "__main__":

@@ -517,6 +517,59 @@ static void test_deadline_truncates(void **state)
     assert_int_equal(reply->reason, HB_REASON_LATE);
 }
 
+/* Behind an answer: within its share, without touching the answer, and for the next one to begin with. */
+static void test_prepares_behind_the_answer(void **state)
+{
+    fixture *f = *state;
+    static const double shares[] = {0.5, 0.004, 0};
+
+    for (int i = 0; i < 3; i++) {
+        f->s.planner.prepare_share = shares[i];
+        f->clock.tick = 0;
+        start(f);
+        fly(f, 30, 0);
+        /* how often requests come is not known yet */
+        command(f);
+        assert_false(hb_controller_prepare(f->c, &f->clock.clock, NULL, UINT64_MAX));
+        assert_int_equal(counters(f).prepare_stages, 0);
+        pass(f, period);
+        observe(f);
+        const hb_command *reply = command(f);
+        assert_false(reply->corrected);
+        const double action = reply->action[0], plan = reply->plan[3], cost = reply->cost;
+        f->clock.tick = 1e-4;
+        const double before = f->clock.time;
+        hb_controller_prepare(f->c, &f->clock.clock, NULL, UINT64_MAX);
+        assert_true(f->clock.time - before <= shares[i] * period + 4 * f->clock.tick);
+        f->clock.tick = 0;
+        assert_true(reply->action[0] == action && reply->plan[3] == plan && reply->cost == cost);
+        const uint64_t stages = counters(f).prepare_stages;
+        pass(f, period);
+        observe(f);
+        reply = command(f);
+        assert_int_equal(reply->stages, stages);
+        assert_int_equal(reply->corrected, shares[i] == 0.5);
+        assert_int_equal(counters(f).corrected, shares[i] == 0.5);
+        assert_int_equal(reply->preparing > 0, shares[i] > 0);
+    }
+
+    /* an interrupted one says that it would go on; switched off it does nothing */
+    atomic_bool interrupt = true;
+    f->s.planner.prepare_share = 1;
+    start(f);
+    command(f);
+    pass(f, period);
+    command(f);
+    assert_true(hb_controller_prepare(f->c, &f->clock.clock, &interrupt, UINT64_MAX));
+    assert_int_equal(counters(f).prepare_stages, 0);
+    f->s.planner.prepare = false;
+    assert_int_equal(hb_controller_retune(f->c, &f->s, NULL), 0);
+    assert_false(hb_controller_prepare(f->c, &f->clock.clock, NULL, UINT64_MAX));
+    pass(f, period);
+    assert_false(command(f)->corrected);
+    assert_int_equal(counters(f).prepare_stages, 0);
+}
+
 static void test_out_of_span_is_said(void **state)
 {
     fixture *f = *state;
@@ -889,6 +942,7 @@ static void test_no_memory_is_taken_on_the_way(void **state)
         observe(f);
         hb_controller_observe_request(f->c, &r, f->clock.time);
         hb_controller_command(f->c, &r, &f->clock.clock);
+        hb_controller_prepare(f->c, &f->clock.clock, NULL, (uint64_t)k % 12);
         if (k % 50 == 0)
             hb_controller_fallback(f->c, &r, HB_REASON_BUSY, f->clock.time);
         if (k % 3000 == 2999)
@@ -1125,6 +1179,7 @@ int main(void)
         TEST(test_fallback_flies_the_last_plan_then_the_safe_action),
         TEST(test_late_requests_get_the_last_plan),
         TEST(test_deadline_truncates),
+        TEST(test_prepares_behind_the_answer),
         TEST(test_out_of_span_is_said),
         TEST(test_detection_of_changes_can_be_turned_on_and_off),
         TEST(test_requests_that_make_no_sense_are_refused_with_the_safe_action),

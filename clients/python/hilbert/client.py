@@ -86,6 +86,9 @@ class Reply:
     queue: float  #: seconds in the daemon: waiting,
     planning: float  #: planning,
     total: float  #: and from receipt to reply
+    preparing: float  #: seconds spent on it before the request came,
+    prepare_stages: int  #: in so many stages
+    corrected: bool  #: the plan began with what was prepared then
     coefficient_version: int
     coefficient_age: float  #: seconds since the newest sample behind the coefficients; may be infinite
     health: pb.Health
@@ -158,6 +161,9 @@ def _reply(m: pb.ActionReply, nx: int, nu: int) -> Reply:
         queue=1e-6 * m.queue_us,
         planning=1e-6 * m.planning_us,
         total=1e-6 * m.total_us,
+        preparing=1e-6 * m.preparing_us,
+        prepare_stages=m.prepare_stages,
+        corrected=m.corrected,
         coefficient_version=m.coefficient_version,
         coefficient_age=m.coefficient_age,
         health=m.health,

@@ -9,7 +9,14 @@
 
 void hb_dataset_free(hb_dataset *d)
 {
-    free(d); /* one block, see dataset_read.c */
+    if (d && d->nparts) {
+        for (int k = 0; k < d->nparts; k++)
+            hb_dataset_free(d->part[k]);
+        free(d->part);
+        free(d->function);
+        free(d->episode);
+    }
+    free(d); /* what is read from one file is one block, see dataset_read.c */
 }
 
 void hb_dataset_transition(const hb_dataset *d, int function, size_t index, hb_transition *ret, int *remaining)

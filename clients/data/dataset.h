@@ -59,6 +59,8 @@ typedef struct hb_dataset {
     hb_episode *episode; /* ordered by function, then id */
     size_t ntransitions;
     uint64_t hash; /* of all numbers and names, not of the file's bytes */
+    int nparts;    /* of several files: the data sets that this one is made of, which it owns */
+    struct hb_dataset **part;
 } hb_dataset;
 
 /* How a foreign file is to be read. Zero means: as our own files are. Fields are set by hb_dataset_map. */
@@ -88,6 +90,10 @@ extern const char hb_dataset_map_help[];
 
 /* Reads and checks a whole file; mapping may be NULL. Errors name the file, the group and the row. */
 int hb_dataset_read(hb_dataset **ret, const char *path, const hb_dataset_mapping *mapping, hb_error *err);
+/* The same of several files, whose functions become those of one set: names and patterns (*, ?, {a,b}), joined by
+ * commas. Where two files use the same ids, those of the later one are counted on. */
+int hb_dataset_read_many(hb_dataset **ret, const char *list, const hb_dataset_mapping *mapping, hb_error *err);
+uint64_t hb_dataset_hash(const hb_dataset *d);
 void hb_dataset_free(hb_dataset *d);
 
 /* Transition `index` (0 .. ntransitions - 1) of a function. Its x and u are rows of an episode, so the steps that

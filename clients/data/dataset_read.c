@@ -659,7 +659,7 @@ static int fill(reading *r, storage *to)
     return 0;
 }
 
-static uint64_t hash_set(const hb_dataset *d)
+uint64_t hb_dataset_hash(const hb_dataset *d)
 {
     const hb_dataset_header *h = &d->header;
     size_t nx = (size_t)h->nx, nu = (size_t)h->nu;
@@ -735,7 +735,7 @@ static int read_open_file(reading *r, hb_dataset **ret)
         hb_dataset_free(to.set);
         return status;
     }
-    to.set->hash = hash_set(to.set);
+    to.set->hash = hb_dataset_hash(to.set);
     *ret = to.set;
     return 0;
 }

@@ -266,7 +266,7 @@ int hb_eval_predict(int argc, char **argv)
     if (code >= 0)
         return code;
     code = HB_EXIT_OK;
-    if ((o.plot && (status = hb_plot_available(&err))) || (status = hb_dataset_read(&d, o.data, &o.mapping, &err)) ||
+    if ((o.plot && (status = hb_plot_available(&err))) || (status = hb_dataset_read_many(&d, o.data, &o.mapping, &err)) ||
         (status = hb_pool_new(&pool, o.threads ? o.threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err)) ||
         (status = evaluate(&o, results, d, pool, &err)))
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);

@@ -138,7 +138,7 @@ static void *worker(void *context)
     int failed = hb_plant_new(&p, w->c->plant, &err);
 
     pthread_mutex_lock(&w->lock);
-    while (!w->stop && w->next < w->c->functions) {
+    while (!w->stop && w->next < w->c->first + w->c->functions) {
         slot *s = &w->slot[w->next % w->nslots];
         if (s->function >= 0) {
             pthread_cond_wait(&w->changed, &w->lock);
@@ -188,7 +188,7 @@ static int write_all(crew *w, hb_dataset_writer *writer, hb_collected *total, hb
 {
     int status = 0;
 
-    for (int f = 0; !status && f < w->c->functions; f++) {
+    for (int f = w->c->first; !status && f < w->c->first + w->c->functions; f++) {
         slot *s = &w->slot[f % w->nslots];
         pthread_mutex_lock(&w->lock);
         while (s->function != f || !s->done)
@@ -201,7 +201,7 @@ static int write_all(crew *w, hb_dataset_writer *writer, hb_collected *total, hb
         pthread_cond_broadcast(&w->changed);
         pthread_mutex_unlock(&w->lock);
         if (!status && w->c->progress)
-            w->c->progress(w->c->context, f + 1, w->c->functions);
+            w->c->progress(w->c->context, f + 1 - w->c->first, w->c->functions);
     }
     return status;
 }
@@ -295,7 +295,7 @@ static int make_slots(const hb_collect *c, crew *w, hb_error *err)
 
 int hb_collect_run(const hb_collect *c, hb_collected *ret, hb_error *err)
 {
-    crew w = {.c = c, .nslots = c->threads * SLOTS_A_THREAD};
+    crew w = {.c = c, .nslots = c->threads * SLOTS_A_THREAD, .next = c->first};
     pthread_t thread[256];
     hb_dataset_writer *writer = NULL;
     hb_collected total = {0};

@@ -10,6 +10,7 @@ typedef struct hb_collect {
     const hb_policy *policy;
     const char *path;
     int functions, episodes, steps, threads;
+    int first; /* number of the first function: a part of a larger data set */
     uint64_t seed;
     double dt;
     bool irregular;

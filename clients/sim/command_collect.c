@@ -31,20 +31,32 @@ static const char help[] =
     "                        between a vehicle and a controller is of no account here\n"
     "      --dt SECONDS      control period (default: the plant's)\n"
     "      --irregular       steps of 0.5 to 1.5 periods\n"
+    "      --shard K/N       only part K of N: functions of their own in FILE-K-of-N.h5; all parts together are what "
+    "one\n"
+    "                        process makes. Under mpirun and srun the rank says which (hilbert-train reads "
+    "'FILE-*.h5')\n"
     "  -j, --threads N       default: one for each processor\n"
     "  -q, --quiet           no progress, no summary\n"
     "  -h, --help            this text\n";
 
-enum { OPTION_DT = 256, OPTION_IRREGULAR };
+enum { OPTION_DT = 256, OPTION_IRREGULAR, OPTION_SHARD };
 
 static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},   {"functions", required_argument, NULL, 'f'},
-    {"episodes", required_argument, NULL, 'e'}, {"steps", required_argument, NULL, 'n'},
-    {"seed", required_argument, NULL, 's'},     {"policy", required_argument, NULL, 'p'},
-    {"range", required_argument, NULL, 'r'},    {"weather", required_argument, NULL, 'w'},
-    {"dt", required_argument, NULL, OPTION_DT}, {"irregular", no_argument, NULL, OPTION_IRREGULAR},
-    {"threads", required_argument, NULL, 'j'},  {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},           {0},
+    {"output", required_argument, NULL, 'o'},
+    {"functions", required_argument, NULL, 'f'},
+    {"episodes", required_argument, NULL, 'e'},
+    {"steps", required_argument, NULL, 'n'},
+    {"seed", required_argument, NULL, 's'},
+    {"policy", required_argument, NULL, 'p'},
+    {"range", required_argument, NULL, 'r'},
+    {"weather", required_argument, NULL, 'w'},
+    {"dt", required_argument, NULL, OPTION_DT},
+    {"irregular", no_argument, NULL, OPTION_IRREGULAR},
+    {"shard", required_argument, NULL, OPTION_SHARD},
+    {"threads", required_argument, NULL, 'j'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {0},
 };
 
 static void show(void *context, int done, int of)
@@ -83,6 +95,50 @@ static bool wind_without_drag(const hb_collect *c)
     return false;
 }
 
+/* K/N with K from 1 to N */
+static bool parse_shard(const char *text, int *ret_shard, int *ret_nshards)
+{
+    char *end;
+    long shard = strtol(text, &end, 10), nshards = *end == '/' ? strtol(end + 1, &end, 10) : 0;
+
+    if (*end || shard < 1 || nshards < shard || nshards > 1000000)
+        return false;
+    *ret_shard = (int)shard;
+    *ret_nshards = (int)nshards;
+    return true;
+}
+
+/* As mpirun of Open MPI, of MPICH, and srun tell a process its place. Parts know nothing of each other, so that no
+ * messages are needed. */
+static void find_rank(int *ret_shard, int *ret_nshards)
+{
+    static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                           {"PMI_RANK", "PMI_SIZE"},
+                                           {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *rank = getenv(names[i][0]), *size = getenv(names[i][1]);
+        if (!rank || !size)
+            continue;
+        *ret_shard = atoi(rank) + 1;
+        *ret_nshards = atoi(size);
+        return;
+    }
+}
+
+/* FILE.h5 becomes FILE-K-of-N.h5; names sort in the order of functions */
+static void take_shard(hb_collect *c, int shard, int nshards, char path[PATH_MAX])
+{
+    int all = c->functions, width = snprintf(NULL, 0, "%d", nshards);
+    const char *dot = strrchr(c->path, '.'), *slash = strrchr(c->path, '/');
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - c->path) : strlen(c->path);
+
+    c->first = (int)((long)all * (shard - 1) / nshards);
+    c->functions = (int)((long)all * shard / nshards) - c->first;
+    snprintf(path, PATH_MAX, "%.*s-%0*d-of-%d%s", (int)stem, c->path, width, shard, nshards, c->path + stem);
+    c->path = path;
+}
+
 int hb_command_collect(int argc, char **argv)
 {
     hb_collect c = {.functions = 100, .episodes = 8, .steps = 125};
@@ -90,8 +146,11 @@ int hb_command_collect(int argc, char **argv)
     const char *policy = NULL;
     bool quiet = false;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int option, parameter;
+    int option, parameter, shard = 1, nshards = 1;
     double low, high;
+    char path[PATH_MAX];
+
+    find_rank(&shard, &nshards);
 
     c.threads = processors < 1 ? 1 : processors > 64 ? 64 : (int)processors;
     /* the plant comes first, because ranges refer to it */
@@ -157,6 +216,10 @@ int hb_command_collect(int argc, char **argv)
         case OPTION_IRREGULAR:
             c.irregular = true;
             break;
+        case OPTION_SHARD:
+            if (!parse_shard(optarg, &shard, &nshards))
+                return usage("--shard", optarg);
+            break;
         case 'j':
             if (!parse_count(optarg, 256, &c.threads))
                 return usage("--threads", optarg);
@@ -180,6 +243,11 @@ int hb_command_collect(int argc, char **argv)
         return hb_usage_error("collect", "%s", err.text);
     if (wind_without_drag(&c))
         return hb_usage_error("collect", "wind and gusts act through drag: give a range for drag too");
+
+    if (nshards > c.functions)
+        return hb_usage_error("collect", "%d functions cannot be shared among %d parts", c.functions, nshards);
+    if (nshards > 1)
+        take_shard(&c, shard, nshards, path);
 
     hb_progress progress;
     hb_collected collected;

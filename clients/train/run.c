@@ -76,11 +76,11 @@ static int read_data(run *r, hb_error *err)
     if (!*s->data)
         return hb_fail(err, EINVAL, "data: name a data set to train on (--data FILE)");
     if ((status = hb_run_mapping(s->map, &mapping, err)) ||
-        (status = hb_dataset_read(&r->data, s->data, &mapping, err)))
+        (status = hb_dataset_read_many(&r->data, s->data, &mapping, err)))
         return status;
     r->hash = r->data->hash;
     if (*s->validation) {
-        if ((status = hb_dataset_read(&r->validation, s->validation, &mapping, err)))
+        if ((status = hb_dataset_read_many(&r->validation, s->validation, &mapping, err)))
             return status;
         r->hash = hb_hash(r->hash, &r->validation->hash, sizeof r->validation->hash);
     }
@@ -188,6 +188,7 @@ static int make_trainer(run *r, hb_error *err)
                              .decay_steps = s->decay == HB_DECAY_COSINE ? s->steps : 0,
                              .matryoshka = s->matryoshka > 0,
                              .seed = s->seed,
+                             .ranks = r->options->ranks,
                              .loss = {.refinements = s->refinements,
                                       .regulariser = s->regulariser,
                                       .matryoshka = s->matryoshka,
@@ -215,7 +216,7 @@ static int make_evaluator(run *r, hb_error *err)
     const hb_dataset *d = r->validation ? r->validation : r->data;
 
     r->nvalidated = r->validation ? d->nfunctions : r->nheld;
-    if (r->nvalidated == 0)
+    if (r->nvalidated == 0 || !hb_ranks_first(r->options->ranks))
         return 0;
     r->validation_steps = hb_evaluator_longest(d, VALIDATION_STEPS);
     r->error = calloc((size_t)r->nvalidated * (size_t)r->validation_steps, sizeof *r->error);
@@ -252,7 +253,7 @@ static int set_up(run *r, hb_error *err)
             return status;
         done = state->step;
     }
-    return hb_log_open(&r->log, r->log_path, done, err);
+    return hb_ranks_first(r->options->ranks) ? hb_log_open(&r->log, r->log_path, done, err) : 0;
 }
 
 static void tear_down(run *r)
@@ -311,6 +312,16 @@ static const char *describe(const hb_trainer_report *r, const hb_validation *v, 
     return text;
 }
 
+/* whether to stop before the end: the same for all ranks, one of which may have been asked to */
+static int asked_to_stop(const hb_run_options *o, bool *ret, hb_error *err)
+{
+    double asked = o->stop && *o->stop;
+    int status = o->ranks ? o->ranks->add(o->ranks->context, &asked, 1, err) : 0;
+
+    *ret = asked > 0;
+    return status;
+}
+
 static int step_on(run *r, hb_run_result *ret, hb_error *err)
 {
     const hb_settings *s = r->settings;
@@ -322,12 +333,15 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
     double saved = 0, cpu = cpu_seconds();
     uint64_t first = state->step, log_every = (uint64_t)fmax(1, s->log_every);
     char text[200];
+    bool stop = false, first_rank = hb_ranks_first(o->ranks);
     int status = 0;
 
     hb_progress_start(&progress, o->label ? o->label : "train");
-    while (!status && state->step < s->steps && !(o->stop && *o->stop)) {
+    while (state->step < s->steps && !(status = asked_to_stop(o, &stop, err)) && !stop) {
         if ((status = hb_trainer_step(r->trainer, &report, err)))
             break;
+        if (!first_rank)
+            continue;
         bool validated = state->step % s->validate_every == 0 || state->step == s->steps;
         if (validated)
             v = validate(r, true);
@@ -338,7 +352,8 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
                 &progress, (double)(state->step - first) / (double)(s->steps - first),
                 describe(&report, &v, hb_progress_elapsed(&progress) / (double)(state->step - first), text));
         if (hb_progress_elapsed(&progress) - saved >= s->checkpoint_every) {
-            status = save_checkpoint(r, err);
+            if ((status = save_checkpoint(r, err)))
+                break;
             saved = hb_progress_elapsed(&progress);
         }
     }
@@ -350,6 +365,12 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
                            .validation = v,
                            .seconds = seconds,
                            .steps_per_second = (double)(state->step - first) / seconds};
+    if (status == -EPIPE && o->ranks) {
+        /* the step that a dead rank broke off changed nothing; every rank that is left keeps what all of them had */
+        ret->died = true;
+        ret->why = *err;
+        return 0;
+    }
     return status;
 }
 
@@ -395,8 +416,10 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
 {
     int status;
 
-    if (ret->stopped)
+    if (ret->died || (ret->stopped && hb_ranks_first(r->options->ranks)))
         return save_checkpoint(r, err);
+    if (ret->stopped || !hb_ranks_first(r->options->ranks))
+        return 0;
     if ((status = hb_centre(r->design.model, r->data, r->function, r->nlearned, r->settings->examples,
                             r->settings->seed, err)))
         return status;

@@ -6,6 +6,7 @@
 
 #include "train/checkpoint.h"
 #include "train/log.h"
+#include "train/ranks.h"
 #include "train/settings.h"
 
 typedef struct hb_run_options {
@@ -13,10 +14,13 @@ typedef struct hb_run_options {
     const volatile sig_atomic_t *stop; /* not zero: write a checkpoint and end; may be NULL */
     bool quiet;                        /* neither progress nor summary */
     const char *label;                 /* of the progress line; NULL: "train" */
+    const hb_ranks *ranks;             /* that train together, each in a process with the same settings; NULL: none */
 } hb_run_options;
 
 typedef struct hb_run_result {
     uint64_t steps;
+    bool died; /* a rank did: `why`, and a checkpoint was written */
+    hb_error why;
     bool stopped; /* before the end: a checkpoint was written instead of the model */
     hb_trainer_report last;
     hb_validation validation, without; /* without: coefficients zero */

@@ -41,7 +41,8 @@ typedef struct setting {
 /* sections of the help stand where a name is NULL */
 static const setting table[] = {
     {.help = "Files"},
-    {"data", TEXT, AT(data), 0, 0, NULL, "", true, "data set to train on (HDF5)"},
+    {"data", TEXT, AT(data), 0, 0, NULL, "", true,
+     "data set to train on (HDF5); several files and patterns, joined by commas, are one"},
     {"validation", TEXT, AT(validation), 0, 0, NULL, "", true, "data set of held-out functions; else --hold-out"},
     {"hold-out", INTEGER, AT(hold_out), -1, 1e6, NULL, "-1", true,
      "functions of the data kept for validation; -1: a tenth"},

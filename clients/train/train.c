@@ -13,6 +13,7 @@
 
 #include "data/dataset.h"
 #include "base/numeric.h"
+#include "train/ranks_mpi.h"
 #include "train/run.h"
 
 static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
@@ -60,26 +61,46 @@ static void print_summary(const hb_settings *s, const hb_run_result *r)
                 r->with_prior.one_step, r->with_prior.steps, r->with_prior.ten_step);
 }
 
-static int run(const hb_settings *s, const hb_checkpoint *resume)
+static int run_with(const hb_settings *s, const hb_checkpoint *resume, const hb_ranks *ranks)
 {
-    struct sigaction action = {.sa_handler = ask_to_stop};
-    hb_run_options options = {.resume = resume, .stop = &stop};
+    hb_run_options options = {.resume = resume, .stop = &stop, .ranks = ranks, .quiet = !hb_ranks_first(ranks)};
     hb_run_result result;
     hb_error err = {0};
     char path[HB_PATH_SIZE];
 
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
     if (hb_run(s, &options, &result, &err))
         return hb_train_complain(HB_EXIT_FAILURE, &err);
-    if (result.stopped) {
+    if (result.died)
+        hb_train_complain(HB_EXIT_FAILURE, &result.why);
+    else if (!hb_ranks_first(ranks))
+        return HB_EXIT_OK;
+    if (result.died || result.stopped) {
         hb_run_checkpoint_path(s, path);
         fprintf(stderr, "hilbert-train: stopped after step %" PRIu64 "; go on with: hilbert-train --resume '%s'\n",
                 result.steps, path);
-        return HB_EXIT_FAILURE;
+        /* those that were asked to stop end together */
+        return result.died || !ranks ? HB_EXIT_FAILURE : HB_EXIT_OK;
     }
     print_summary(s, &result);
+    if (ranks)
+        fprintf(stderr, "%d ranks, %.3g MB a step to and from the first\n", ranks->size,
+                1e-6 * hb_ranks_mpi_bytes(ranks) / (double)(result.steps ? result.steps : 1));
     return HB_EXIT_OK;
+}
+
+static int run(const hb_settings *s, const hb_checkpoint *resume)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop};
+    hb_ranks *ranks = NULL;
+    hb_error err = {0};
+
+    if (hb_ranks_mpi_start(&ranks, &stop, &err))
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    int code = run_with(s, resume, ranks);
+    hb_ranks_mpi_end(ranks, code);
+    return code;
 }
 
 /* the options after --resume may change how the run is made, not what comes of it */
@@ -164,7 +185,7 @@ static int describe_data(int argc, char **argv)
         fprintf(stderr, "hilbert-train: data wants one file (try --help)\n");
         return HB_EXIT_USAGE;
     }
-    if (hb_dataset_read(&d, argv[optind], &mapping, &err))
+    if (hb_dataset_read_many(&d, argv[optind], &mapping, &err))
         return hb_train_complain(HB_EXIT_FAILURE, &err);
     hb_dataset_describe(d, stdout);
     hb_dataset_free(d);

@@ -107,7 +107,7 @@ int hb_train_prior(int argc, char **argv)
     if (code >= 0)
         return code;
     code = HB_EXIT_OK;
-    if (hb_model_load(&m, o.model, &err) || hb_dataset_read(&d, o.data, &o.mapping, &err) ||
+    if (hb_model_load(&m, o.model, &err) || hb_dataset_read_many(&d, o.data, &o.mapping, &err) ||
         hb_pool_new(&pool, o.threads ? o.threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err) ||
         add_prior(&o, m, d, pool, &err))
         code = hb_train_complain(HB_EXIT_FAILURE, &err);

@@ -126,7 +126,7 @@ int hb_train_prune(int argc, char **argv)
     if (code >= 0)
         return code;
     code = HB_EXIT_OK;
-    if (hb_model_load(&m, o.model, &err) || hb_dataset_read(&d, o.data, &o.mapping, &err) ||
+    if (hb_model_load(&m, o.model, &err) || hb_dataset_read_many(&d, o.data, &o.mapping, &err) ||
         hb_pool_new(&pool, (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err) ||
         prune(&o, m, d, pool, &rotation, &err))
         code = hb_train_complain(HB_EXIT_FAILURE, &err);

@@ -13,6 +13,7 @@ enum {
     MAX_SKIPPED = 20,           /* in succession */
     GRADIENT_BYTES = 128 << 20, /* for the gradients of all parts, unless fewer than MIN_PARTS fit */
     MIN_PARTS = 8,
+    TERMS = 5, /* of a function: four of the loss, and whether it failed */
 };
 
 static const double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -37,6 +38,9 @@ struct hb_trainer {
     hb_real *gradient;    /* nparts x nparameters; the sum ends up in the first */
     hb_loss_terms *terms; /* settings.functions */
     bool *failed;         /* settings.functions */
+    double *shared;       /* settings.functions x TERMS: terms and failures on their way between ranks */
+    int first, end;       /* this rank's parts */
+    int stride;           /* of the level of the tree that is added up */
     double *norm;         /* squared, of each chunk */
     double clipped;       /* factor that clipping asks for */
     double rate, correct_mean, correct_square;
@@ -78,6 +82,7 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     t->gradient = hb_arena_take(arena, (size_t)t->nparts * np, sizeof *t->gradient);
     t->terms = hb_arena_take(arena, functions, sizeof *t->terms);
     t->failed = hb_arena_take(arena, functions, sizeof *t->failed);
+    t->shared = hb_arena_take(arena, functions * TERMS, sizeof *t->shared);
     t->norm = hb_arena_take(arena, count_chunks(m), sizeof *t->norm);
     t->state.nparameters = np;
     t->state.mean = hb_arena_take(arena, np, sizeof *t->state.mean);
@@ -89,6 +94,12 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     }
     t->memory = arena->base;
     return place;
+}
+
+/* the rank that computes a part */
+static int owner(const hb_trainer *t, int part)
+{
+    return (int)((int64_t)part * hb_ranks_size(t->settings.ranks) / t->nparts);
 }
 
 int hb_trainer_new(hb_trainer **ret, hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
@@ -106,6 +117,11 @@ int hb_trainer_new(hb_trainer **ret, hb_model *m, const hb_dataset *d, const int
     hb_trainer *t = lay_out(&laid, nthreads, &arena);
     *t = laid;
     memcpy(t->function, function, (size_t)nfunctions * sizeof *function);
+    while (t->first < t->nparts && owner(t, t->first) < (s->ranks ? s->ranks->rank : 0))
+        t->first++;
+    t->end = t->first;
+    while (t->end < t->nparts && owner(t, t->end) == (s->ranks ? s->ranks->rank : 0))
+        t->end++;
 
     if ((status = hb_sampler_new(&t->examples, d, m, 1, err)) ||
         (status = hb_sampler_new(&t->queries, d, m, s->query_steps, err)))
@@ -157,20 +173,25 @@ static void draw_functions(hb_trainer *t)
     }
 }
 
-/* loss and gradient of one part's functions */
-static void run_part(void *context, int part, int thread)
+static int first_slot(const hb_trainer *t, int part)
+{
+    return (int)((int64_t)t->settings.functions * part / t->nparts);
+}
+
+/* loss and gradient of one of this rank's parts */
+static void run_part(void *context, int index, int thread)
 {
     hb_trainer *t = context;
+    int part = t->first + index;
     const hb_trainer_settings *s = &t->settings;
     seat *at = &t->seat[thread];
     hb_random_key key = key_of(t);
     size_t np = t->model->nparameters;
     hb_real *gradient = t->gradient + (size_t)part * np;
-    int first = (int)((int64_t)s->functions * part / t->nparts);
-    int end = (int)((int64_t)s->functions * (part + 1) / t->nparts), nb = t->model->nb;
+    int nb = t->model->nb;
 
     memset(gradient, 0, np * sizeof *gradient);
-    for (int slot = first; slot < end; slot++) {
+    for (int slot = first_slot(t, part); slot < first_slot(t, part + 1); slot++) {
         int f = t->drawn[slot], prefix = 0;
         hb_sampler_draw(t->examples, f, 0, hb_sampler_count(t->examples, f), key, index_of(slot, 0), &at->example);
         hb_sampler_draw(t->queries, f, 0, hb_sampler_count(t->queries, f), key, index_of(slot, 1), &at->query);
@@ -187,35 +208,104 @@ static size_t chunk_size(const hb_trainer *t, int chunk)
     return left < CHUNK ? left : CHUNK;
 }
 
+/* one level of the tree, for the sums that live here */
 static void sum_chunk(void *context, int chunk, int thread)
 {
     hb_trainer *t = context;
     size_t np = t->model->nparameters, n = chunk_size(t, chunk);
-    hb_real *sum = t->gradient + (size_t)chunk * CHUNK;
-    double norm = 0;
+    hb_real *gradient = t->gradient + (size_t)chunk * CHUNK;
 
     (void)thread;
-    for (int part = 1; part < t->nparts; part++) {
-        const hb_real *add = sum + (size_t)part * np;
+    for (int part = 0; part + t->stride < t->nparts; part += 2 * t->stride) {
+        hb_real *restrict sum = gradient + (size_t)part * np;
+        const hb_real *restrict add = gradient + (size_t)(part + t->stride) * np;
+        if (part < t->first || part >= t->end)
+            continue;
         for (size_t i = 0; i < n; i++)
             sum[i] += add[i];
     }
-    for (size_t i = 0; i < n; i++)
+}
+
+static void norm_chunk(void *context, int chunk, int thread)
+{
+    hb_trainer *t = context;
+    const hb_real *sum = t->gradient + (size_t)chunk * CHUNK;
+    double norm = 0;
+
+    (void)thread;
+    for (size_t i = 0; i < chunk_size(t, chunk); i++)
         norm += (double)sum[i] * (double)sum[i];
     t->norm[chunk] = norm;
 }
 
-/* The gradient of all functions: sums the parts, in order, into the first; returns its norm. Everything that would
- * join processes on several machines belongs here. */
-static double reduce_gradient(hb_trainer *t)
+/* Brings together what a level of the tree adds up. Parts lie with ranks in order, so that all of it goes to lower
+ * ranks, and no rank sends after it has begun to receive: nobody waits in a circle. */
+static int exchange(hb_trainer *t, hb_error *err)
 {
-    size_t nchunks = count_chunks(t->model);
+    const hb_ranks *r = t->settings.ranks;
+    size_t np = t->model->nparameters;
+    int status = 0;
+
+    for (int part = 0; part + t->stride < t->nparts && !status; part += 2 * t->stride) {
+        int left = owner(t, part), right = owner(t, part + t->stride);
+        hb_real *add = t->gradient + (size_t)(part + t->stride) * np;
+        if (left == right)
+            continue;
+        if (r->rank == right)
+            status = r->send(r->context, left, add, np * sizeof *add, err);
+        else if (r->rank == left)
+            status = r->receive(r->context, right, add, np * sizeof *add, err);
+    }
+    return status;
+}
+
+/* The gradient of all functions, with every rank: the sum over parts ends up in the first; its norm. */
+static int reduce_gradient(hb_trainer *t, double *ret_norm, hb_error *err)
+{
+    const hb_ranks *r = t->settings.ranks;
+    int nchunks = (int)count_chunks(t->model), status;
     double norm = 0;
 
-    hb_pool_run(t->pool, (int)nchunks, sum_chunk, t);
-    for (size_t i = 0; i < nchunks; i++)
+    for (t->stride = 1; t->stride < t->nparts; t->stride *= 2) {
+        if (r && (status = exchange(t, err)))
+            return status;
+        hb_pool_run(t->pool, nchunks, sum_chunk, t);
+    }
+    if (r && (status = r->broadcast(r->context, t->gradient, t->model->nparameters * sizeof *t->gradient, err)))
+        return status;
+    hb_pool_run(t->pool, nchunks, norm_chunk, t);
+    for (int i = 0; i < nchunks; i++)
         norm += t->norm[i];
-    return sqrt(norm);
+    *ret_norm = sqrt(norm);
+    return 0;
+}
+
+/* lets every rank know the losses of all functions */
+static int share_terms(hb_trainer *t, hb_error *err)
+{
+    const hb_ranks *r = t->settings.ranks;
+    int functions = t->settings.functions, status;
+
+    if (!r)
+        return 0;
+    memset(t->shared, 0, (size_t)functions * TERMS * sizeof *t->shared);
+    for (int part = t->first; part < t->end; part++)
+        for (int slot = first_slot(t, part); slot < first_slot(t, part + 1); slot++) {
+            const hb_loss_terms *of = &t->terms[slot];
+            double *to = t->shared + slot * TERMS;
+            if (t->failed[slot])
+                to[TERMS - 1] = 1;
+            else
+                memcpy(to, (double[]){of->query, of->matryoshka, of->regulariser, of->average}, 4 * sizeof *to);
+        }
+    if ((status = r->add(r->context, t->shared, functions * TERMS, err)))
+        return status;
+    for (int slot = 0; slot < functions; slot++) {
+        const double *from = t->shared + slot * TERMS;
+        t->failed[slot] = from[TERMS - 1] != 0;
+        t->terms[slot] = (hb_loss_terms){from[0], from[1], from[2], from[3]};
+    }
+    return 0;
 }
 
 static void update_chunk(void *context, int chunk, int thread)
@@ -270,8 +360,10 @@ int hb_trainer_step(hb_trainer *t, hb_trainer_report *ret, hb_error *err)
     hb_trainer_report report = {.step = t->state.step, .learning_rate = learning_rate(t)};
 
     draw_functions(t);
-    hb_pool_run(t->pool, t->nparts, run_part, t);
-    report.gradient_norm = reduce_gradient(t);
+    hb_pool_run(t->pool, t->end - t->first, run_part, t);
+    int status = share_terms(t, err);
+    if (status || (status = reduce_gradient(t, &report.gradient_norm, err)))
+        return status;
     report.skipped = !mean_terms(t, &report.terms) || !isfinite(report.gradient_norm);
     t->state.step++;
 

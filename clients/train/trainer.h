@@ -5,13 +5,22 @@
  *              mean gradient, clipped by its norm                           summed in a fixed order
  *              Adam
  *
- * Functions are dealt to a fixed number of parts, each with a gradient of its own; threads take parts as they come.
- * So the same seed gives the same bytes for any number of threads, and memory does not grow with F. */
+ * Functions are dealt to a fixed number of parts, each with a gradient of its own; threads take parts as they come, and
+ * ranks (ranks.h) share them out in order. The gradients of parts are added up by a binary tree:
+ *
+ *     0   1   2   3   4        g0 += g1    g2 += g3
+ *      \ /     \ /    |        g0 += g2
+ *       0-------2     |        g0 += g4
+ *        \            |
+ *         0-----------+        a sum lives with the rank that has its leftmost part
+ *
+ * So the same seed gives the same bytes for any number of threads and ranks, and memory does not grow with F. */
 #ifndef HB_TRAINER_H
 #define HB_TRAINER_H
 
 #include "data/dataset.h"
 #include "train/loss.h"
+#include "train/ranks.h"
 #include "base/pool.h"
 
 typedef struct hb_trainer_settings {
@@ -24,6 +33,7 @@ typedef struct hb_trainer_settings {
     bool matryoshka;      /* draw a prefix of the basis for each function */
     uint64_t seed;
     hb_loss_settings loss;
+    const hb_ranks *ranks; /* that train together; NULL: this process alone */
 } hb_trainer_settings;
 
 /* What a step did. */
@@ -54,7 +64,8 @@ int hb_trainer_new(hb_trainer **ret, hb_model *m, const hb_dataset *d, const int
                    const hb_trainer_settings *s, hb_pool *pool, hb_error *err);
 void hb_trainer_free(hb_trainer *t);
 
-/* One gradient step. Fails when too many steps in succession were not finite. */
+/* One gradient step. Fails when too many steps in succession were not finite, or when a rank does not answer: then
+ * nothing was changed. */
 int hb_trainer_step(hb_trainer *t, hb_trainer_report *ret, hb_error *err);
 
 /* To be saved, or to be filled in before going on. */

@@ -1,0 +1,129 @@
+"""hilbert-train and hilbert-sim collect as several ranks on one machine: the same bytes for any number of them, a
+checkpoint of four that two go on with, a rank that dies, shards.
+
+usage: test_ranks.py MPIRUN HILBERT_TRAIN HILBERT_SIM
+"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MPIRUN, TRAIN, SIM = sys.argv[1:4]
+TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '7', '--examples', '30', '--queries', '30', '--validate-every', '50']
+# more ranks than processors, and as root in a container
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
+                   OMPI_MCA_rmaps_base_oversubscribe='1', OMPI_MCA_odls_base_sigkill_timeout='3')
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
+    return done
+
+
+def ranks(n, *command):
+    return [MPIRUN, '-n', str(n), *command]
+
+
+def read(path):
+    with open(path, 'rb') as f:
+        return f.read()
+
+
+def numbers(path):
+    """What comes behind the header of a basis file."""
+    data = read(path)
+    return data[8 + int.from_bytes(data[:8], 'little'):]
+
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.data = cls.path('data.h5')
+        cls.collect = ['collect', 'vanderpol', '-f', '30', '-e', '4', '-n', '60', '-s', '9', '-q']
+        run(SIM, *cls.collect, '-o', cls.data)
+        cls.long = ['--data', cls.data, '--steps', '6000', '--checkpoint-every', '1000', *TINY]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.temporary.name, name)
+
+    def wait_for_steps(self, log, process):
+        for _ in range(600):
+            if os.path.exists(log) and len(read(log).splitlines()) > 3:
+                return
+            self.assertIsNone(process.poll())
+            time.sleep(0.1)
+        self.fail('no steps are made')
+
+    def test_ranks_and_threads_do_not_matter(self):
+        options = ['--data', self.data, '--steps', '60', *TINY]
+        alone = self.path('alone')
+        run(TRAIN, *options, '--output', alone, '--threads', '1')
+        for n, threads in ((2, 1), (3, 2), (4, 1), (8, 1)):
+            output = self.path(f'ranks{n}')
+            done = run(*ranks(n, TRAIN, *options, '--output', output, '--threads', str(threads)))
+            self.assertIn(f'{n} ranks', done.stderr)
+            self.assertEqual(read(output), read(alone), f'{n} ranks')
+
+    def test_two_go_on_where_four_stopped(self):
+        output, other = self.path('four'), self.path('undisturbed')
+        process = subprocess.Popen(ranks(4, TRAIN, *self.long, '--output', output, '--threads', '1'), env=ENVIRONMENT,
+                                   stderr=subprocess.PIPE, text=True)
+        self.wait_for_steps(output + '.jsonl', process)
+        process.send_signal(signal.SIGTERM)
+        text = process.communicate(timeout=60)[1]
+        self.assertIn('stopped after step', text)
+        self.assertFalse(os.path.exists(output))
+        run(*ranks(2, TRAIN, '--resume', output + '.checkpoint', '--threads', '1'))
+        run(TRAIN, *self.long, '--output', other)
+        self.assertEqual(read(output), read(other))
+
+    def test_a_rank_that_dies_leaves_a_checkpoint(self):
+        output, other = self.path('dies'), self.path('lives')
+        process = subprocess.Popen(ranks(3, TRAIN, *self.long, '--output', output, '--threads', '1'), env=ENVIRONMENT,
+                                   stderr=subprocess.PIPE, text=True)
+        self.wait_for_steps(output + '.jsonl', process)
+        children = subprocess.run(['ps', '-o', 'pid=,args=', '--ppid', str(process.pid)], capture_output=True, text=True)
+        victims = [int(line.split()[0]) for line in children.stdout.splitlines() if TRAIN in line]
+        self.assertEqual(len(victims), 3)
+        os.kill(victims[-1], signal.SIGKILL)
+        text = process.communicate(timeout=60)[1]
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(text, r'hilbert-train: rank \d: .* died')
+        self.assertIn('--resume', text)
+        self.assertTrue(os.path.exists(output + '.checkpoint'))
+        run(TRAIN, '--resume', output + '.checkpoint')
+        run(TRAIN, *self.long, '--output', other)
+        self.assertEqual(read(output), read(other))
+
+    def test_shards_are_one_data_set(self):
+        run(*ranks(4, SIM, *self.collect, '-o', self.path('shard.h5')))
+        for k in range(1, 5):
+            run(SIM, *self.collect, '--shard', f'{k}/4', '-o', self.path('single.h5'))
+            self.assertEqual(read(self.path(f'shard-{k}-of-4.h5')), read(self.path(f'single-{k}-of-4.h5')))
+        whole, parts = self.path('whole'), self.path('parts')
+        options = ['--steps', '20', *TINY]
+        run(TRAIN, '--data', self.data, '--output', whole, *options)
+        run(TRAIN, '--data', self.path('shard-*-of-4.h5'), '--output', parts, *options)
+        # all but the name of the data is the same
+        self.assertEqual(numbers(whole), numbers(parts))
+        names = ','.join(self.path(f'shard-{k}-of-4.h5') for k in range(1, 5))
+        described = run(TRAIN, 'data', names).stdout
+        self.assertIn('functions    30', described)
+        self.assertIn('no such file', run(TRAIN, '--data', self.path('none-*.h5'), '--output', parts, '--force', code=1).stderr)
+        run(SIM, *self.collect, '--dt', '0.2', '-o', self.path('other.h5'))
+        self.assertIn('period', run(TRAIN, 'data', self.data + ',' + self.path('other.h5'), code=1).stderr)
+        self.assertIn("--shard '5/4'", run(SIM, *self.collect, '--shard', '5/4', '-o', self.path('x.h5'), code=2).stderr)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

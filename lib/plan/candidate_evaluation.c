@@ -42,6 +42,7 @@ void hb_candidate_lay_out(hb_candidate *c, hb_arena *arena, int nx, int nv, int 
 void hb_candidate_copy(hb_candidate *to, const hb_candidate *from, int nx, int nv, int nh)
 {
     to->cost = from->cost;
+    to->impossible = from->impossible;
     memcpy(to->w, from->w, (size_t)nh * (size_t)nv * sizeof *to->w);
     memcpy(to->states, from->states, (size_t)(nh + 1) * (size_t)nx * sizeof *to->states);
 }
@@ -187,9 +188,9 @@ static void cut(hb_candidate_evaluation *e, int ns)
 }
 
 /* notes the best of a range of lanes that was just evaluated, before anything changes it */
-static void note_best(part *it, const hb_population *pop, int nstates, const hb_real *states)
+static void note_best(part *it, const hb_population *pop, int nstates, const hb_rollout *rollout)
 {
-    const hb_real *cost = hb_population_cost(pop, it->lanes);
+    const hb_real *cost = hb_population_cost(pop, it->lanes), *states = hb_rollout_states(rollout);
     int best = -1;
 
     it->dropped = 0;
@@ -203,6 +204,7 @@ static void note_best(part *it, const hb_population *pop, int nstates, const hb_
     if (best < 0)
         return;
     it->best.cost = cost[best];
+    it->best.impossible = hb_rollout_impossible(rollout)[best];
     hb_population_get(pop, it->lanes.block * HB_STRIDE + it->lanes.first + best, it->best.w);
     for (int i = 0; i < nstates; i++)
         it->best.states[i] = states[(ptrdiff_t)i * HB_STRIDE + best];
@@ -230,7 +232,7 @@ static void run_part(void *context, int number, int thread)
     it->evaluated = hb_rollout_cost(rollout, of->model, of->cost, of->goal, of->x0, of->nh, of->dt, n, u, j->adam > 0,
                                     cost, &proceed);
     if (it->evaluated) {
-        note_best(it, pop, (of->nh + 1) * e->nx, hb_rollout_states(rollout));
+        note_best(it, pop, (of->nh + 1) * e->nx, rollout);
         it->complete = j->adam == 0;
     }
     if (it->evaluated && j->adam > 0) {

@@ -22,9 +22,10 @@ typedef struct hb_problem {
 
 /* A control sequence that was evaluated in full. */
 typedef struct hb_candidate {
-    double cost;    /* infinite: nothing yet */
-    hb_real *w;     /* nh x nv */
-    double *states; /* (nh + 1) x nx, physical */
+    double cost;     /* infinite: nothing yet */
+    hb_real *w;      /* nh x nv */
+    double *states;  /* (nh + 1) x nx, physical */
+    bool impossible; /* its states are, see hb_rollout_cost */
 } hb_candidate;
 
 void hb_candidate_lay_out(hb_candidate *c, hb_arena *arena, int nx, int nv, int nh);

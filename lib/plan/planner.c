@@ -256,15 +256,17 @@ bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best)
     return hb_candidate_evaluation_run(p->evaluation, &one, best);
 }
 
-/* So that there is soon something to return, the warm start is evaluated before all others; and the first few with it,
- * when it is not worth much. */
+/* So that there is soon something to return, the warm start is evaluated before all others; and the first few, trim
+ * among them, when there is none or it leads to states that are not possible. */
 static bool start(hb_planner *p)
 {
     const int ns = p->population.ns;
 
     hb_planner_begin_search(p, p->warm, p->elapsed);
-    if (!p->cold || ns == 1)
-        return hb_planner_evaluate_start(p, &p->best);
+    if ((!p->cold || ns == 1) && !hb_planner_evaluate_start(p, &p->best))
+        return false;
+    if (ns == 1 || (isfinite(p->best.cost) && !p->best.impossible))
+        return true;
     const hb_candidate_job few = job_on(p, ns < HB_LANES ? ns : HB_LANES, HB_PIECE_TRIAL, 2);
     return hb_candidate_evaluation_run(p->evaluation, &few, &p->best);
 }
@@ -475,6 +477,8 @@ void hb_planner_finish(hb_planner *p, bool converged)
     int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
                                   p->settings.horizon, p->states, p->action);
     p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
+    if (p->best.impossible)
+        p->plan.limit = "trained range";
 }
 
 hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal)

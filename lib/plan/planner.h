@@ -76,7 +76,8 @@ typedef struct hb_plan {
     uint64_t prepared; /* stages of hb_planner_prepare that came before it */
     bool corrected;    /* it began with what was prepared; false: planned in full */
     bool evaluated;    /* false: no candidate could be evaluated; action is the shifted last plan or trim */
-    const char *limit; /* name of the limit that it breaks most; NULL: it keeps them all */
+    const char *
+        limit; /* name of the limit that it breaks most, "trained range" when its states are not possible; NULL: none */
 } hb_plan;
 
 typedef struct hb_planner hb_planner;

@@ -183,9 +183,9 @@ static bool advance(hb_planner *p)
     case HB_PREPARE_EVALUATE:
         if (!evaluate(p))
             return false;
-        f->next = !f->evaluated                           ? HB_PREPARE_DONE
+        f->next = !f->evaluated                                   ? HB_PREPARE_DONE
                   : p->settings.method != HB_PLANNER_GAUSS_NEWTON ? HB_PREPARE_SEARCH
-                                                          : HB_PREPARE_LINEARISE;
+                                                                  : HB_PREPARE_LINEARISE;
         return true;
     case HB_PREPARE_SEARCH:
         if (f->iterations < p->settings.iterations && !search(p))

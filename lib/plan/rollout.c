@@ -21,6 +21,8 @@
  * knows nothing about */
 static const hb_real most_stretch = (hb_real)(4.0 / 3);
 
+static const hb_real impossible_factor = 1000;
+
 struct hb_rollout {
     const hb_model *m;
     hb_workspace *workspace;
@@ -37,6 +39,7 @@ struct hb_rollout {
     hb_real *per_length; /* max_horizon x HB_STRIDE: 1 / its length after each step */
     hb_real *stretch;    /* HB_STRIDE: product of these lengths over the one at the start */
     hb_real *reach;      /* HB_STRIDE: how far the states go, relative to what is believed */
+    bool *impossible;    /* HB_STRIDE */
     hb_lag lag;
     hb_real *actuator, *effective; /* nu x HB_STRIDE, physical: state, and mean over a step */
     hb_real *dactuator;            /* nu x HB_STRIDE */
@@ -59,6 +62,7 @@ static hb_rollout *lay_out(hb_arena *arena, const hb_model *m, int max_horizon, 
     to->dx = hb_arena_take(arena, nx * HB_STRIDE, sizeof(hb_real));
     to->per_std = hb_arena_take(arena, nx + nu, sizeof(hb_real));
     to->per_length = hb_arena_take(arena, nh * HB_STRIDE, sizeof(hb_real));
+    to->impossible = hb_arena_take(arena, HB_STRIDE, sizeof(bool));
     to->reach = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     to->stretch = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     to->actuator = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
@@ -100,6 +104,11 @@ void hb_rollout_free(hb_rollout *r)
         return;
     hb_workspace_free(r->workspace);
     free(r);
+}
+
+const bool *hb_rollout_impossible(const hb_rollout *r)
+{
+    return r->impossible;
 }
 
 const hb_real *hb_rollout_states(const hb_rollout *r)
@@ -235,15 +244,18 @@ static void note_reach(hb_rollout *r, int k, double range, int n)
     }
 }
 
-/* trajectories that no vehicle flies cost more than any other */
-static void rule_out(const hb_rollout *r, int n, hb_real *cost)
+/* Trajectories that no vehicle flies cost far more than any other. They still compare with each other, so that a
+ * descent finds its way out from one. */
+static void rule_out(hb_rollout *r, int n, hb_real *cost)
 {
-    for (int s = 0; s < n; s++)
-        if (r->reach[s] > 1)
-            cost[s] = INFINITY;
-    for (int s = 0; r->attitude >= 0 && s < n; s++)
-        if (!(r->stretch[s] < most_stretch && r->stretch[s] > 1 / most_stretch))
-            cost[s] = INFINITY;
+    for (int s = 0; s < n; s++) {
+        hb_real stretch = r->stretch[s] > 1 ? r->stretch[s] : 1 / r->stretch[s], excess = r->reach[s] - 1;
+
+        excess = stretch / most_stretch - 1 > excess ? stretch / most_stretch - 1 : excess;
+        r->impossible[s] = excess > 0;
+        if (excess > 0)
+            cost[s] = impossible_factor * (1 + cost[s]) * (1 + excess);
+    }
 }
 
 /* what the actuators make of the commands u of one step; their state moves on */

@@ -19,8 +19,9 @@ typedef struct hb_rollout hb_rollout; /* memory for one block and one thread at 
 int hb_rollout_new(hb_rollout **ret, const hb_model *m, int max_horizon, hb_error *err);
 void hb_rollout_free(hb_rollout *r);
 
-/* Costs of n action sequences from one start; infinite where the states are not possible: a quaternion, which is kept
- * at length one, that would not have stayed near it, or states far beyond the trained range (limits.h). x0: nx,
+/* Costs of n action sequences from one start; more than a thousand times as high where the states are not possible: a
+ * quaternion, which is kept at length one, that would not have stayed near it, or states far beyond the trained range
+ * (limits.h). x0: nx,
  * physical. u: horizon x nu x HB_STRIDE, physical. dt: seconds a step. cost: HB_STRIDE. `keep` what hb_rollout_gradient
  * needs. proceed may be NULL. Returns false when stopped on the way: cost is then meaningless. */
 bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
@@ -29,6 +30,8 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
 /* Gradient of the costs of the rollout just made: du, horizon x nu x HB_STRIDE, per physical unit. */
 bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const hb_real *u,
                          hb_real *du, const hb_proceed *proceed);
+/* Of the rollout just made, HB_STRIDE: which sequences lead to states that are not possible. */
+const bool *hb_rollout_impossible(const hb_rollout *r);
 /* States of the rollout just made: (horizon + 1) x nx x HB_STRIDE, physical. */
 const hb_real *hb_rollout_states(const hb_rollout *r);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,6 +13,46 @@
 #include "estimate/window.h"
 
 static const char keeping_name[] = "window";
+
+/* The mapped state file, for the handler of SIGBUS, which has no other way to know of it. */
+static struct {
+    char *memory;
+    size_t size;
+    int at_once; /* mmap's flags */
+    volatile sig_atomic_t lost;
+} guarded;
+
+/* Somebody cut the file short: plain memory takes the place of the mapping, and the process lives. */
+static void lose(int number, siginfo_t *info, void *context)
+{
+    char *at = info->si_addr;
+
+    (void)context;
+    if (guarded.memory && at >= guarded.memory && at < guarded.memory + guarded.size &&
+        mmap(guarded.memory, guarded.size, PROT_READ | PROT_WRITE, guarded.at_once, -1, 0) != MAP_FAILED) {
+        guarded.lost = 1;
+        return;
+    }
+    signal(number, SIG_DFL); /* not ours: the instruction is tried again, and ends the process */
+}
+
+static void guard(char *memory, size_t size)
+{
+    struct sigaction action = {.sa_sigaction = lose, .sa_flags = SA_SIGINFO};
+
+    guarded.memory = memory;
+    guarded.size = size;
+    guarded.at_once = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE;
+    sigaction(SIGBUS, &action, NULL);
+}
+
+bool hb_state_lost(void)
+{
+    bool lost = guarded.lost;
+
+    guarded.lost = 0;
+    return lost;
+}
 
 static int map(hb_state *s, int fd, size_t size, hb_error *err)
 {
@@ -24,6 +65,15 @@ static int map(hb_state *s, int fd, size_t size, hb_error *err)
     return 0;
 }
 
+/* Gives a file its bytes in earnest: a full disk must be met here, not while flying. */
+static int allocate(int fd, size_t size)
+{
+    int why = posix_fallocate(fd, 0, (off_t)size);
+
+    errno = why;
+    return why ? -1 : 0;
+}
+
 /* Whether fd holds exactly `size` bytes; an empty one is given them. */
 static bool fits(int fd, size_t size, bool *ret_kept)
 {
@@ -32,7 +82,7 @@ static bool fits(int fd, size_t size, bool *ret_kept)
     if (fstat(fd, &info))
         return false;
     *ret_kept = info.st_size > 0;
-    return (size_t)info.st_size == size || (info.st_size == 0 && ftruncate(fd, (off_t)size) == 0);
+    return (size_t)info.st_size == size || (info.st_size == 0 && allocate(fd, size) == 0);
 }
 
 /* In the service manager's keeping. */
@@ -121,16 +171,22 @@ static int open_file(hb_state *s, size_t size, const char *file, hb_error *note,
         return hb_fail(err, EBUSY, "state_file: %s is in use by another process", file);
     }
     if (!fits(fd, size, &s->kept)) {
-        hb_fail(note, ESTALE, "%s has another size than the window: it is written anew", file);
+        if (s->kept)
+            hb_fail(note, ESTALE, "%s has another size than the window: it is written anew", file);
         s->kept = false;
-        if (ftruncate(fd, 0) || ftruncate(fd, (off_t)size)) {
+        if (ftruncate(fd, 0) || allocate(fd, size)) {
+            r = hb_fail(err, errno, "state_file: %s: no room for %zu bytes: %s", file, size, strerror(errno));
+            if (ftruncate(fd, 0) == 0)
+                unlink(file);
             close(fd);
-            return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
+            return r;
         }
     }
     r = map(s, fd, size, err);
     if (r)
         close(fd);
+    else
+        guard(s->memory, size);
     s->fd = fd;
     return r;
 }
@@ -155,6 +211,7 @@ int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, con
 
 void hb_state_close(hb_state *s)
 {
+    guarded.memory = NULL;
     if (s->memory)
         munmap(s->memory, s->size);
     if (s->memory && s->fd >= 0)

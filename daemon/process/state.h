@@ -26,6 +26,9 @@ int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, con
 /* Whether `file` can be opened so: it is there and ours (or empty), or can be made. A file that is not ours is never
  * written to. hb_state_open asks it too. */
 int hb_state_check(const char *file, size_t size, hb_error *err);
+/* Whether the state file was cut short since the last call. Its pages are plain memory from then on, and empty: what was
+ * in them must be forgotten. */
+bool hb_state_lost(void);
 void hb_state_close(hb_state *s); /* the memory stays where it is kept */
 
 #endif

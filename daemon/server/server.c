@@ -11,6 +11,7 @@
 #include <zmq.h>
 
 #include "process/notify.h"
+#include "process/state.h"
 #include "server/server_internal.h"
 
 static const double stop_within = 1; /* seconds in which what is in hand is answered at the end */
@@ -237,6 +238,16 @@ static void judge_handshakes(hb_server *s)
                     "security: a handshake failed: the client uses another server key than ours, or no keys");
 }
 
+/* The window lay in a file that is gone. */
+static void notice_lost_state(hb_server *s)
+{
+    if (!hb_state_lost())
+        return;
+    hb_controller_forget(s->controller);
+    hb_log_line(s->log, HB_LOG_ERROR,
+                "state_file was cut short by somebody: the window is lost, and starts anew in memory alone");
+}
+
 /* At the end: refuses what waits, answers what is in hand, and says when that is done. */
 static bool finished(hb_server *s)
 {
@@ -265,6 +276,7 @@ void hb_server_run(hb_server *s)
         hb_server_receive_control(s);
         judge_handshakes(s);
         hb_server_guard(s);
+        notice_lost_state(s);
 
         double now = hb_now();
         hb_server_publish(s, now);

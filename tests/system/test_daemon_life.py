@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 import zmq
@@ -291,6 +292,33 @@ class Restarting(TestCase):
             daemon.start()
             self.assertIn("window taken over from service manager", daemon.text())
         self.check_kept(daemon, cart, coefficients, samples)
+
+    def test_a_state_file_that_is_cut_short(self):
+        daemon = self.started(CART + "state_file: window\n", manager=False)
+        cart, *_ = self.learned(daemon)
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        os.truncate(f"{daemon.folder}/window", 0)
+        fly(client, cart, 60)
+        self.assertEqual(client.request(cart.time_us, cart.state).reason, "none")
+        self.assertGreater(client.status().health.samples, 20)
+        self.assertIn("state_file was cut short", daemon.text())
+
+    def test_a_state_file_on_a_full_disk(self):
+        disk = tempfile.mkdtemp()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", disk], capture_output=True).returncode:
+            print("SKIPPED: a state file on a full disk: mounting a tmpfs is not permitted")
+            return
+        try:
+            with open(f"{disk}/full", "wb") as file:
+                file.write(b"x" * 4096)
+            daemon = self.daemon(CART + f"state_file: {disk}/window\n")
+            daemon.start(ready=False)
+            self.assertEqual(daemon.process.wait(PATIENCE), 1)
+            self.assertRegex(daemon.text(), "no room for [0-9]+ bytes")
+        finally:
+            subprocess.run(["umount", disk], check=True)
+            os.rmdir(disk)
 
     def test_killed_and_restarted_with_a_state_file(self):
         daemon = self.started(CART + "state_file: window\n", manager=False)

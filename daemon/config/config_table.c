@@ -6,8 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/log.h"
+#include "config/log_level.h"
 
+const char *const hb_log_level_name[] = {
+#define X(id, name, journal) name,
+    HB_LOG_LEVELS(X)
+#undef X
+};
 static const char *const scheduling_name[] = {"other", "fifo"};
 /* after the first, in the order of hb_method */
 static const char *const method_name[] = {"model", "least_squares", "inner_product"};

@@ -7,12 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const hb_log_level_name[] = {
-#define X(id, name, journal) name,
-    HB_LOG_LEVELS(X)
-#undef X
-};
-
 static const int journal_level[] = {
 #define X(id, name, journal) journal,
     HB_LOG_LEVELS(X)

@@ -6,21 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define HB_LOG_LEVELS(X)                                                                                               \
-    X(ERROR, "error", 3)                                                                                               \
-    X(WARNING, "warning", 4)                                                                                           \
-    X(NOTICE, "notice", 5)                                                                                             \
-    X(INFO, "info", 6)                                                                                                 \
-    X(DEBUG, "debug", 7)
-
-typedef enum {
-#define X(id, name, journal) HB_LOG_##id,
-    HB_LOG_LEVELS(X)
-#undef X
-        HB_LOG_NLEVELS
-} hb_log_level;
-
-extern const char *const hb_log_level_name[];
+#include "config/log_level.h"
 
 typedef struct hb_log {
     _Atomic int level;        /* less important lines are left out */

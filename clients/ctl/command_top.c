@@ -1,4 +1,4 @@
-/* hilbertctl top: a running daemon, live, in 80 columns. */
+/* hilbertctl top: a running daemon, live. It fits the terminal, and waits for a daemon that restarts. */
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "json.h"
 #include "ctl/show.h"
 
-enum { HISTORY = 60, COEFFICIENTS = 8, COLUMNS = 80 };
+enum { HISTORY = 60, COEFFICIENTS = 8, LEFT_OF_BARS = 34 };
 
 /* The newest values of something, oldest first. */
 typedef struct history {
@@ -45,43 +46,104 @@ static void remember(screen *s, const Hilbert__V1__Status *m)
         add(&s->coefficient[i], m->coefficient[i]);
 }
 
-static void line(const char *name, const history *h, const char *unit)
+static void line(FILE *out, const char *name, const history *h, const char *unit, int columns)
 {
     char spark[4 * HISTORY + 1];
     double newest = h->n ? h->value[h->n - 1] : 0;
 
-    show_spark(h->value, h->n, 46, spark, sizeof spark);
-    printf("  %-13s %9.4g %-4s %s\033[K\n", name, newest, unit, spark);
+    show_spark(h->value, h->n, columns > LEFT_OF_BARS ? columns - LEFT_OF_BARS : 0, spark, sizeof spark);
+    fprintf(out, "  %-13s %9.4g %-4s %s\n", name, newest, unit, spark);
 }
 
-static void draw(screen *s, const Hilbert__V1__Status *m)
+/* Every status with its number of replies, as many to a line as fit. */
+static void put_replies(FILE *out, const Hilbert__V1__Status *m, int columns)
+{
+    const ProtobufCMessageDescriptor *d = m->replies->base.descriptor;
+    int used = 0;
+
+    for (unsigned i = 0; i <= d->n_fields; i++) {
+        bool late = i == d->n_fields;
+        const void *at = late ? (const void *)&m->counters->replies_late
+                              : (const void *)((const char *)m->replies + d->fields[i].offset);
+        char text[64], *underscore;
+        int n = snprintf(text, sizeof text, "%s %" PRIu64, late ? "late" : d->fields[i].name, *(const uint64_t *)at);
+        while ((underscore = strchr(text, '_')))
+            *underscore = '-';
+        if (used == 0 || used + n + 2 >= columns)
+            used = fprintf(out, "%s%10s", used ? "\n" : "", "") - (used > 0);
+        else
+            used += fprintf(out, "  ");
+        used += fprintf(out, "%s", text);
+    }
+    fputc('\n', out);
+}
+
+static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, const char *trouble, int columns)
 {
     char status[32], estimate[32], name[24];
 
     hb_json_word(&hilbert__v1__action_status__descriptor, (int)m->last_status, status, sizeof status);
     hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, estimate, sizeof estimate);
-    printf("\033[H%.20s  hilbertd %.12s  up %s  [q: quit]\033[K\n\033[K\n", m->name, m->version,
-           show_span(m->uptime).text);
-    printf("actions   %-12s p50 %s  p99 %s  max %s of %s\033[K\n", m->last_status ? status : "none yet",
-           show_us(m->total->p50_us, 0).text, show_us(m->total->p99_us, 0).text, show_us(m->total->max_us, 0).text,
-           show_us(m->budget_us, 0).text);
-    printf("          converged %" PRIu64 "  truncated %" PRIu64 "  fallback %" PRIu64 "  refused %" PRIu64
-           "  late %" PRIu64 "\033[K\n",
-           m->replies->converged, m->replies->truncated, m->replies->fallback, m->replies->refused,
-           m->counters->replies_late);
-    printf("estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g%s\033[K\n\033[K\n", estimate,
-           m->health->samples, m->health->span_seconds, m->health->condition, m->adapting ? "" : "; not used");
-    line("error", &s->error, "");
-    line("out of span", &s->span, "");
-    line("latency p99", &s->latency, "ms");
-    line("telemetry", &s->telemetry, "Hz");
-    line("requests", &s->requests, "Hz");
+    fprintf(out, "%.20s  hilbertd %.12s  up %s  [q: quit]\n%s\n", m->name, m->version, show_span(m->uptime).text,
+            trouble);
+    fprintf(out, "actions   %-12s p50 %s  p99 %s  max %s of %s\n", m->last_status ? status : "none yet",
+            show_us(m->total->p50_us, 0).text, show_us(m->total->p99_us, 0).text, show_us(m->total->max_us, 0).text,
+            show_us(m->budget_us, 0).text);
+    put_replies(out, m, columns);
+    fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g%s\n\n", estimate, m->health->samples,
+            m->health->span_seconds, m->health->condition, m->adapting ? "" : "; not used");
+    line(out, "error", &s->error, "", columns);
+    line(out, "out of span", &s->span, "", columns);
+    line(out, "latency p99", &s->latency, "ms", columns);
+    line(out, "telemetry", &s->telemetry, "Hz", columns);
+    line(out, "requests", &s->requests, "Hz", columns);
     for (int i = 0; i < COEFFICIENTS && s->coefficient[i].n; i++) {
         snprintf(name, sizeof name, "c%d", i);
-        line(name, &s->coefficient[i], "");
+        line(out, name, &s->coefficient[i], "", columns);
     }
+    if (m->n_coefficient > COEFFICIENTS)
+        fprintf(out, "  %zu more coefficients: hilbertctl status\n", m->n_coefficient - COEFFICIENTS);
+}
+
+/* Puts a text on the terminal, lines cut to its width (an UTF-8 character takes one column) and to its height. */
+static void put_screen(const char *text, int columns, int rows)
+{
+    int row = 0, hidden = 0;
+
+    printf("\033[H");
+    for (const char *at = text; *at; row++) {
+        size_t length = strcspn(at, "\n"), n = 0;
+        int column = 0;
+        while (n < length && (column < columns || ((unsigned char)at[n] & 0xc0) == 0x80))
+            column += ((unsigned char)at[n++] & 0xc0) != 0x80;
+        bool last = row >= rows - 2 && at[length] && at[length + 1];
+        if (row < rows - 1 && !last)
+            printf("%.*s\033[K\n", (int)n, at);
+        else
+            hidden++;
+        at += length + (at[length] != 0);
+    }
+    if (hidden)
+        printf("%.*s\033[K", columns, "(more: make the window higher)");
     printf("\033[J");
     fflush(stdout);
+}
+
+static void draw(const screen *s, const Hilbert__V1__Status *m, const char *trouble)
+{
+    struct winsize size = {0};
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+
+    if (!out)
+        return;
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    int columns = size.ws_col ? size.ws_col : 80, rows = size.ws_row ? size.ws_row : 24;
+    compose(out, s, m, trouble, columns);
+    if (fclose(out) == 0)
+        put_screen(text, columns, rows);
+    free(text);
 }
 
 /* Without a terminal: a line each time. */
@@ -130,6 +192,23 @@ static bool pause_for(const screen *s, double seconds)
     return read(STDIN_FILENO, &letter, 1) == 1 && letter != 'q' && letter != 3;
 }
 
+/* Asks for the status; NULL when there is no answer, with the reason in `why`. */
+static Hilbert__V1__ControlReply *look(ctl_connection *c, const ctl_command *self, char *why, size_t size)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS;
+    request.get_status = &nothing;
+    Hilbert__V1__ControlReply *reply = ctl_try(c, self, &request, why, size);
+    if (reply && reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_STATUS) {
+        snprintf(why, size, "the daemon answered something else: is it of another version?");
+        hilbert__v1__control_reply__free_unpacked(reply, NULL);
+        reply = NULL;
+    }
+    return reply;
+}
+
 static int run(const ctl_command *self, int argc, char **argv)
 {
     double interval = 0.5, count = 0;
@@ -138,25 +217,37 @@ static int run(const ctl_command *self, int argc, char **argv)
     ctl_connection c;
     screen s = {0};
     int result = ctl_connection_options(&c, self, argc, argv, own, 0);
+    char why[640];
 
     if (result)
         return result;
+    /* a daemon that was there once is waited for: it may be on its way back */
+    Hilbert__V1__ControlReply *newest = look(&c, self, why, sizeof why);
+    if (!newest) {
+        ctl_connection_end(&c);
+        return *why ? ctl_failure(self, "%s", why) : CTL_FAILURE;
+    }
     take_screen(&s);
-    for (long i = 0; count == 0 || i < (long)count; i++) {
-        Hilbert__V1__ControlReply *reply = ctl_ask_status(&c, self);
-        if (!reply) {
-            result = CTL_FAILURE;
-            break;
-        }
-        remember(&s, reply->status);
+    for (long i = 0;; i++) {
+        if (!*why)
+            remember(&s, newest->status);
         if (s.live)
-            draw(&s, reply->status);
+            draw(&s, newest->status, *why ? "no answer: waiting for the daemon to come back" : "");
+        else if (*why)
+            printf("no answer: waiting for the daemon to come back\n");
         else
-            print_plain(reply->status);
-        hilbert__v1__control_reply__free_unpacked(reply, NULL);
+            print_plain(newest->status);
+        fflush(stdout);
         if ((count > 0 && i + 1 >= (long)count) || !pause_for(&s, interval))
             break;
+        c.timeout = fmin(c.timeout, 1);
+        Hilbert__V1__ControlReply *next = look(&c, self, why, sizeof why);
+        if (next) {
+            hilbert__v1__control_reply__free_unpacked(newest, NULL);
+            newest = next;
+        }
     }
+    hilbert__v1__control_reply__free_unpacked(newest, NULL);
     give_screen_back(&s);
     ctl_connection_end(&c);
     return result;
@@ -168,7 +259,7 @@ const ctl_command ctl_command_top = {
     .summary = "a running daemon, live",
     .help = "Redraws error, coefficients, rates and latency with their recent past until q is pressed; without a "
             "terminal it\n"
-            "prints a line each time.\n"
+            "prints a line each time. A daemon that goes away is waited for.\n"
             "\n"
             "  -i, --interval SECONDS 0.5\n"
             "  -c, --count N          stop after N times\n" CTL_CONNECTION_HELP,

@@ -1,13 +1,17 @@
 """hilbertctl and the examples against a running daemon."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 
-from harness import BUILD, CART, HILBERTCTL, HILBERTD, Cart, TestCase, connect_telemetry, fly, hilbert, main, shipped, wait_until
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, PATIENCE, Cart, TestCase, connect_telemetry, fly, hilbert, main, shipped, wait_until
+from hilbert import hilbert_pb2 as pb
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -82,20 +86,24 @@ class Ctl(TestCase):
         self.assertEqual(len(lines), 3)
         self.assertIn("warming-up", lines[0])
 
-    def test_top_on_a_terminal(self):
-        self.learn()
+    def top(self, folder, columns, rows, enough):
+        """The screens that top draws on a terminal of that size, as lines, until `enough` says so."""
         master, slave = pty.openpty()
-        process = subprocess.Popen([HILBERTCTL, "top", "-i", "0.1", "-s", self.d.folder], stdin=slave, stdout=slave,
-                                   stderr=slave)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        process = subprocess.Popen([HILBERTCTL, "top", "-i", "0.1", "-s", folder], stdin=slave, stdout=slave, stderr=slave)
         os.close(slave)
         seen = b""
+
+        def screens():
+            plain = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", s) for s in seen.decode(errors="ignore").split("\x1b[H")[1:-1]]
+            return [[line.rstrip("\r") for line in s.split("\n")] for s in plain]
 
         def drawn():
             nonlocal seen
             if select.select([master], [], [], 0.1)[0]:
                 seen += os.read(master, 65536)
-            return seen.count(b"latency p99") >= 3
-        wait_until(drawn, "drawing")
+            return enough(screens())
+        wait_until(drawn, "drawing", 3 * PATIENCE)
         os.write(master, b"q")
 
         # its last words must be read, or it waits for room to say them
@@ -109,8 +117,45 @@ class Ctl(TestCase):
         wait_until(ended, "the end")
         self.assertEqual(process.returncode, 0)
         os.close(master)
-        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="ignore"))
-        self.assertLessEqual(max(len(line.rstrip("\r")) for line in plain.split("\n")), 80)
+        return screens()
+
+    def test_top_on_a_terminal(self):
+        self.learn()
+        self.client.request(0, [0, 0])
+        for columns, rows in ((80, 24), (40, 24), (20, 24), (120, 50), (80, 6)):
+            with self.subTest(columns=columns, rows=rows):
+                lines = self.top(self.d.folder, columns, rows, lambda screens: len(screens) >= 3)[-1]
+                self.assertLessEqual(max(map(len, lines)), columns)
+                self.assertLessEqual(len(lines), rows)
+                if rows < 10:
+                    self.assertIn("(more: make the window higher)", lines[-1])
+                elif columns >= 40:
+                    text = "\n".join(lines)
+                    for field in pb.ReplyCounts.DESCRIPTOR.fields:
+                        self.assertIn(field.name.replace("_", "-") + " ", text)
+                    self.assertIn("latency p99", text)
+
+    def test_top_says_what_it_leaves_out(self):
+        daemon = self.started(shipped("quadrotor"), model=None)
+        lines = self.top(daemon.folder, 100, 40, lambda screens: len(screens) >= 2)[-1]
+        self.assertIn("  4 more coefficients: hilbertctl status", lines)
+
+    def test_top_survives_a_restart(self):
+        daemon = self.started(CART)
+        state = {"step": 0}
+
+        def enough(screens):
+            text = ["\n".join(s) for s in screens]
+            if state["step"] == 0 and len(text) >= 2:
+                daemon.stop()
+                state["step"] = 1
+            elif state["step"] == 1 and "waiting for the daemon to come back" in text[-1]:
+                daemon.start()
+                state["step"], state["drawn"] = 2, len(text)
+            elif state["step"] == 2 and len(text) > state["drawn"] and "waiting" not in text[-1]:
+                state["step"] = 3
+            return state["step"] == 3
+        self.top(daemon.folder, 80, 24, enough)
 
     def test_watch(self):
         lines = self.run_ctl("watch", "-c", "3").splitlines()
@@ -163,6 +208,7 @@ class Ctl(TestCase):
         self.assertEqual(list(self.client.status().target), [1, 0.5])
         self.assertEqual(self.run_ctl("target", "3,-1"), "target position 3, velocity -1\n")
         self.assertEqual(list(self.client.status().target), [3, -1])
+        wait_until(lambda: "the target was set on request: position 1, velocity 0.5" in self.d.text(), "a log line")
         self.assertIn("there is no 'height' among position velocity", self.run_ctl("target", "height=1", code=2))
         self.assertIn("expected 2", self.run_ctl("target", "1", code=2))
         self.assertIn("'x' is not a number", self.run_ctl("target", "position=x", code=2))
@@ -216,6 +262,9 @@ class Ctl(TestCase):
         self.run_ctl("reset")
         self.run_ctl("coefficients", "load", path)
         self.assertEqual(list(self.client.coefficients().value), learned)
+        wait_until(lambda: "coefficients were loaded on request" in self.d.text(), "a log line")
+        self.learn()
+        self.assertIn("nothing was taken: ", self.run_ctl("coefficients", "load", path, code=1))
         with open(path) as file:
             kept = json.load(file)
         kept["model_hash"] = "0" * 16

@@ -110,9 +110,9 @@ static void free_loop(hb_loop *l)
     free(s);
 }
 
-/* The plant's configuration, or the general one: the source tree's, with its models, when run from the build tree, else
- * the installed one. */
-static void default_config(const hb_plant_type *plant, char *ret, size_t size)
+/* The plant's configuration: the source tree's, with its models, when run from the build tree, else the installed one.
+ */
+static int default_config(const hb_plant_type *plant, char *ret, size_t size, hb_error *err)
 {
     char self[PATH_MAX] = "";
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -123,7 +123,9 @@ static void default_config(const hb_plant_type *plant, char *ret, size_t size)
         setenv("HILBERT_MODELS", HB_SOURCE_CONFIG "/models", 0);
     snprintf(ret, size, "%s/%s.yaml", folder, plant->name);
     if (access(ret, R_OK))
-        snprintf(ret, size, "%s/hilbertd.yaml", folder);
+        return hb_fail(err, ENOENT, "there is no configuration for %s (%s): write one and name it with --config",
+                       plant->name, ret);
+    return 0;
 }
 
 static int load(process_loop *s, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err)
@@ -134,8 +136,10 @@ static int load(process_loop *s, const hb_plant_type *plant, const hb_loop_contr
 
     if (!errors)
         return hb_fail(err, ENOMEM, "out of memory");
-    default_config(plant, path, sizeof path);
-    if (hb_config_load(&s->config, c->config ? c->config : path, errors))
+    status = default_config(plant, path, sizeof path, err);
+    if (c->config)
+        status = 0;
+    if (!status && hb_config_load(&s->config, c->config ? c->config : path, errors))
         status = hb_fail(err, EINVAL, "%s", errors->text[0]);
     if (!status)
         status = hb_model_load(&s->model, c->model ? c->model : s->config.model, err);

@@ -10,7 +10,7 @@
 
 #include "sim/gif.h"
 #include "sim/mujoco.h"
-#include "sim/png.h"
+#include "sim/png_file.h"
 
 enum { WIDTH = 640, HEIGHT = 480, GIF_STRIDE = 2 };
 

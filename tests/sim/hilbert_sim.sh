@@ -51,6 +51,7 @@ expect 2 'the plant is missing' fly --json
 expect 2 "has no state 'altitude'" fly quadrotor --start altitude=3
 expect 2 'expected SECONDS:NAME=VALUE' fly quadrotor --at mass=3
 expect 2 'may change in flight' fly half-cheetah --at 3s:torso=1.2
+expect 1 'there is no configuration for ant' fly ant --in-process
 expect 2 'go with --in-process' fly quadrotor --model x.safetensors
 expect 2 'go with --in-process' fly quadrotor --examples 10
 expect 1 'is hilbertd running' fly quadrotor --endpoint "ipc://$folder" --seconds 1

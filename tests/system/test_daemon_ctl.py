@@ -40,16 +40,6 @@ class Documents(TestCase):
             for option in re.findall(r"^  -(\w), --", text, re.M):
                 self.assertRegex(manual, rf"\*-{option}\*|\*--json\*" if option == "j" else rf"\*-{option}\*")
 
-    def test_completion(self):
-        def complete(*words):
-            script = f"""source {SOURCE}/packaging/completions/hilbertctl
-                         COMP_WORDS=({HILBERTCTL} {" ".join(words)} "") COMP_CWORD={1 + len(words)} COMPREPLY=()
-                         _hilbertctl 2>/dev/null; printf '%s\\n' "${{COMPREPLY[@]}}" """
-            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30)
-            return done.stdout.split()
-        self.assertLessEqual(set(self.commands()), set(complete()))
-        self.assertEqual(complete("coefficients"), ["save", "load"])
-
 
 class Ctl(TestCase):
     def setUp(self):

@@ -1,6 +1,6 @@
 /* Writes an image as PNG. */
-#ifndef HB_PNG_H
-#define HB_PNG_H
+#ifndef HB_PNG_FILE_H
+#define HB_PNG_FILE_H
 
 #include "base/base.h"
 

@@ -35,6 +35,7 @@ static void print_help(void)
     printf("usage: hilbert-train --data FILE [--config FILE.yaml] [options]   train a basis file\n"
            "       hilbert-train --resume CHECKPOINT [run options]            go on where a run ended\n"
            "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
+           "       hilbert-train import --output FILE FLIGHT.ulg...           make one from PX4's and ArduPilot's logs\n"
            "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
            "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
            "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
@@ -198,6 +199,7 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(int argc, char **argv);
     } commands[] = {{"data", describe_data},
+                    {"import", hb_train_import},
                     {"import-csv", hb_train_import_csv},
                     {"prior", hb_train_prior},
                     {"prune", hb_train_prune}};

@@ -12,7 +12,8 @@ esac
 seconds=${1-60}
 
 [ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
-ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_mavlink tests/fuzz/fuzz_seeds
+ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_mavlink tests/fuzz/fuzz_ulog tests/fuzz/fuzz_ardupilot \
+    tests/fuzz/fuzz_seeds
 
 # fuzz TARGET OPTIONS...: seeds are in its corpus
 fuzz() {
@@ -33,3 +34,13 @@ for i, line in enumerate(open("tests/data/mavlink/golden.txt")):
     open(f"{sys.argv[1]}/golden-{i}", "wb").write(b"\x40" + bytes.fromhex(line.split()[4]))
 END
 fuzz mavlink -max_len=2048
+
+# the beginnings of small logs
+mkdir -p build-fuzz/corpus/ulog build-fuzz/corpus/ardupilot build-fuzz/logs
+python3 tests/data/logs/make_logs.py build-fuzz/logs
+for size in 600 2000 6000; do
+    head -c $size build-fuzz/logs/flight.ulg >build-fuzz/corpus/ulog/log-$size
+    head -c $size build-fuzz/logs/flight.bin >build-fuzz/corpus/ardupilot/log-$size
+done
+fuzz ulog -max_len=8192
+fuzz ardupilot -max_len=8192

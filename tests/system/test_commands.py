@@ -42,6 +42,7 @@ PATH = [
     (r"(hilbertd --check|hilbertd --print-config) FILE$", r"\1 config/quadrotor.yaml"),
 ]
 NOT_RUN = [
+    (r"hilbert-mavlink ", "wants an autopilot; the test 'mavlink' has one"),
     (r"build/daemon/hilbertd config/cart.yaml &$|build/clients/c/hilbert-example$|python3 clients/python/examples/cart.py$",
      "test_install.sh and test_daemon_ctl.py fly the cart"),
     (r"sh tests/run.sh( --quick)?$", "runs this test"),
@@ -118,6 +119,9 @@ class Commands(unittest.TestCase):
             os.makedirs(f"{self.folder}/logs/car{k}")
             with open(f"{self.folder}/logs/car{k}/run.csv", "w") as file:
                 file.write("t,x,speed,throttle\n" + "".join(f"{0.1 * i},{0.1 * i * k},{k},0.5\n" for i in range(20)))
+        os.makedirs(f"{self.folder}/logs/flights")
+        self.shell("python3 tests/data/logs/make_logs.py logs && cp logs/flight.ulg logs/held_out.ulg && "
+                   "for i in 1 2 3 4; do cp logs/flight.ulg logs/flights/$i.ulg; done", check=True)
         for name, seed in (("flights", 1), ("held_out", 2)):
             self.shell(f"hilbert-sim collect quadrotor -o {name}.h5 -f 4 -e 2 -n 40 -s {seed} -q", check=True)
 

@@ -1,0 +1,147 @@
+#include "data/flight_log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+const char *const hb_series_name[] = {
+#define X(id, name, topic, message, columns) name,
+    HB_SERIES(X)
+#undef X
+};
+const char *const hb_series_topic[] = {
+#define X(id, name, topic, message, columns) topic,
+    HB_SERIES(X)
+#undef X
+};
+const char *const hb_series_message[] = {
+#define X(id, name, topic, message, columns) message,
+    HB_SERIES(X)
+#undef X
+};
+const int hb_series_columns[] = {
+#define X(id, name, topic, message, columns) columns,
+    HB_SERIES(X)
+#undef X
+};
+
+int hb_series_add(hb_series *s, int columns, double time, const double *value, hb_error *err)
+{
+    if (!isfinite(time) || (s->n && time <= s->time[s->n - 1]))
+        return 0;
+    for (int i = 0; i < columns; i++)
+        if (!isfinite(value[i]))
+            return 0;
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 256;
+        double *times = realloc(s->time, room * sizeof *times);
+        if (times)
+            s->time = times;
+        double *values = realloc(s->value, room * (size_t)columns * sizeof *values);
+        if (values)
+            s->value = values;
+        if (!times || !values)
+            return hb_fail(err, ENOMEM, "out of memory");
+        s->room = room;
+    }
+    s->time[s->n] = time;
+    memcpy(s->value + s->n * (size_t)columns, value, (size_t)columns * sizeof *value);
+    s->n++;
+    return 0;
+}
+
+int hb_flight_log_set(hb_flight_log *log, const char *name, size_t length, double value, hb_error *err)
+{
+    if (length == 0 || length >= HB_LOG_NAME)
+        return 0;
+    for (size_t i = 0; i < log->nparameters; i++)
+        if (strlen(log->parameter[i].name) == length && memcmp(log->parameter[i].name, name, length) == 0) {
+            log->parameter[i].value = value;
+            return 0;
+        }
+    if (log->nparameters == log->parameter_room) {
+        size_t room = log->parameter_room ? 2 * log->parameter_room : 256;
+        hb_log_parameter *more = realloc(log->parameter, room * sizeof *more);
+        if (!more)
+            return hb_fail(err, ENOMEM, "out of memory");
+        log->parameter = more;
+        log->parameter_room = room;
+    }
+    hb_log_parameter *p = &log->parameter[log->nparameters++];
+    memset(p, 0, sizeof *p);
+    memcpy(p->name, name, length);
+    p->value = value;
+    return 0;
+}
+
+const double *hb_flight_log_parameter(const hb_flight_log *log, const char *name)
+{
+    for (size_t i = 0; i < log->nparameters; i++)
+        if (strcmp(log->parameter[i].name, name) == 0)
+            return &log->parameter[i].value;
+    return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double hb_series_rate(const hb_series *s)
+{
+    if (s->n < 2)
+        return 0;
+    double *step = malloc((s->n - 1) * sizeof *step), rate = 0;
+    if (step) {
+        for (size_t i = 0; i + 1 < s->n; i++)
+            step[i] = s->time[i + 1] - s->time[i];
+        qsort(step, s->n - 1, sizeof *step, compare);
+        rate = 1 / step[(s->n - 1) / 2];
+    }
+    free(step);
+    return rate;
+}
+
+void hb_flight_log_free(hb_flight_log *log)
+{
+    for (int i = 0; i < HB_NSERIES; i++) {
+        free(log->series[i].time);
+        free(log->series[i].value);
+    }
+    free(log->parameter);
+    *log = (hb_flight_log){0};
+}
+
+int hb_flight_log_read(hb_flight_log *log, const char *path, hb_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), status;
+    struct stat s;
+
+    if (fd < 0)
+        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_size < 4) {
+        close(fd);
+        return hb_fail(err, EINVAL, "%s: is no log: no file, or shorter than 4 bytes", path);
+    }
+    size_t n = (size_t)s.st_size;
+    const uint8_t *data = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data == MAP_FAILED)
+        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    if (memcmp(data, "ULog", 4) == 0)
+        status = hb_ulog_read(log, path, data, n, err);
+    else if (data[0] == 0xA3 && data[1] == 0x95)
+        status = hb_ardupilot_read(log, path, data, n, err);
+    else
+        status =
+            hb_fail(err, EINVAL, "%s: offset 0: is neither a PX4 ULog ('ULog') nor an ArduPilot .bin (A3 95)", path);
+    munmap((void *)(uintptr_t)data, n);
+    return status;
+}

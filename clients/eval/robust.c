@@ -16,7 +16,7 @@ const char *const hb_robust_controller_name[] = {
 };
 
 static int make_loop(const hb_robust_settings *s, const hb_robust_row *row, hb_robust_controller controller,
-                     double delay, hb_loop **ret, hb_error *err)
+                     double delay, double lag, hb_loop **ret, hb_error *err)
 {
     if (controller == HB_ROBUST_PID)
         return hb_loop_pid(ret, &hb_plant_quadrotor, NULL, err);
@@ -28,6 +28,7 @@ static int make_loop(const hb_robust_settings *s, const hb_robust_row *row, hb_r
                                   .threads = 1,
                                   .virtual_time = true,
                                   .delay = row->told ? delay : -1,
+                                  .lag = row->told_lag ? lag : -1,
                               },
                               err);
 }
@@ -71,6 +72,7 @@ int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robu
     };
     hb_draws start = hb_flight_draws(s->seed, HB_FLIGHT_START, index, 0);
     int mass = hb_plant_parameter_find(type, "mass", NULL), delay = hb_plant_parameter_find(type, "delay", NULL);
+    int lag = hb_plant_parameter_find(type, "lag", NULL);
 
     memcpy(f.target, type->target, (size_t)type->nx * sizeof *f.target);
     int status = hb_robust_draw(row, s->seed, index, parameter, &link, err);
@@ -86,7 +88,7 @@ int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robu
     if (!status)
         status = hb_flight_draw_start(p, f.target, 1, &start, f.start, err);
     if (!status)
-        status = make_loop(s, row, controller, parameter[delay], &l, err);
+        status = make_loop(s, row, controller, parameter[delay], parameter[lag], &l, err);
     if (!status) {
         set_link(&f, controller, l, &link);
         status = hb_flight_run(p, l, &f, &record, err);

@@ -13,6 +13,7 @@ typedef struct hb_robust_row {
     const char *name, *help;
     const char *weather;                       /* as of hilbert-sim --weather; directions are turned for each flight */
     bool told;                                 /* the controller is told the delay (latency.delay) */
+    bool told_lag;                             /* and the lag of the motors (actuators.lag) */
     double seconds;                            /* 0: 8 */
     void (*path)(double time, double *target); /* NULL: it hovers at the configured target */
     double mass_step;                          /* seconds after which the mass changes; 0: never */

@@ -552,7 +552,7 @@ int hb_command_fly(int argc, char **argv)
     if (!f.plant)
         return hb_usage_error("fly", "%s", err.text);
     f.controller.adapt = true;
-    f.controller.delay = -1;
+    f.controller.delay = f.controller.lag = -1;
     f.controller.threads = 1;
     f.flight.seconds = 20;
     f.flight.dt = f.plant->dt;

@@ -62,6 +62,7 @@ typedef struct hb_loop_controller {
     bool virtual_time; /* the vehicle's clock is the only one: plans end by their iterations, whatever the machine does
                         */
     double delay;      /* seconds, instead of the configured latency.delay; negative: that */
+    double lag;        /* the same for actuators.lag */
 } hb_loop_controller;
 
 int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err);

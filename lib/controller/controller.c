@@ -19,7 +19,9 @@
 #include "controller/controller_settings.h"
 #include "dynamics/stepper.h"
 #include "estimate/command_history.h"
+#include "plan/trim.h"
 
+static const double still = 0.05;     /* standard deviations a step that the state may move by under trim */
 static const double pause_factor = 5; /* fallback_after without a request, so many times: nobody was flying */
 static const double far_out = 10;     /* standard deviations from the trained population: nobody's coefficients */
 static const double largest_coefficient = 100; /* of a model without a prior */
@@ -111,6 +113,9 @@ struct hb_controller {
     bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *actuator_state;                /* nu, at the start of the plan */
+    hb_trim *trimming;                     /* NULL: the model has no controls */
+    double *trim, *trim_for;               /* nu, nx: control that holds the target state trim_for, */
+    bool trimmed;                          /* under the coefficients in the predictor */
     double *target;                        /* (horizon + 1) x nx: where the plan is to go */
     int ntargets;                          /* 1, or horizon + 1 */
 };
@@ -145,6 +150,8 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->sample = hb_arena_take(arena, nx, sizeof(double));
     c->effective = hb_arena_take(arena, nu, sizeof(double));
     c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
+    c->trim = hb_arena_take(arena, nu, sizeof(double));
+    c->trim_for = hb_arena_take(arena, nx, sizeof(double));
     c->target = hb_arena_take(arena, (size_t)(s->planner.horizon + 1) * nx, sizeof(double));
     c->action = hb_arena_take(arena, nu, sizeof(double));
     c->safe = hb_arena_take(arena, nu, sizeof(double));
@@ -202,7 +209,8 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
     take_settings(c, s);
     if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
         (r = hb_stepper_new(&c->stepper, m, err)) || (r = hb_stepper_new(&c->average, m, err)) ||
-        (m->nu > 0 && (r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)))) {
+        (m->nu > 0 && ((r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)) ||
+                       (r = hb_trim_new(&c->trimming, m, err))))) {
         hb_controller_free(c);
         return r;
     }
@@ -215,6 +223,7 @@ void hb_controller_free(hb_controller *c)
 {
     if (!c)
         return;
+    hb_trim_free(c->trimming);
     hb_planner_free(c->planner);
     hb_stepper_free(c->average);
     hb_stepper_free(c->stepper);
@@ -494,6 +503,7 @@ static const snapshot *take_snapshot(hb_controller *c)
     if (wanted != c->set_version) {
         hb_predictor_set(hb_stepper_predictor(c->stepper), wanted ? s->coefficient : NULL);
         c->set_version = wanted;
+        c->trimmed = false;
     }
     return s;
 }
@@ -716,6 +726,25 @@ static bool take_targets(hb_controller *c, const hb_request *r, double ahead)
     return true;
 }
 
+/* The control that holds the first target: solved again for another target, or when the coefficients have changed. The
+ * model's own where there is none that does, or where solving takes too long. */
+static const double *take_trim(hb_controller *c)
+{
+    const size_t size = (size_t)c->nx * sizeof *c->target;
+
+    if (c->m->architecture == HB_INDEPENDENT)
+        return c->m->control_trim;
+    if (!c->trimmed || memcmp(c->trim_for, c->target, size) != 0) {
+        memcpy(c->trim, c->m->control_trim, (size_t)c->nu * sizeof *c->trim);
+        double unrest = hb_trim_solve(c->trimming, hb_stepper_predictor(c->stepper), c->target, c->m->dt, c->trim);
+        if (!(unrest < still))
+            memcpy(c->trim, c->m->control_trim, (size_t)c->nu * sizeof *c->trim);
+        memcpy(c->trim_for, c->target, size);
+        c->trimmed = true;
+    }
+    return c->trim;
+}
+
 /* The worst rung of the ladder that applies to a plan that was made. */
 static hb_status rung(const hb_controller *c, const snapshot *s, const hb_plan *plan)
 {
@@ -757,7 +786,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
-                    .trim = c->m->control_trim};
+                    .trim = take_trim(c)};
     const hb_plan *plan = (c->s.planner.prepare ? hb_planner_feedback : hb_planner_plan)(
         c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
 

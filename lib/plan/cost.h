@@ -68,7 +68,7 @@ typedef struct hb_goal {
     const double *target; /* nx if ntargets is 1 (a point), else (nh + 1) x nx (a reference trajectory) */
     int ntargets;
     const double *last_control;   /* nu, physical: commanded until now */
-    const double *trim;           /* nu */
+    const double *trim;           /* nu: what holds the target state, or the model's; a plan may start from it */
     const double *lag;            /* nu, seconds: time constants of the actuators; NULL: they act at once */
     const double *actuator_state; /* nu, physical: what they give at the start; NULL: last_control */
     double step;                  /* seconds of a step of the plan; 0: as the planner is set */

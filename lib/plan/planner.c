@@ -243,7 +243,7 @@ void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead)
     memcpy(p->mean, from, hb_planner_sequence_bytes(p));
     for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)p->settings.noise;
-    memset(p->other.w, 0, hb_planner_sequence_bytes(p));
+    hb_control_map_hold(&p->map, p->settings.horizon, p->problem.goal->trim, p->other.w);
     if (pop->ns > 1 && p->draw_from == 2)
         hb_population_put(pop, 1, p->other.w);
     hb_population_put(pop, 0, from);
@@ -348,7 +348,7 @@ bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
 {
     hb_population *pop = &p->population;
 
-    memset(p->mean, 0, hb_planner_sequence_bytes(p));
+    hb_control_map_hold(&p->map, p->settings.horizon, p->problem.goal->trim, p->mean);
     for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)(wide * p->settings.noise);
     p->round++;

@@ -26,6 +26,14 @@ void hb_population_lay_out(hb_population *p, hb_arena *arena, const hb_control_m
     }
 }
 
+void hb_control_map_hold(const hb_control_map *map, int nh, const double *u, hb_real *w)
+{
+    for (int i = 0; i < nh * map->nv; i++) {
+        int v = i % map->nv;
+        w[i] = map->diagonal ? (hb_real)((u[v] - map->trim[v]) / map->direction[v * map->nv + v]) : 0;
+    }
+}
+
 void hb_control_map_apply(const hb_control_map *map, int nh, const hb_real *w, double *u)
 {
     for (int k = 0; k < nh; k++)

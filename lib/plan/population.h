@@ -25,6 +25,9 @@ typedef struct hb_control_map {
 /* One sequence's controls (nh x nu) in double, exactly within bounds. w: nh x nv. */
 void hb_control_map_apply(const hb_control_map *map, int nh, const hb_real *w, double *u);
 
+/* The sequence (nh x nv) that holds control u (nu) throughout; trim where M is not diagonal. */
+void hb_control_map_hold(const hb_control_map *map, int nh, const double *u, hb_real *w);
+
 typedef struct hb_population {
     const hb_control_map *map;
     int ns, nh;         /* samples and steps in use: at most what there is room for */

@@ -1,0 +1,169 @@
+#include "plan/trim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/numeric.h"
+
+enum { STEPS = 5 };
+static const double small = 1e-6;  /* weight of staying at the start, where the model leaves a control free */
+static const double enough = 1e-3; /* relative improvement below which it has arrived */
+
+struct hb_trim {
+    const hb_model *m;
+    hb_rollout *rollout;
+    int quaternion;
+    double *x, *a, *b;     /* nx, nx x nx, nx x nu */
+    double *residual;      /* nx */
+    double *start, *trial; /* nu */
+    double *normal, *step; /* nu x nu, nu */
+    hb_real *u, *cost;     /* nu x HB_STRIDE, HB_STRIDE */
+};
+
+static hb_trim *lay_out(hb_arena *arena, const hb_model *m)
+{
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu, number = sizeof(double);
+    hb_trim *taken = hb_arena_take(arena, 1, sizeof *taken), none = {0}, *t = taken ? taken : &none;
+
+    t->x = hb_arena_take(arena, nx, number);
+    t->a = hb_arena_take(arena, nx * nx, number);
+    t->b = hb_arena_take(arena, nx * nu, number);
+    t->residual = hb_arena_take(arena, nx, number);
+    t->start = hb_arena_take(arena, nu, number);
+    t->trial = hb_arena_take(arena, nu, number);
+    t->normal = hb_arena_take(arena, nu * nu, number);
+    t->step = hb_arena_take(arena, nu, number);
+    t->u = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
+    t->cost = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
+    return taken;
+}
+
+int hb_trim_new(hb_trim **ret, const hb_model *m, hb_error *err)
+{
+    hb_arena arena = {0};
+
+    lay_out(&arena, m);
+    int failed = hb_arena_allocate(&arena, err);
+    if (failed)
+        return failed;
+    hb_trim *t = lay_out(&arena, m);
+    t->m = m;
+    t->quaternion = hb_model_quaternion(m);
+    failed = hb_rollout_new(&t->rollout, m, 1, err);
+    if (failed) {
+        hb_trim_free(t);
+        return failed;
+    }
+    *ret = t;
+    return 0;
+}
+
+void hb_trim_free(hb_trim *t)
+{
+    if (!t)
+        return;
+    hb_rollout_free(t->rollout);
+    free(t);
+}
+
+static void set_state(hb_trim *t, const double *x)
+{
+    const int q = t->quaternion;
+    double length = 0;
+
+    memcpy(t->x, x, (size_t)t->m->nx * sizeof *x);
+    for (int i = q; q >= 0 && i < q + 4; i++)
+        length += x[i] * x[i];
+    for (int i = q; q >= 0 && i < q + 4; i++)
+        t->x[i] = length > 0 ? x[i] / sqrt(length) : i == q + 3;
+}
+
+/* what one step of the model changes under u, in standard deviations; its cost: squares, and how far u is from the
+ * start */
+static double evaluate(hb_trim *t, const hb_predictor *p, double dt, const double *u)
+{
+    const hb_model *m = t->m;
+    const hb_goal goal = {.target = t->x, .ntargets = 1, .last_control = u, .trim = u};
+    double sum = 0;
+
+    for (int i = 0; i < m->nu; i++)
+        for (int s = 0; s < HB_LANES; s++)
+            t->u[i * HB_STRIDE + s] = (hb_real)u[i];
+    hb_rollout_cost(t->rollout, p, &(hb_cost){0}, &goal, t->x, 1, dt, 1, t->u, false, t->cost, NULL);
+    for (int i = 0; i < m->nx; i++) {
+        t->residual[i] = (hb_rollout_states(t->rollout)[(m->nx + i) * HB_STRIDE] - t->x[i]) / m->state_std[i];
+        sum += t->residual[i] * t->residual[i];
+    }
+    for (int i = 0; i < m->nu; i++) {
+        double off = (u[i] - t->start[i]) / (m->control_max[i] - m->control_min[i]);
+        sum += small * off * off;
+    }
+    return sum;
+}
+
+/* the normal equations at u, in units of each control's range; controls at a bound that they are pushed beyond stay */
+static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
+{
+    const hb_model *m = t->m;
+    const int nx = m->nx, nu = m->nu;
+
+    if (!hb_rollout_jacobians(t->rollout, p, dt, 1, t->x, u, t->a, t->b, NULL))
+        return false;
+    for (int j = 0; j < nu; j++) {
+        double range = m->control_max[j] - m->control_min[j];
+        for (int i = 0; i < nx; i++)
+            t->b[i * nu + j] *= range / m->state_std[i];
+    }
+    for (int j = 0; j < nu; j++) {
+        double range = m->control_max[j] - m->control_min[j];
+        t->step[j] = -small * (u[j] - t->start[j]) / range;
+        for (int i = 0; i < nx; i++)
+            t->step[j] -= t->b[i * nu + j] * t->residual[i];
+        for (int k = 0; k < nu; k++) {
+            t->normal[j * nu + k] = j == k ? small : 0;
+            for (int i = 0; i < nx; i++)
+                t->normal[j * nu + k] += t->b[i * nu + j] * t->b[i * nu + k];
+        }
+    }
+    for (int j = 0; j < nu; j++)
+        if ((u[j] <= m->control_min[j] && t->step[j] < 0) || (u[j] >= m->control_max[j] && t->step[j] > 0)) {
+            for (int k = 0; k < nu; k++)
+                t->normal[j * nu + k] = t->normal[k * nu + j] = j == k;
+            t->step[j] = 0;
+        }
+    if (hb_cholesky(nu, t->normal))
+        return false;
+    hb_cholesky_solve(nu, t->normal, 1, t->step);
+    return true;
+}
+
+double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double dt, double *u)
+{
+    const hb_model *m = t->m;
+
+    set_state(t, x);
+    for (int i = 0; i < m->nu; i++)
+        u[i] = t->start[i] =
+            fmin(fmax(isfinite(u[i]) ? u[i] : m->control_trim[i], m->control_min[i]), m->control_max[i]);
+    double before = evaluate(t, p, dt, u);
+    for (int step = 0; step < STEPS && isfinite(before) && solve(t, p, dt, u); step++) {
+        double length = 1, now = INFINITY;
+        /* half as far until it helps */
+        for (int half = 0; half < 4 && !(now < before); half++, length /= 2) {
+            for (int i = 0; i < m->nu; i++) {
+                double range = m->control_max[i] - m->control_min[i];
+                t->trial[i] = fmin(fmax(u[i] + length * t->step[i] * range, m->control_min[i]), m->control_max[i]);
+            }
+            now = evaluate(t, p, dt, t->trial);
+        }
+        bool arrived = !(now < before * (1 - enough));
+        if (now < before)
+            memcpy(u, t->trial, (size_t)m->nu * sizeof *u);
+        before = now < before ? now : before;
+        if (arrived)
+            break;
+        evaluate(t, p, dt, u);
+    }
+    return sqrt(before / m->nx);
+}

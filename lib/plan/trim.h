@@ -1,0 +1,22 @@
+/* Trim: the control under which a state stays as it is, for a model as it is now.
+ *
+ *     minimise  sum_i ((x_next(x, u) - x)_i / std_i)^2 + small |(u - start) / range|^2      within bounds
+ *
+ * by a few Gauss-Newton steps over one step of the model. Positions that drift because the state has a velocity are no
+ * concern of the control's: they change nothing in the minimum. */
+#ifndef HB_TRIM_H
+#define HB_TRIM_H
+
+#include "plan/rollout.h"
+
+typedef struct hb_trim hb_trim;
+
+int hb_trim_new(hb_trim **ret, const hb_model *m, hb_error *err);
+void hb_trim_free(hb_trim *t);
+
+/* x: nx, physical; a quaternion in it is brought to length one, and upright if it is zero. u: nu, physical, is the
+ * start and becomes the result. Returns the RMS of the residual, in standard deviations a step; u is within bounds and
+ * finite whatever the model is. */
+double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double dt, double *u);
+
+#endif

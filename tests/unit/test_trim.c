@@ -1,0 +1,99 @@
+/* Trim: against the thrust that a quadrotor of known mass and lopsided rotors needs, and a search over a grid. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "models.h"
+#include "plan/trim.h"
+
+static hb_model *quadrotor(int v)
+{
+    static const char *const name[4] = {"qx", "qy", "qz", "qw"};
+    hb_model *m = variant_model(v);
+
+    for (int i = 0; m->nx == 13 && i < 4; i++)
+        strcpy(m->state_name[6 + i], name[i]);
+    return m;
+}
+
+/* largest change of velocities and body rates in one step, in standard deviations */
+static double unrest(const hb_model *m, const hb_predictor *p, const double *x, const double *u)
+{
+    hb_rollout *r;
+    hb_real *rows = new_rows(m->nu), *cost = new_rows(1);
+    const hb_goal goal = {.target = x, .ntargets = 1, .last_control = u, .trim = u};
+    double worst = 0;
+
+    assert_int_equal(hb_rollout_new(&r, m, 1, NULL), 0);
+    for (int i = 0; i < m->nu; i++)
+        rows[i * HB_STRIDE] = (hb_real)u[i];
+    hb_rollout_cost(r, p, &(hb_cost){0}, &goal, x, 1, m->dt, 1, rows, false, cost, NULL);
+    for (int i = 0; i < m->nx; i++)
+        if (i == 5 || i >= 10)
+            worst = fmax(worst, fabs(hb_rollout_states(r)[(m->nx + i) * HB_STRIDE] - x[i]) / m->state_std[i]);
+    hb_rollout_free(r);
+    free(rows);
+    free(cost);
+    return worst;
+}
+
+static void test_trim_is_at_rest(void **state)
+{
+    (void)state;
+    int tried = 0;
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = quadrotor(v);
+        hb_predictor *p;
+        hb_trim *t;
+        if (m->average != HB_AVERAGE_NOMINAL || m->integration != HB_COMBINED) {
+            hb_model_free(m);
+            continue;
+        }
+        assert_int_equal(hb_predictor_new(&p, m, NULL), 0);
+        assert_int_equal(hb_trim_new(&t, m, NULL), 0);
+        for (int trial = 0; trial < 3; trial++) {
+            hb_real *c = new_coefficients(m, (uint64_t)trial);
+            double hover[13] = {[4] = 1, [9] = 1}, target[13] = {[4] = 1}, u[4];
+            for (int i = 0; i < hb_model_ncoefficients(m); i++)
+                c[i] *= (hb_real)(0.02 * trial);
+            for (int i = 0; i < 4; i++) {
+                m->control_min[i] = 0;
+                m->control_max[i] = 0.15;
+                u[i] = 0.02;
+            }
+            hb_predictor_set(p, c);
+            double before = unrest(m, p, hover, u);
+            double residual = hb_trim_solve(t, p, target, m->dt, u);
+            double after = unrest(m, p, hover, u);
+            assert_true(residual < 0.1);
+            assert_true(after < 1e-3 && before > 20 * after);
+            /* of the nominal model it is known */
+            for (int i = 0; trial == 0 && i < 4; i++)
+                assert_near(u[i], 0.027 * 9.81 / 4, 1e-4);
+            free(c);
+            tried++;
+        }
+        /* bounds hold where the thrust does not suffice */
+        double target[13] = {0}, u[4] = {0, NAN, 0, 0};
+        hb_predictor_set(p, NULL);
+        for (int i = 0; i < 4; i++)
+            m->control_max[i] = 0.05;
+        hb_trim_solve(t, p, target, m->dt, u);
+        for (int i = 0; i < 4; i++)
+            assert_near(u[i], 0.05, 1e-6);
+        hb_trim_free(t);
+        hb_predictor_free(p);
+        hb_model_free(m);
+    }
+    assert_true(tried >= 9);
+    hb_trim_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trim_is_at_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -63,10 +63,9 @@ static int check_term(const hb_cost_term *t, int number, int nx, int nu, hb_erro
     if (t->nindices < 1 || t->nindices > HB_COST_INDICES)
         return hb_fail(err, EINVAL, "cost term %d (%s): %d indices, expected 1 to %d", number, name, t->nindices,
                        HB_COST_INDICES);
-    if (t->kind == HB_COST_TILT && t->nindices != 4)
-        return hb_fail(err, EINVAL,
-                       "cost term %d (tilt): %d indices, expected 4: where x, y, z, w of the quaternion are", number,
-                       t->nindices);
+    if ((t->kind == HB_COST_TILT || t->kind == HB_COST_ATTITUDE || t->kind == HB_COST_YAW) && t->nindices != 4)
+        return hb_fail(err, EINVAL, "cost term %d (%s): %d indices, expected 4: where x, y, z, w of the quaternion are",
+                       number, name, t->nindices);
     if (t->kind == HB_COST_IMBALANCE && t->nindices % 2)
         return hb_fail(err, EINVAL, "cost term %d (imbalance): %d indices, expected pairs", number, t->nindices);
     for (int i = 0; i < t->nindices; i++)
@@ -153,6 +152,37 @@ static inline tilt tilt_of(hb_real x, hb_real y, hb_real z, hb_real w)
         .droll = {p * w - q * x, p * z - q * y, p * y + q * z, p * x + q * w},
         .dpitch = {2 * (z - share * x) * per_c, 2 * (-w - share * y) * per_c, 2 * (x - share * z) * per_c,
                    2 * (-y - share * w) * per_c},
+    };
+}
+
+/* of length one; upright where the target has none */
+static void attitude_target(const hb_cost_term *t, const double *target, hb_real q[4])
+{
+    double length = 0;
+
+    for (int i = 0; i < 4; i++)
+        length += target[t->index[i]] * target[t->index[i]];
+    for (int i = 0; i < 4; i++)
+        q[i] = (hb_real)(length > 0 ? target[t->index[i]] / sqrt(length) : i == 3);
+}
+
+/* sine and cosine of the heading of a quaternion of any length, and the derivative of the heading by its elements */
+typedef struct heading {
+    hb_real sine, cosine, d[4];
+} heading;
+
+static inline heading heading_of(hb_real x, hb_real y, hb_real z, hb_real w)
+{
+    hb_real sine = 2 * (w * z + x * y), cosine = w * w + x * x - y * y - z * z;
+    hb_real square = sine * sine + cosine * cosine, length2 = x * x + y * y + z * z + w * w;
+    /* with the nose straight up the heading is anyone's: its derivative is kept finite there */
+    hb_real least = (hb_real)1e-6 * length2 * length2 + nowhere, per = 1 / (square > least ? square : least);
+    hb_real per_root = (hb_real)sqrt(per), c = 2 * cosine * per, n = 2 * sine * per;
+
+    return (heading){
+        .sine = sine * per_root,
+        .cosine = cosine * per_root,
+        .d = {c * y - n * x, c * x + n * y, c * w + n * z, c * z - n * w},
     };
 }
 
@@ -249,6 +279,32 @@ static void tilt_value(const stage *s)
     for (int l = 0; l < s->n; l++) {
         tilt a = tilt_of(q0[l], q1[l], q2[l], q3[l]);
         cost[l] += weight * (a.roll * a.roll + a.pitch * a.pitch);
+    }
+}
+
+static void attitude_value(const stage *s)
+{
+    const hb_real *q[4] = {state_row(s, 0), state_row(s, 1), state_row(s, 2), state_row(s, 3)};
+    hb_real t[4], *restrict cost = s->cost, weight = 4 * s->weight;
+
+    attitude_target(s->t, s->target, t);
+    for (int l = 0; l < s->n; l++) {
+        hb_real along = q[0][l] * t[0] + q[1][l] * t[1] + q[2][l] * t[2] + q[3][l] * t[3];
+        hb_real square = q[0][l] * q[0][l] + q[1][l] * q[1][l] + q[2][l] * q[2][l] + q[3][l] * q[3][l];
+        cost[l] += weight * (square - along * along);
+    }
+}
+
+static void yaw_value(const stage *s)
+{
+    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
+    hb_real t[4], *restrict cost = s->cost, weight = 2 * s->weight;
+
+    attitude_target(s->t, s->target, t);
+    heading to = heading_of(t[0], t[1], t[2], t[3]);
+    for (int l = 0; l < s->n; l++) {
+        heading a = heading_of(q0[l], q1[l], q2[l], q3[l]);
+        cost[l] += weight * (1 - a.cosine * to.cosine - a.sine * to.sine);
     }
 }
 
@@ -375,6 +431,41 @@ static void tilt_gradient(const stage *s)
         dq[1][l] = r * a.droll[1] + p * a.dpitch[1];
         dq[2][l] = r * a.droll[2] + p * a.dpitch[2];
         dq[3][l] = r * a.droll[3] + p * a.dpitch[3];
+    }
+    for (int i = 0; i < 4; i++)
+        add_scaled(s->n, 1, dq[i], s->dx + s->t->index[i] * HB_STRIDE);
+}
+
+static void attitude_gradient(const stage *s)
+{
+    const hb_real *q[4] = {state_row(s, 0), state_row(s, 1), state_row(s, 2), state_row(s, 3)};
+    hb_real t[4], weight = 8 * s->weight;
+
+    attitude_target(s->t, s->target, t);
+    for (int i = 0; i < 4; i++) {
+        hb_real *restrict d = s->dx + s->t->index[i] * HB_STRIDE;
+        for (int l = 0; l < s->n; l++) {
+            hb_real along = q[0][l] * t[0] + q[1][l] * t[1] + q[2][l] * t[2] + q[3][l] * t[3];
+            d[l] += weight * (q[i][l] - along * t[i]);
+        }
+    }
+}
+
+static void yaw_gradient(const stage *s)
+{
+    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
+    _Alignas(HB_ALIGNMENT) hb_real dq[4][HB_STRIDE];
+    hb_real t[4], weight = 2 * s->weight;
+
+    attitude_target(s->t, s->target, t);
+    heading to = heading_of(t[0], t[1], t[2], t[3]);
+    for (int l = 0; l < s->n; l++) {
+        heading a = heading_of(q0[l], q1[l], q2[l], q3[l]);
+        hb_real sine = weight * (a.sine * to.cosine - a.cosine * to.sine);
+        dq[0][l] = sine * a.d[0];
+        dq[1][l] = sine * a.d[1];
+        dq[2][l] = sine * a.d[2];
+        dq[3][l] = sine * a.d[3];
     }
     for (int i = 0; i < 4; i++)
         add_scaled(s->n, 1, dq[i], s->dx + s->t->index[i] * HB_STRIDE);
@@ -514,6 +605,40 @@ static void tilt_model(const point *p)
         p->to->lx[at[i]] += 2 * p->weight * (a.roll * a.droll[i] + a.pitch * a.dpitch[i]);
         for (int j = 0; j < 4; j++)
             p->to->q[at[i] * p->nx + at[j]] += 2 * p->weight * (a.droll[i] * a.droll[j] + a.dpitch[i] * a.dpitch[j]);
+    }
+}
+
+static void attitude_model(const point *p)
+{
+    const int *at = p->t->index;
+    hb_real t[4];
+    double along = 0;
+
+    attitude_target(p->t, p->target, t);
+    for (int i = 0; i < 4; i++)
+        along += p->x[at[i]] * t[i];
+    for (int i = 0; i < 4; i++) {
+        p->to->lx[at[i]] += 8 * p->weight * (p->x[at[i]] - along * t[i]);
+        for (int j = 0; j < 4; j++)
+            p->to->q[at[i] * p->nx + at[j]] += 8 * p->weight * ((i == j) - (double)t[i] * t[j]);
+    }
+}
+
+static void yaw_model(const point *p)
+{
+    const int *at = p->t->index;
+    const double *x = p->x;
+    hb_real t[4];
+
+    attitude_target(p->t, p->target, t);
+    heading to = heading_of(t[0], t[1], t[2], t[3]);
+    heading a = heading_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
+    double sine = a.sine * to.cosine - a.cosine * to.sine;
+
+    for (int i = 0; i < 4; i++) {
+        p->to->lx[at[i]] += 2 * p->weight * sine * a.d[i];
+        for (int j = 0; j < 4; j++)
+            p->to->q[at[i] * p->nx + at[j]] += 2 * p->weight * a.d[i] * a.d[j];
     }
 }
 

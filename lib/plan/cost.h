@@ -19,6 +19,12 @@
     X(VELOCITY, velocity, STATES, false, false, "sum of squares of states [index...]")                                 \
     X(TILT, tilt, STATES, false, false,                                                                                \
       "roll^2 + pitch^2 of the quaternion at states [index...], given in the order x, y, z, w")                        \
+    X(ATTITUDE, attitude, STATES, true, false,                                                                         \
+      "squared angle between the quaternion at states [index...] (x, y, z, w) and the target's; 4 sin^2 of half of "   \
+      "it")                                                                                                            \
+    X(YAW, yaw, STATES, true, false,                                                                                   \
+      "squared angle between the headings of the two; 4 sin^2 of half of it. A target's quaternion of zero is "        \
+      "upright")                                                                                                       \
     X(IMBALANCE, imbalance, CONTROLS, false, false, "squared difference of controls, in pairs [i, j, k, l ...]")       \
     X(SLEW, slew, CONTROLS, false, false,                                                                              \
       "squared change of controls [index...] from step to step, the last applied one included")                        \

@@ -46,6 +46,32 @@ static double tilt_reference(const double *x, const int *index)
     return roll * roll + pitch * pitch;
 }
 
+/* 4 |vector part of target^-1 q|^2, by the product of quaternions */
+static double attitude_reference(const double *x, const double *target, const int *index)
+{
+    double t[4], q[4], length = 0;
+
+    for (int i = 0; i < 4; i++)
+        length += target[index[i]] * target[index[i]];
+    for (int i = 0; i < 4; i++) {
+        t[i] = target[index[i]] / sqrt(length);
+        q[i] = x[index[i]];
+    }
+    double vx = t[3] * q[0] - t[0] * q[3] - t[1] * q[2] + t[2] * q[1];
+    double vy = t[3] * q[1] - t[1] * q[3] - t[2] * q[0] + t[0] * q[2];
+    double vz = t[3] * q[2] - t[2] * q[3] - t[0] * q[1] + t[1] * q[0];
+    return 4 * (vx * vx + vy * vy + vz * vz);
+}
+
+/* where the body's x axis points to, seen from above */
+static double heading(const double *x, const int *index)
+{
+    const double a = x[index[0]], b = x[index[1]], c = x[index[2]], w = x[index[3]];
+    const double length = a * a + b * b + c * c + w * w;
+
+    return atan2(2 * (w * c + a * b) / length, 1 - 2 * (b * b + c * c) / length);
+}
+
 static double term_reference(const hb_cost_term *t, const setting *s, const trajectory *of, int k)
 {
     const double *x = of->x[k], *u = k < NH ? of->u[k] : NULL,
@@ -54,6 +80,10 @@ static double term_reference(const hb_cost_term *t, const setting *s, const traj
 
     if (t->kind == HB_COST_TILT)
         return tilt_reference(x, t->index);
+    if (t->kind == HB_COST_ATTITUDE)
+        return attitude_reference(x, target, t->index);
+    if (t->kind == HB_COST_YAW)
+        return pow(2 * sin((heading(x, t->index) - heading(target, t->index)) / 2), 2);
     for (int i = 0; i < t->nindices; i++) {
         int at = t->index[i];
         double d = 0;
@@ -103,6 +133,8 @@ static const hb_cost_term every_kind[] = {
     {.kind = HB_COST_VELOCITY, .weight = 1, .terminal = 10, .nindices = 3, .index = {1, 3, 5}},
     {.kind = HB_COST_TILT, .weight = 5, .terminal = 10, .nindices = 4, .index = {6, 7, 8, 9}},
     {.kind = HB_COST_TILT, .weight = 2, .terminal = 1, .nindices = 4, .index = {9, 6, 7, 8}},
+    {.kind = HB_COST_ATTITUDE, .weight = 1.5, .terminal = 3, .nindices = 4, .index = {6, 7, 8, 9}},
+    {.kind = HB_COST_YAW, .weight = 2.5, .terminal = 2, .nindices = 4, .index = {6, 7, 8, 9}},
     {.kind = HB_COST_IMBALANCE, .weight = 20, .terminal = 1, .nindices = 4, .index = {0, 2, 1, 3}},
     {.kind = HB_COST_SLEW, .weight = 4, .terminal = 1, .nindices = 2, .index = {3, 0}},
     {.kind = HB_COST_EFFORT, .weight = 3, .terminal = 1, .nindices = 4, .index = {0, 1, 2, 3}},
@@ -333,11 +365,11 @@ static double second_difference(const setting *s, trajectory *t, double *a, doub
     return (d[1][1] - d[1][0] - d[0][1] + d[0][0]) / (4 * h * h);
 }
 
-/* all terms but distance and tilt are quadratic: there the model's curvature is the Hessian */
+/* all terms but distance, tilt and yaw are quadratic: there the model's curvature is the Hessian */
 static void test_model_of_quadratic_terms_is_exact(void **state)
 {
     (void)state;
-    static const int quadratics[] = {1, 2, 5, 6, 7, 8};
+    static const int quadratics[] = {1, 2, 5, 7, 8, 9, 10};
     setting s;
     trajectory t;
 
@@ -428,6 +460,7 @@ static void test_check_names_what_is_wrong(void **state)
         {{.kind = HB_COST_SLEW, .weight = 1, .terminal = 1, .nindices = 1, .index = {NU}}, "controls 0 to 3"},
         {{.kind = HB_COST_DISTANCE, .weight = 1, .terminal = 1, .nindices = 1, .index = {-1}}, "index -1"},
         {{.kind = HB_COST_TILT, .weight = 1, .terminal = 1, .nindices = 3, .index = {6, 7, 8}}, "expected 4"},
+        {{.kind = HB_COST_YAW, .weight = 1, .terminal = 1, .nindices = 3, .index = {6, 7, 8}}, "expected 4"},
         {{.kind = HB_COST_IMBALANCE, .weight = 1, .terminal = 1, .nindices = 3, .index = {0, 1, 2}}, "pairs"},
         {{.kind = HB_COST_SQUARED, .weight = NAN, .terminal = 1, .nindices = 1}, "weight"},
         {{.kind = HB_COST_SQUARED, .weight = 1, .terminal = -1, .nindices = 1}, "terminal"},

@@ -18,6 +18,7 @@ typedef struct hb_problem {
     const double *x0; /* nx, physical */
     int nh;
     double dt;
+    double tolerance; /* a gain in cost that is not worth a step */
 } hb_problem;
 
 /* A control sequence that was evaluated in full. */

@@ -14,9 +14,10 @@ static const double damping[][2] = {{1e-5, 1e-2}, {1, 100}};
 enum { LENGTHS = 8, DAMPINGS = 2, LEVELS = 2, TRIALS = LENGTHS * DAMPINGS };
 _Static_assert((int)TRIALS == (int)HB_LANES, "trials fill one vector");
 
-/* A descent has arrived when the next step would improve the cost by less than this, relative to the cost, */
-static const double enough = 1e-4;
-/* or would move no control by more than this, in units of its range: near zero, no cost is small beside another. */
+/* A descent has arrived when the next step would improve the cost by less than this, relative to the cost, or by less
+ * than the problem's tolerance: near zero no gain is small beside the cost; */
+static const double enough = 1e-3;
+/* or would move no control by more than this, in units of its range. */
 static const double still = 1e-4;
 /* Jacobians of a trajectory nearby do for so many steps of a correction. */
 enum { CORRECTIONS = 2 };
@@ -172,9 +173,15 @@ static void propose(hb_descent *d, const hb_real *from, int level)
     }
 }
 
-static bool negligible(const hb_descent *d, double cost)
+/* what is not worth a step */
+static double negligible(const hb_problem *problem, double cost)
 {
-    return d->expected <= enough * fabs(cost) || d->moved <= still;
+    return enough * fabs(cost) + problem->tolerance;
+}
+
+static bool arrived(const hb_descent *d, const hb_problem *problem, double cost)
+{
+    return d->expected <= negligible(problem, cost) || d->moved <= still;
 }
 
 /* sizes, directions and lag of a problem */
@@ -245,14 +252,14 @@ hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, con
             return HB_DESCENT_STOPPED;
         propose(d, from->w, level);
         hb_candidate_evaluation_rest(e);
-        if (level == 0 && negligible(d, before))
+        if (level == 0 && arrived(d, problem, before))
             return HB_DESCENT_ARRIVED;
         if (!run_trials(d, e, problem, from))
             return HB_DESCENT_STOPPED;
         if (from->cost < before)
             break;
     }
-    return from->cost < before - enough * fabs(before) ? HB_DESCENT_UNDER_WAY : HB_DESCENT_ARRIVED;
+    return from->cost < before - negligible(problem, before) ? HB_DESCENT_UNDER_WAY : HB_DESCENT_ARRIVED;
 }
 
 hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, int most,
@@ -337,7 +344,7 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     const double gained = (double)d->trial.cost[UNCHANGED] - d->trial.cost[0];
     if (!isfinite(from->cost) || from->cost == d->trial.cost[ALSO])
         return HB_DESCENT_UNDER_WAY;
-    if (from->cost == d->trial.cost[0] && fabs(gained - d->expected) <= enough * fabs(from->cost))
+    if (from->cost == d->trial.cost[0] && fabs(gained - d->expected) <= negligible(problem, from->cost))
         return HB_DESCENT_ARRIVED;
 
     for (int i = 1;; i++) {
@@ -348,7 +355,7 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
         model_cost(d, problem, from->states);
         propose(d, from->w, 0);
         hb_candidate_evaluation_rest(e);
-        if (negligible(d, before))
+        if (arrived(d, problem, before))
             return HB_DESCENT_ARRIVED;
         if (i == CORRECTIONS)
             return HB_DESCENT_UNDER_WAY;

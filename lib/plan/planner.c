@@ -490,6 +490,7 @@ hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, co
                         .goal = goal,
                         .x0 = x0,
                         .nh = s->horizon,
+                        .tolerance = s->tolerance,
                         .dt = goal->step > 0 ? goal->step
                               : s->dt > 0    ? s->dt
                                              : p->m->dt};

@@ -40,8 +40,9 @@ typedef struct hb_planner_settings {
     double elites;                    /* fraction of samples that CEM refits to */
     double temperature;               /* of MPPI, relative to the spread of costs */
     bool polish;                      /* end with second-order steps on the best candidate */
-    bool prepare;                     /* hb_controller_prepare may do something */
-    double prepare_share;             /* of the time between requests, that it may take */
+    double tolerance;     /* a gain in cost that is not worth a second-order step, beside a thousandth of it */
+    bool prepare;         /* hb_controller_prepare may do something */
+    double prepare_share; /* of the time between requests, that it may take */
     uint64_t seed;
     /* u = trim + B v: ndirections columns of B, each nu; 0: identity */
     int ndirections;

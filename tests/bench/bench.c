@@ -23,6 +23,7 @@ struct bench {
 static const bench_case *const tables[] = {
     bench_basis_cases,  bench_estimator_cases, bench_planner_cases, bench_feedback_cases,
 #ifdef HB_WITH_DAEMON
+    bench_latency_cases,
     bench_daemon_cases,
 #endif
 #ifdef HB_WITH_TRAIN

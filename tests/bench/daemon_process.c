@@ -18,6 +18,7 @@
 #include <zmq.h>
 
 #include "bench.h"
+#include "test_models.h"
 
 static const int patience_ms = 20000;
 
@@ -178,4 +179,19 @@ double daemon_process_rss_mb(const daemon_process *d)
     if (file)
         fclose(file);
     return kb / 1024;
+}
+
+hb_model *daemon_process_quadrotor(bench *b)
+{
+    hb_model *m = NULL;
+    hb_error err;
+
+    if (hb_model_load(&m, HB_SOURCE_MODELS "/quadrotor.safetensors", NULL) == 0) {
+        bench_set_text(b, "model", "shipped");
+    } else {
+        if (hb_test_quadrotor(&m, 8, 64, &err))
+            bench_fail("%s", err.text);
+        bench_set_text(b, "model", "random");
+    }
+    return m;
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "hilbert.pb-c.h"
+#include "bench.h"
 #include "model/model.h"
 
 typedef struct daemon_process {
@@ -28,5 +29,8 @@ Hilbert__V1__ControlReply *daemon_process_status(const daemon_process *d);
 /* "fifo" or "other": whether its wish for real-time scheduling was granted. */
 const char *daemon_process_scheduling(const daemon_process *d);
 double daemon_process_rss_mb(const daemon_process *d);
+
+/* The model that is shipped, where it is there; else one of its size with random weights. Says which. */
+hb_model *daemon_process_quadrotor(bench *b);
 
 #endif

@@ -80,7 +80,12 @@ def latency(r, planner):
         return None
     quantiles = ", ".join(f"{name} {number(l[key])}" for name, key in
                           (("p50", "p50_ms"), ("p99", "p99_ms"), ("p99.9", "p999_ms"), ("most", "max_ms")))
-    return f"{quantiles} ms; {l['late']} of {l['requests']} late (an empty echo: p99.9 {number(l['floor_p999_ms'])} ms)"
+    echo = f"an empty echo: p99.9 {number(l['floor_p999_ms'])} ms"
+    if "spin_late" in l:
+        echo = f"an empty echo: p50 {number(l['floor_p50_ms'])}, p99 {number(l['floor_p99_ms'])} ms; " \
+               f"a thread that only spins: {l['spin_late']} late"
+    flown = f"; flight cost {l['cost_ratio']:.3f} of unlimited planning's" if "cost_ratio" in l else ""
+    return f"{quantiles} ms; {l['late']} of {l['requests']} late ({echo}){flown}"
 
 
 def intake(r):

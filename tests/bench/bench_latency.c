@@ -1,0 +1,496 @@
+/* Replies as a flight stack sees them: a quadrotor is flown over the daemon's sockets, and each reply timed.
+ *
+ * The analytic quadrotor (tests/sim) lives in the client, in real time: a thread moves it on by a millisecond every
+ * millisecond and publishes its state; another asks for an action every ten, and what is answered is in force from the
+ * next millisecond on. Its mass is not the nominal one, the daemon adapts to it, and the target moves now and then.
+ *
+ * Beside every reply stands its floor, met by the same machine: after each reply a message of the same size goes to a
+ * bare ROUTER that echoes. A reply is late when it took longer than the budget and what 999 of 1000 echoes took. After
+ * the flight, on the same schedule and with the priority of the planner, a thread does nothing but spin for the budget:
+ * how often that ends late says what the machine itself takes (spin_late).
+ *
+ * cost_ratio is the flight's cost to that of the same flight with unlimited planning by lib, whose every answer comes
+ * at once. */
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#include "bench.h"
+#include "controller/controller.h"
+#include "daemon_process.h"
+#include "hilbert_client.h"
+#include "plant_quadrotor.h"
+#include "quadrotor_model.h"
+
+enum { NX = QUADROTOR_NX, NU = QUADROTOR_NU, REQUEST_SIZE = 270, REPLY_SIZE = 230, PLANNER_PRIORITY = 30 };
+
+static const double budget = 0.005, period = 0.01;
+static const double mass = 0.030;
+
+static void sleep_until(double when)
+{
+    struct timespec t = {.tv_sec = (time_t)when, .tv_nsec = (long)(1e9 * (when - floor(when)))};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
+    }
+}
+
+/* ---- the floors ---- */
+
+typedef struct echo {
+    pid_t pid;
+    char endpoint[128];
+    void *context, *socket;
+} echo;
+
+static void run_echo(const char *endpoint)
+{
+    uint8_t who[64], frame[1024] = {0};
+    void *router = zmq_socket(zmq_ctx_new(), ZMQ_ROUTER);
+
+    if (zmq_bind(router, endpoint))
+        _exit(1);
+    for (;;) {
+        int n = zmq_recv(router, who, sizeof who, 0);
+        if (n < 0 || zmq_recv(router, frame, sizeof frame, 0) < 0)
+            continue;
+        zmq_send(router, who, (size_t)n, ZMQ_SNDMORE);
+        zmq_send(router, frame, REPLY_SIZE, 0);
+    }
+}
+
+static void start_echo(echo *e, const daemon_process *d)
+{
+    snprintf(e->endpoint, sizeof e->endpoint, "ipc://%s/echo", d->folder);
+    e->pid = fork();
+    if (e->pid == 0)
+        run_echo(e->endpoint);
+    e->context = zmq_ctx_new();
+    e->socket = zmq_socket(e->context, ZMQ_DEALER);
+    zmq_connect(e->socket, e->endpoint);
+}
+
+static double echo_once(echo *e)
+{
+    uint8_t frame[1024] = {0};
+    double start = bench_now();
+
+    zmq_send(e->socket, frame, REQUEST_SIZE, 0);
+    zmq_recv(e->socket, frame, sizeof frame, 0);
+    return bench_now() - start;
+}
+
+static void stop_echo(echo *e)
+{
+    kill(e->pid, SIGKILL);
+    waitpid(e->pid, NULL, 0);
+    zmq_close(e->socket);
+    zmq_ctx_term(e->context);
+}
+
+typedef struct spin {
+    int n;
+    double late_after; /* seconds */
+    int late;
+    double longest; /* seconds past the budget */
+} spin;
+
+static void *run_spin(void *context)
+{
+    spin *s = context;
+    const struct sched_param p = {.sched_priority = PLANNER_PRIORITY};
+
+    /* where it is not permitted, it was not permitted to the daemon either */
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &p);
+    double start = bench_now() + period;
+    for (int k = 0; k < s->n; k++) {
+        sleep_until(start + period * k);
+        const double begun = bench_now();
+        double now = begun;
+        while (now < begun + budget)
+            now = bench_now();
+        s->late += now - begun > s->late_after;
+        s->longest = fmax(s->longest, now - begun - budget);
+    }
+    return NULL;
+}
+
+static void spin_floor(spin *s)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run_spin, s))
+        bench_fail("cannot start a thread");
+    pthread_join(thread, NULL);
+}
+
+/* ---- the vehicle ---- */
+
+typedef struct vehicle {
+    plant_quadrotor plant;
+    double x[NX], u[NU];
+    int64_t time_us;
+    double cost; /* sum over milliseconds since the flight began */
+    int counted;
+} vehicle;
+
+/* where it is to be: now and then half a metre to the side */
+static void target_at(int64_t time_us, double *target)
+{
+    memcpy(target, quadrotor_hover_target, NX * sizeof *target);
+    target[0] = time_us / 4000000 % 2 ? 0.5 : 0;
+}
+
+/* the cost of one moment, that of config/quadrotor.yaml but for the changes of thrust */
+static double stage_cost(const double *x, const double *target)
+{
+    double pitch = asin(fmin(fmax(2 * (x[9] * x[7] - x[6] * x[8]), -1), 1));
+    double roll = atan2(2 * (x[9] * x[6] + x[7] * x[8]), 1 - 2 * (x[6] * x[6] + x[7] * x[7]));
+    double distance = 0, speed = 0, rates = 0;
+
+    for (int i = 0; i < 3; i++) {
+        distance += pow(x[2 * i] - target[2 * i], 2);
+        speed += pow(x[2 * i + 1], 2);
+        rates += pow(x[10 + i], 2);
+    }
+    return 3 * sqrt(distance) + 5 * (roll * roll + pitch * pitch) + speed + 0.02 * rates;
+}
+
+static void reset_vehicle(vehicle *v)
+{
+    *v = (vehicle){.plant = plant_quadrotor_crazyflie};
+    v->plant.mass = mass;
+    memcpy(v->x, quadrotor_hover_target, sizeof v->x);
+    for (int i = 0; i < NU; i++)
+        v->u[i] = plant_quadrotor_hover_thrust(&v->plant);
+}
+
+static void move_on(vehicle *v)
+{
+    double target[NX];
+
+    plant_quadrotor_step(&v->plant, v->x, v->u, 1e-3);
+    v->time_us += 1000;
+    target_at(v->time_us, target);
+    v->cost += stage_cost(v->x, target);
+    v->counted++;
+}
+
+/* ---- flown over the daemon's sockets ---- */
+
+typedef struct flight {
+    const daemon_process *d;
+    vehicle v;
+    pthread_mutex_t lock; /* of the vehicle */
+    _Atomic bool begun, stop;
+    pthread_t thread;
+
+    int n;
+    double *action, *floor, *planning, *preparing; /* seconds, n each */
+    int status[HILBERT_REFUSED + 1], failed, corrected;
+} flight;
+
+/* a millisecond of the vehicle every millisecond, made up for when the machine was elsewhere */
+static void *live(void *context)
+{
+    flight *f = context;
+    hilbert_client *h;
+    double start;
+
+    if (hilbert_connect(&h, &(hilbert_options){.telemetry = f->d->telemetry, .actions = f->d->telemetry}, NULL, 0))
+        bench_fail("%s: cannot connect", f->d->telemetry);
+    sleep_until(bench_now() + 0.2); /* until the subscription has come through */
+    start = bench_now();
+    f->begun = true;
+    for (int64_t done = 0; !f->stop;) {
+        for (int64_t due = (int64_t)(1e3 * (bench_now() - start)); done < due; done++) {
+            double x[NX], u[NU];
+            pthread_mutex_lock(&f->lock);
+            move_on(&f->v);
+            memcpy(x, f->v.x, sizeof x);
+            memcpy(u, f->v.u, sizeof u);
+            const int64_t time_us = f->v.time_us;
+            pthread_mutex_unlock(&f->lock);
+            hilbert_publish(
+                h, &(hilbert_telemetry){.time_us = time_us, .state = x, .nstate = NX, .control = u, .ncontrol = NU});
+        }
+        sleep_until(start + 1e-3 * (double)(done + 1));
+    }
+    hilbert_close(h);
+    return NULL;
+}
+
+/* 100 requests a second, each followed by an echo */
+static void fly(flight *f, echo *e)
+{
+    hilbert_client *h;
+
+    if (hilbert_connect(&h, &(hilbert_options){.telemetry = "", .actions = f->d->actions}, NULL, 0))
+        bench_fail("%s: cannot connect", f->d->actions);
+    if (pthread_create(&f->thread, NULL, live, f))
+        bench_fail("cannot start a thread");
+    while (!f->begun)
+        sleep_until(bench_now() + 1e-4);
+    const double start = bench_now() + 2e-3;
+    for (int k = 0; k < f->n; k++) {
+        double x[NX], target[NX];
+        hilbert_action_reply reply;
+        sleep_until(start + period * k);
+        pthread_mutex_lock(&f->lock);
+        memcpy(x, f->v.x, sizeof x);
+        const int64_t time_us = f->v.time_us;
+        pthread_mutex_unlock(&f->lock);
+        target_at(time_us, target);
+        const hilbert_action_request ask = {
+            .time_us = time_us, .state = x, .nstate = NX, .target = target, .ntarget = NX};
+        const double sent = bench_now();
+        if (hilbert_request(h, &ask, 1, &reply)) {
+            f->failed++;
+            f->action[k] = bench_now() - sent;
+        } else {
+            f->action[k] = bench_now() - sent;
+            f->status[reply.status]++;
+            f->planning[k] = reply.planning;
+            f->preparing[k] = reply.preparing;
+            f->corrected += reply.corrected;
+            if (reply.naction == NU) {
+                pthread_mutex_lock(&f->lock);
+                memcpy(f->v.u, reply.action, sizeof f->v.u);
+                pthread_mutex_unlock(&f->lock);
+            }
+        }
+        f->floor[k] = echo_once(e);
+    }
+    hilbert_close(h);
+}
+
+/* ---- flown by lib, without a deadline ---- */
+
+/* that of config/quadrotor.yaml, as the daemon is told below */
+static const hb_cost shipped_cost = {
+    .nterms = 5,
+    .term = {{.kind = HB_COST_DISTANCE, .weight = 3, .terminal = 10, .nindices = 3, .index = {0, 2, 4}},
+             {.kind = HB_COST_TILT, .weight = 5, .terminal = 10, .nindices = 4, .index = {6, 7, 8, 9}},
+             {.kind = HB_COST_SQUARED, .weight = 1, .terminal = 10, .nindices = 3, .index = {1, 3, 5}},
+             {.kind = HB_COST_VELOCITY, .weight = 0.02, .terminal = 10, .nindices = 3, .index = {10, 11, 12}},
+             {.kind = HB_COST_SLEW, .weight = 200, .terminal = 1, .nindices = 4, .index = {0, 1, 2, 3}}},
+};
+
+static double standing_still(void *context)
+{
+    return *(double *)context;
+}
+
+static hb_controller_settings settings_of(const hb_planner_settings *planner)
+{
+    hb_controller_settings s = hb_controller_defaults();
+
+    s.planner = *planner;
+    s.planner.prepare = false;
+    s.cost = shipped_cost;
+    s.ntarget = NX;
+    memcpy(s.target, quadrotor_hover_target, NX * sizeof *s.target);
+    s.budget = 1;
+    s.estimator.window = 250;
+    return s;
+}
+
+static double unlimited_cost(const hb_model *m, const hb_planner_settings *planner, int requests)
+{
+    const hb_controller_settings s = settings_of(planner);
+    hb_controller *c = NULL;
+    hb_pool *pool = NULL;
+    hb_error err;
+    vehicle v;
+    double now = 1;
+    const hb_clock clock = {standing_still, &now};
+
+    if (hb_pool_new(&pool, 1, NULL, NULL, &err) || hb_controller_new(&c, m, &s, pool, NULL, NULL, &err))
+        bench_fail("%s", err.text);
+    reset_vehicle(&v);
+    for (int ms = 0; ms < 10 * requests; ms++, now += 1e-3) {
+        move_on(&v);
+        hb_controller_observe(c, &(hb_observation){.time_us = v.time_us, .x = v.x, .nx = NX, .u = v.u, .nu = NU}, now);
+        if (ms % 10)
+            continue;
+        double target[NX];
+        target_at(v.time_us, target);
+        const hb_request r = {.time_us = v.time_us,
+                              .x = v.x,
+                              .nx = NX,
+                              .target = target,
+                              .ntargets = 1,
+                              .received = now,
+                              .tick = (uint64_t)(ms / 10)};
+        memcpy(v.u, hb_controller_command(c, &r, &clock)->action, sizeof v.u);
+    }
+    hb_controller_free(c);
+    hb_pool_free(pool);
+    return v.cost / v.counted;
+}
+
+/* ---- the case ---- */
+
+static void set_quantiles(bench *b, double *seconds, int n)
+{
+    bench_set_number(b, "p50_ms", 1e3 * bench_quantile(seconds, n, 0.5));
+    bench_set_number(b, "p99_ms", 1e3 * bench_quantile(seconds, n, 0.99));
+    bench_set_number(b, "p999_ms", 1e3 * bench_quantile(seconds, n, 0.999));
+    bench_set_number(b, "max_ms", 1e3 * bench_quantile(seconds, n, 1));
+}
+
+static void new_flight(flight *f, const daemon_process *d, int n)
+{
+    *f = (flight){.d = d, .n = n};
+    pthread_mutex_init(&f->lock, NULL);
+    reset_vehicle(&f->v);
+    f->action = calloc((size_t)n, sizeof *f->action);
+    f->floor = calloc((size_t)n, sizeof *f->floor);
+    f->planning = calloc((size_t)n, sizeof *f->planning);
+    f->preparing = calloc((size_t)n, sizeof *f->preparing);
+}
+
+static void free_flight(flight *f)
+{
+    pthread_mutex_destroy(&f->lock);
+    free(f->action);
+    free(f->floor);
+    free(f->planning);
+    free(f->preparing);
+}
+
+static void measure_latency(bench *b, const char *planner, const char *keys, const hb_planner_settings *settings,
+                            int seconds)
+{
+    static const char cost[] = "cost:\n"
+                               "  - {kind: distance, states: [0, 2, 4], weight: 3, terminal: 10}\n"
+                               "  - {kind: tilt, states: [6, 7, 8, 9], weight: 5, terminal: 10}\n"
+                               "  - {kind: squared, states: [1, 3, 5], weight: 1, terminal: 10}\n"
+                               "  - {kind: velocity, states: [10, 11, 12], weight: 0.02, terminal: 10}\n"
+                               "  - {kind: slew, controls: [0, 1, 2, 3], weight: 200}\n";
+    daemon_process d;
+    hb_model *m = daemon_process_quadrotor(b);
+    echo e;
+    flight f;
+    char config[2048];
+
+    snprintf(config, sizeof config,
+             "realtime: {scheduling: fifo}\nlatency: {budget: %g}\nestimator: {window: 250}\nplanner: {%s}\n"
+             "target: {z: 1, qw: 1}\n%s",
+             budget, keys, cost);
+    daemon_process_prepare(&d, m, config);
+    daemon_process_start(&d);
+    start_echo(&e, &d);
+    new_flight(&f, &d, (int)(seconds / period));
+    fly(&f, &e);
+    f.stop = true;
+    pthread_join(f.thread, NULL);
+    Hilbert__V1__ControlReply *status = daemon_process_status(&d);
+    const char *scheduling = daemon_process_scheduling(&d);
+    daemon_process_stop(&d, SIGTERM);
+    stop_echo(&e);
+
+    const double floor_p999 = bench_quantile(f.floor, f.n, 0.999);
+    int late = 0;
+    for (int i = 0; i < f.n; i++)
+        late += f.action[i] > budget + floor_p999;
+    spin idle = {.n = f.n, .late_after = budget + floor_p999};
+    spin_floor(&idle);
+    const double flown = f.v.cost / f.v.counted, unlimited = settings ? unlimited_cost(m, settings, f.n) : 0;
+
+    bench_set_text(b, "planner", planner);
+    bench_set_text(b, "scheduling", scheduling);
+    bench_set_number(b, "budget_ms", 1e3 * budget);
+    bench_set_int(b, "requests", f.n);
+    set_quantiles(b, f.action, f.n);
+    bench_set_number(b, "floor_p50_ms", 1e3 * bench_quantile(f.floor, f.n, 0.5));
+    bench_set_number(b, "floor_p99_ms", 1e3 * bench_quantile(f.floor, f.n, 0.99));
+    bench_set_number(b, "floor_p999_ms", 1e3 * floor_p999);
+    bench_set_number(b, "planning_p50_ms", 1e3 * bench_quantile(f.planning, f.n, 0.5));
+    bench_set_number(b, "planning_p99_ms", 1e3 * bench_quantile(f.planning, f.n, 0.99));
+    bench_set_number(b, "preparing_p50_ms", 1e3 * bench_quantile(f.preparing, f.n, 0.5));
+    bench_set_int(b, "late", late);
+    bench_set_int(b, "spin_late", idle.late);
+    bench_set_number(b, "spin_longest_ms", 1e3 * idle.longest);
+    bench_set_int(b, "failed", f.failed);
+    bench_set_number(b, "corrected", (double)f.corrected / f.n);
+    for (int i = HILBERT_CONVERGED; i <= HILBERT_REFUSED; i++)
+        bench_set_number(b, hilbert_status_name((hilbert_status)i), (double)f.status[i] / f.n);
+    bench_set_number(b, "cost", flown);
+    if (settings) {
+        bench_set_number(b, "cost_ratio", flown / unlimited);
+        bench_set_number(b, "unlimited_cost", unlimited);
+    }
+    bench_set_int(b, "daemon_late", (int64_t)status->status->counters->replies_late);
+    bench_set_int(b, "transitions", (int64_t)status->status->counters->transitions);
+    bench_set_int(b, "telemetry_overrun", (int64_t)status->status->counters->telemetry_overrun);
+    bench_emit(b);
+    hilbert__v1__control_reply__free_unpacked(status, NULL);
+    daemon_process_clean(&d);
+    free_flight(&f);
+    hb_model_free(m);
+}
+
+static void run_action_latency(bench *b)
+{
+    const char *given = getenv("HILBERT_BENCH_SECONDS");
+    int seconds = given ? atoi(given) : 60;
+
+    measure_latency(b, "default", "horizon: 10", &hb_planner_defaults, seconds);
+    /* one that never has enough: every reply takes the whole budget */
+    measure_latency(b, "gradient, endless", "method: gradient, horizon: 10, iterations: 1000000", NULL, seconds);
+}
+
+static void run_echo_floor(bench *b)
+{
+    daemon_process place = {.folder = "/tmp/hilbert-bench-XXXXXX", .notify = -1};
+    enum { N = 6000 };
+    double *seconds = calloc(N, sizeof *seconds), start = bench_now() + 0.2;
+    echo e;
+
+    if (!mkdtemp(place.folder))
+        bench_fail("%s: %s", place.folder, strerror(errno));
+    start_echo(&e, &place);
+    for (int k = 0; k < N; k++) {
+        sleep_until(start + 0.002 * k);
+        seconds[k] = echo_once(&e);
+    }
+    stop_echo(&e);
+    daemon_process_clean(&place);
+    bench_set_int(b, "requests", N);
+    set_quantiles(b, seconds, N);
+    bench_emit(b);
+    free(seconds);
+}
+
+static void run_spin_floor(bench *b)
+{
+    spin s = {.n = 6000, .late_after = budget + 1e-3};
+
+    spin_floor(&s);
+    bench_set_int(b, "periods", s.n);
+    bench_set_number(b, "spin_ms", 1e3 * budget);
+    bench_set_int(b, "spin_late", s.late);
+    bench_set_number(b, "spin_longest_ms", 1e3 * s.longest);
+    bench_emit(b);
+}
+
+const bench_case bench_latency_cases[] = {
+    {"echo_floor", "round trip to a bare ROUTER, with the sizes of a request and its reply", run_echo_floor},
+    {"spin_floor", "how often a thread that spins for 5 ms of 10 ends more than 1 ms late, 60 s", run_spin_floor},
+    {"action_latency", "a flight over the sockets: 100 requests a second, 1 kHz telemetry, a budget of 5 ms, 60 s",
+     run_action_latency},
+    {0},
+};

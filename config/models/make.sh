@@ -48,9 +48,11 @@ fit() {
     "$train" prior "$out" --data "$set" --output "config/models/$name.safetensors" --threads "$threads"
 }
 
-# a wide range of masses, weak rotors, drag and wind: what the default model is to adapt to
-everything="-r mass=0.016:0.038 -r rotor0=0.85:1 -r rotor1=0.85:1 -r rotor2=0.85:1 -r rotor3=0.85:1
-            -r drag=0:0.02 -r wind_x=-3:3 -r wind_y=-3:3 -r wind_z=-1:1"
+# what vehicles differ in, and what the default model is to adapt to: mass, inertia, centre of mass, rotors, drag and
+# wind. Delay and lag of the rotors are no part of it: they belong to the actuators.
+vehicles="-r mass=0.016:0.038 -r inertia=0.7:1.6 -r rotor0=0.7:1.05 -r rotor1=0.7:1.05 -r rotor2=0.7:1.05
+          -r rotor3=0.7:1.05 -r com_x=-8:8 -r com_y=-8:8 -r com_z=-5:5 -r drag=0:0.02
+          -r wind_x=-3:3 -r wind_y=-3:3 -r wind_z=-1:1"
 
 # walkers: joints settle within a period, so increments are learned directly
 walker="--hidden 256,256 --integration direct --functions 16 --examples 100 --queries 100 --learning-rate 0.01
@@ -67,10 +69,10 @@ make() {
         fit cart --data "$data/cart.h5" --nb 3 --hidden 16,16 --inputs=-position --regulariser 0.01 --steps 6000
         ;;
     quadrotor)
-        collect quadrotor-everything quadrotor -f 300 -e 8 -s 1 $everything
-        fit quadrotor quadrotor-everything --nb 12 --average nominal:quadrotor --inputs=-x,-y,-z \
+        collect vehicles quadrotor -f 500 -e 6 -s 6 $vehicles
+        fit quadrotor vehicles --nb 24 --average nominal:quadrotor --inputs=-x,-y,-z \
             --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
-            --steps 8000 --learning-rate 0.015 --decay cosine
+            --steps 6000 --learning-rate 0.015 --decay cosine
         ;;
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038

@@ -7,7 +7,7 @@ set -eu
 prefix=$1 etc=$2
 [ -z "${DESTDIR:-}" ] || exit 0
 config=$etc/hilbertd/hilbertd.yaml
-# meson keeps what its scripts print to itself
+# meson does not show what its scripts print
 if (exec >/dev/tty) 2>/dev/null; then exec >/dev/tty; fi
 
 if [ "$(id -u)" != 0 ]; then

@@ -4,7 +4,7 @@
 # usage: build-deb.sh [--output FOLDER] [--revision N] [--lintian]
 #   --output FOLDER  where the packages go; else build-deb in the tree
 #   --revision N     Debian revision; else that of packaging/debian/changelog
-#   --lintian        have lintian look at them; its errors are ours
+#   --lintian        also run lintian; its errors are errors of this script
 # DEB_BUILD_OPTIONS=nocheck leaves the unit tests out. Installs what is missing.
 set -eu
 cd "$(dirname "$0")/.."

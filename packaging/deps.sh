@@ -53,5 +53,5 @@ fi
 echo "deps.sh: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 $run apt-get update -qq
-# shellcheck disable=SC2086 # one word a package
+# shellcheck disable=SC2086 # one word per package
 $run apt-get install -y -qq --no-install-recommends $missing >/dev/null

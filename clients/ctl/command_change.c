@@ -31,7 +31,7 @@ static int run_reset(const ctl_command *self, int argc, char **argv)
     int result = simple(self, argc, argv, HILBERT__V1__CONTROL_REQUEST__COMMAND_RESET_WINDOW, &reply);
 
     if (reply)
-        puts("the window and the coefficients are forgotten");
+        puts("the window and the coefficients were reset");
     hilbert__v1__control_reply__free_unpacked(reply, NULL);
     return result;
 }
@@ -107,7 +107,7 @@ const ctl_command ctl_command_reset = {
     .name = "reset",
     .arguments = "[OPTIONS]",
     .summary = "forget the window and the coefficients",
-    .help = "The daemon begins to learn the vehicle anew, from the average model.\n"
+    .help = "The daemon starts to learn the vehicle again, from the average model.\n"
             "\n" CTL_CONNECTION_HELP,
     .run = run_reset,
 };
@@ -115,8 +115,8 @@ const ctl_command ctl_command_reset = {
 const ctl_command ctl_command_reload = {
     .name = "reload",
     .arguments = "[OPTIONS]",
-    .summary = "have the configuration read again",
-    .help = "As systemctl reload does, and with its result: what is wrong with the file, or what needs a restart.\n"
+    .summary = "read the configuration again",
+    .help = "As systemctl reload does. Prints the errors of the file, or the keys that need a restart.\n"
             "\n" CTL_CONNECTION_HELP,
     .run = run_reload,
 };
@@ -124,7 +124,7 @@ const ctl_command ctl_command_reload = {
 const ctl_command ctl_command_target = {
     .name = "target",
     .arguments = "[OPTIONS] NAME=VALUE... | VALUE,VALUE,...",
-    .summary = "where to bring the vehicle",
+    .summary = "set the target",
     .help =
         "Sets the target of requests that name none: some states by name, the others as they are, or all in order.\n"
         "It holds until the next reload or restart.\n"

@@ -1,4 +1,4 @@
-/* hilbertctl coefficients: keep what a vehicle has taught the daemon, and give it to another one. */
+/* hilbertctl coefficients: save the coefficients of a daemon, or load them into another one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static int run(const ctl_command *self, int argc, char **argv)
 const ctl_command ctl_command_coefficients = {
     .name = "coefficients",
     .arguments = "[OPTIONS] save FILE | load FILE",
-    .summary = "keep what was learned, or give it back",
+    .summary = "save or load the coefficients",
     .help = "save writes the coefficients with the hash of their model as JSON; load has a daemon with the same model\n"
             "use them until its own window is warm.\n"
             "\n" CTL_CONNECTION_HELP,

@@ -57,8 +57,7 @@ static void counts(const Hilbert__V1__Status *s, const char *name, const char *h
     }
 }
 
-/* Buckets are cumulative, as Prometheus wants them: rates and quantiles over a fleet and over time can be had from
- * them. */
+/* Buckets are cumulative, as Prometheus wants them. Rates and quantiles over time and over a fleet follow from them. */
 static void histogram(const Hilbert__V1__Status *s, const char *name, const char *help, const Hilbert__V1__Latency *l)
 {
     char series[64], bound[32];

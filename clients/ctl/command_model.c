@@ -44,9 +44,9 @@ static void print_use(const hb_model *m)
 {
     printf("  %-14s ", "coefficients");
     if (m->shape == HB_PER_STATE)
-        printf("%d x %d, one a function and state", m->nb, m->nx);
+        printf("%d x %d, one per function and state", m->nb, m->nx);
     else
-        printf("%d, one a function", m->nb);
+        printf("%d, one per function", m->nb);
     if (m->method == HB_LEAST_SQUARES)
         printf("; trained with least_squares, ridge %g\n", m->ridge);
     else

@@ -181,7 +181,7 @@ static void give_screen_back(const screen *s)
     tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
 }
 
-/* Waits for the next time to look; false when a key says quit. */
+/* Waits until the next refresh; false when the user quits. */
 static bool pause_for(const screen *s, double seconds)
 {
     struct pollfd key = {.fd = s->live ? STDIN_FILENO : -1, .events = POLLIN};

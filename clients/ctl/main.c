@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     if (status == CTL_HELP)
         status = CTL_OK;
     /* a full disk or a closed pipe is a failure, too */
-    if (fflush(stdout) != 0 && status == CTL_OK) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CTL_OK) {
         perror("hilbertctl: cannot write to standard output");
         return CTL_FAILURE;
     }

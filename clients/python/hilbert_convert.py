@@ -387,11 +387,11 @@ def parse_arguments(argv):
     parser.add_argument("--method", choices=["least_squares", "inner_product"],
                         help="that it was trained with (default: authors inner_product, others least_squares)")
     parser.add_argument("--shape", choices=["vector", "per_state"],
-                        help="of coefficients: one a function, or one a function and state (default: authors "
+                        help="of coefficients: one per function, or one per function and state (default: authors "
                              "per_state, others vector)")
     parser.add_argument("--integration", choices=["separate", "combined", "direct"],
                         help="how outputs become increments (default: authors and neural-ode separate, others direct)")
-    parser.add_argument("--substeps", type=steps, default=1, metavar="N", help="RK4 steps a period (default: 1)")
+    parser.add_argument("--substeps", type=steps, default=1, metavar="N", help="RK4 steps per period (default: 1)")
     parser.add_argument("--ridge", type=at_least_zero, default=1e-3, metavar="LAMBDA",
                         help="of least squares (default: 0.001)")
     parser.add_argument("--volume", type=positive, default=1.0, metavar="V", help="of the inner product (default: 1)")

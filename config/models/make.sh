@@ -58,7 +58,7 @@ vehicles="-r mass=0.016:0.038 -r inertia=0.7:1.6 -r rotor0=0.7:1.05 -r rotor1=0.
 walker="--hidden 256,256 --integration direct --functions 16 --examples 100 --queries 100 --learning-rate 0.01
         --decay cosine"
 
-# shellcheck disable=SC2086 # one word an option
+# shellcheck disable=SC2086 # one word per option
 make() {
     case $1 in
     cart) # from CSV logs, as for a vehicle of your own

@@ -33,6 +33,7 @@ static const double slow_requests = 1.25; /* times the plan's step: from there o
 static const double longest_step = 3;     /* times the plan's step, of such a plan */
 
 enum {
+    ARREST = 3,        /* steps of the start that brings rates to rest */
     RECENT = 10,       /* errors of the average model behind one_step_error */
     FRESH = 4,         /* flag beside the index of the middle buffer: not read yet */
     ANSWERS = 64,      /* on their way to the thread of telemetry */
@@ -114,6 +115,7 @@ struct hb_controller {
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *actuator_state;                /* nu, at the start of the plan */
     hb_trim *trimming;                     /* NULL: the model has no controls */
+    double *arrest;                        /* ARREST x nu: commands that stop what the controls move directly */
     double *trim, *trim_for;               /* nu, nx: control that holds the target state trim_for, */
     bool trimmed;                          /* under the coefficients in the predictor */
     double *target;                        /* (horizon + 1) x nx: where the plan is to go */
@@ -150,6 +152,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->sample = hb_arena_take(arena, nx, sizeof(double));
     c->effective = hb_arena_take(arena, nu, sizeof(double));
     c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
+    c->arrest = hb_arena_take(arena, (size_t)ARREST * nu, sizeof(double));
     c->trim = hb_arena_take(arena, nu, sizeof(double));
     c->trim_for = hb_arena_take(arena, nx, sizeof(double));
     c->target = hb_arena_take(arena, (size_t)(s->planner.horizon + 1) * nx, sizeof(double));
@@ -787,6 +790,12 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
                     .trim = take_trim(c)};
+    if (c->m->architecture != HB_INDEPENDENT) {
+        hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, ARREST,
+                       c->arrest);
+        goal.start = c->arrest;
+        goal.nstart = ARREST;
+    }
     const hb_plan *plan = (c->s.planner.prepare ? hb_planner_feedback : hb_planner_plan)(
         c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
 

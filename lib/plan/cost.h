@@ -77,7 +77,9 @@ typedef struct hb_goal {
     const double *trim;           /* nu: what holds the target state, or the model's; a plan may start from it */
     const double *lag;            /* nu, seconds: time constants of the actuators; NULL: they act at once */
     const double *actuator_state; /* nu, physical: what they give at the start; NULL: last_control */
-    double step;                  /* seconds of a step of the plan; 0: as the planner is set */
+    const double *start;          /* nstart x nu, physical: commands to begin a plan with, then trim; NULL: none */
+    int nstart;
+    double step; /* seconds of a step of the plan; 0: as the planner is set */
 } hb_goal;
 
 /* Cost of one stage, k of 0..nh, for n samples: adds to cost (HB_STRIDE). x: nx rows, physical; u: nu rows, physical,

@@ -256,6 +256,24 @@ bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best)
     return hb_candidate_evaluation_run(p->evaluation, &one, best);
 }
 
+/* the start that the goal gives, followed by trim */
+static bool try_given_start(hb_planner *p)
+{
+    const hb_goal *goal = p->problem.goal;
+    const int n = goal->nstart < p->settings.horizon ? goal->nstart : p->settings.horizon;
+    hb_population *pop = &p->population;
+
+    if (!goal->start || pop->ns == 1)
+        return true;
+    hb_control_map_hold(&p->map, p->settings.horizon, goal->trim, p->other.w);
+    if (!hb_control_map_follow(&p->map, n, goal->start, p->other.w))
+        return true;
+    hb_population_put(pop, 0, p->other.w);
+    bool done = hb_planner_evaluate_start(p, &p->best);
+    hb_population_put(pop, 0, p->from);
+    return done;
+}
+
 /* So that there is soon something to return, the warm start is evaluated before all others; and the first few, trim
  * among them, when there is none or it leads to states that are not possible. */
 static bool start(hb_planner *p)
@@ -264,6 +282,8 @@ static bool start(hb_planner *p)
 
     hb_planner_begin_search(p, p->warm, p->elapsed);
     if ((!p->cold || ns == 1) && !hb_planner_evaluate_start(p, &p->best))
+        return false;
+    if (!try_given_start(p))
         return false;
     if (ns == 1 || (isfinite(p->best.cost) && !p->best.impossible))
         return true;
@@ -428,6 +448,7 @@ static void note_problem(hb_planner *p)
     p->made_for.lag = lag;
     /* the caller's may be gone by then, and what came before this plan matters to no later one */
     p->made_for.last_control = actuators;
+    p->made_for.start = NULL;
 }
 
 /* the warm start, when steps become longer or shorter */

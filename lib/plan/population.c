@@ -34,6 +34,13 @@ void hb_control_map_hold(const hb_control_map *map, int nh, const double *u, hb_
     }
 }
 
+bool hb_control_map_follow(const hb_control_map *map, int nh, const double *u, hb_real *w)
+{
+    for (int k = 0; map->diagonal && k < nh; k++)
+        hb_control_map_hold(map, 1, u + k * map->nu, w + k * map->nv);
+    return map->diagonal;
+}
+
 void hb_control_map_apply(const hb_control_map *map, int nh, const hb_real *w, double *u)
 {
     for (int k = 0; k < nh; k++)

@@ -27,6 +27,8 @@ void hb_control_map_apply(const hb_control_map *map, int nh, const hb_real *w, d
 
 /* The sequence (nh x nv) that holds control u (nu) throughout; trim where M is not diagonal. */
 void hb_control_map_hold(const hb_control_map *map, int nh, const double *u, hb_real *w);
+/* The sequence of these controls (nh x nu) where M is diagonal; false where it is not. */
+bool hb_control_map_follow(const hb_control_map *map, int nh, const double *u, hb_real *w);
 
 typedef struct hb_population {
     const hb_control_map *map;

@@ -10,12 +10,16 @@ enum { STEPS = 5 };
 static const double small = 1e-6;  /* weight of staying at the start, where the model leaves a control free */
 static const double enough = 1e-3; /* relative improvement below which it has arrived */
 
+static const double direct = 0.3;   /* of the largest reaction: states that react so much are moved directly */
+static const double damping = 1e-4; /* of steps that arrest, relative to a reaction of one deviation to a whole range */
+
 struct hb_trim {
     const hb_model *m;
     hb_rollout *rollout;
     int quaternion;
     double *x, *a, *b;     /* nx, nx x nx, nx x nu */
     double *residual;      /* nx */
+    double *chosen;        /* nx: 1 for states that are moved directly */
     double *start, *trial; /* nu */
     double *normal, *step; /* nu x nu, nu */
     hb_real *u, *cost;     /* nu x HB_STRIDE, HB_STRIDE */
@@ -29,6 +33,7 @@ static hb_trim *lay_out(hb_arena *arena, const hb_model *m)
     t->x = hb_arena_take(arena, nx, number);
     t->a = hb_arena_take(arena, nx * nx, number);
     t->b = hb_arena_take(arena, nx * nu, number);
+    t->chosen = hb_arena_take(arena, nx, number);
     t->residual = hb_arena_take(arena, nx, number);
     t->start = hb_arena_take(arena, nu, number);
     t->trial = hb_arena_take(arena, nu, number);
@@ -166,4 +171,71 @@ double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double 
         evaluate(t, p, dt, u);
     }
     return sqrt(before / m->nx);
+}
+
+/* marks, in t->residual, the states that react most to the controls: t->b is in units of ranges and deviations */
+static void choose_direct(hb_trim *t)
+{
+    const int nx = t->m->nx, nu = t->m->nu;
+    double most = 0;
+
+    for (int i = 0; i < nx; i++) {
+        t->residual[i] = 0;
+        for (int j = 0; j < nu; j++)
+            t->residual[i] += t->b[i * nu + j] * t->b[i * nu + j];
+        most = fmax(most, t->residual[i]);
+    }
+    for (int i = 0; i < nx; i++)
+        t->residual[i] = t->residual[i] > direct * direct * most;
+}
+
+/* one step of it: t->x moves on */
+static void arrest(hb_trim *t, const hb_predictor *p, const double *target, double dt, double *u)
+{
+    const hb_model *m = t->m;
+    const int nx = m->nx, nu = m->nu;
+
+    for (int pass = 0; pass < 2; pass++) {
+        if (!solve(t, p, dt, u))
+            return;
+        choose_direct(t);
+        memcpy(t->chosen, t->residual, (size_t)nx * sizeof *t->chosen);
+        evaluate(t, p, dt, u);
+        for (int j = 0; j < nu; j++) {
+            t->step[j] = 0;
+            for (int k = 0; k < nu; k++)
+                t->normal[j * nu + k] = j == k ? damping : 0;
+            for (int i = 0; i < nx; i++) {
+                double off = t->residual[i] + (t->x[i] - target[i]) / m->state_std[i];
+                t->step[j] -= t->chosen[i] * t->b[i * nu + j] * off;
+                for (int k = 0; k < nu; k++)
+                    t->normal[j * nu + k] += t->chosen[i] * t->b[i * nu + j] * t->b[i * nu + k];
+            }
+        }
+        if (hb_cholesky(nu, t->normal))
+            return;
+        hb_cholesky_solve(nu, t->normal, 1, t->step);
+        for (int i = 0; i < nu; i++) {
+            double moved = u[i] + t->step[i] * (m->control_max[i] - m->control_min[i]);
+            if (isfinite(moved))
+                u[i] = fmin(fmax(moved, m->control_min[i]), m->control_max[i]);
+        }
+    }
+    evaluate(t, p, dt, u);
+    for (int i = 0; i < nx; i++)
+        t->x[i] += t->residual[i] * m->state_std[i];
+}
+
+void hb_trim_arrest(hb_trim *t, const hb_predictor *p, const double *x, const double *target, const double *trim,
+                    double dt, int n, double *u)
+{
+    const size_t size = (size_t)t->m->nu * sizeof *u;
+
+    memcpy(t->x, x, (size_t)t->m->nx * sizeof *x);
+    memcpy(t->start, trim, size);
+    for (int k = 0; k < n; k++) {
+        double *at = u + (ptrdiff_t)k * t->m->nu;
+        memcpy(at, trim, size);
+        arrest(t, p, target, dt, at);
+    }
 }

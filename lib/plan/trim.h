@@ -19,4 +19,11 @@ void hb_trim_free(hb_trim *t);
  * finite whatever the model is. */
 double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double dt, double *u);
 
+/* Commands that bring to rest what the controls move directly (rates rather than what follows from them: the states
+ * that react most to a control within one step) as fast as bounds allow, one step after the other from x: u, n x nu. A
+ * plan from a tumbling state finds its way from there, and not from commands that leave it tumbling. target: nx; trim:
+ * nu. */
+void hb_trim_arrest(hb_trim *t, const hb_predictor *p, const double *x, const double *target, const double *trim,
+                    double dt, int n, double *u);
+
 #endif

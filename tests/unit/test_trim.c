@@ -90,10 +90,58 @@ static void test_trim_is_at_rest(void **state)
     hb_trim_free(NULL);
 }
 
+/* from a tumbling state the rates are brought to rest, within bounds */
+static void test_rates_are_arrested(void **state)
+{
+    (void)state;
+    enum { STEPS = 3 };
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = quadrotor(v);
+        hb_predictor *p;
+        hb_trim *t;
+        hb_rollout *r;
+        if (m->average != HB_AVERAGE_NOMINAL || m->integration != HB_COMBINED) {
+            hb_model_free(m);
+            continue;
+        }
+        for (int i = 0; i < 4; i++) {
+            m->control_min[i] = 0;
+            m->control_max[i] = 0.15;
+        }
+        assert_int_equal(hb_predictor_new(&p, m, NULL), 0);
+        hb_predictor_set(p, NULL);
+        assert_int_equal(hb_trim_new(&t, m, NULL), 0);
+        assert_int_equal(hb_rollout_new(&r, m, STEPS, NULL), 0);
+        double x[13] = {[4] = 1, [6] = 0.1, [9] = 1, [10] = -6, [11] = 7}, target[13] = {[4] = 1, [9] = 1};
+        double trim[4] = {0.066, 0.066, 0.066, 0.066}, u[STEPS * 4], rate[2];
+        hb_trim_arrest(t, p, x, target, trim, m->dt, STEPS, u);
+        for (int arrested = 0; arrested < 2; arrested++) {
+            const hb_goal goal = {.target = target, .ntargets = 1, .last_control = trim, .trim = trim};
+            hb_real *rows = new_rows(STEPS * 4), *cost = new_rows(1);
+            for (int i = 0; i < STEPS * 4; i++) {
+                assert_true(u[i] >= 0 && u[i] <= 0.15);
+                rows[i * HB_STRIDE] = (hb_real)(arrested ? u[i] : trim[i % 4]);
+            }
+            hb_rollout_cost(r, p, &(hb_cost){0}, &goal, x, STEPS, m->dt, 1, rows, false, cost, NULL);
+            const hb_real *end = hb_rollout_states(r) + STEPS * 13 * HB_STRIDE;
+            rate[arrested] = hypot(end[10 * HB_STRIDE], end[11 * HB_STRIDE]);
+            free(rows);
+            free(cost);
+        }
+        assert_true(rate[0] > 5 && rate[1] < 0.5);
+        hb_rollout_free(r);
+        hb_trim_free(t);
+        hb_predictor_free(p);
+        hb_model_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trim_is_at_rest),
+        cmocka_unit_test(test_rates_are_arrested),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

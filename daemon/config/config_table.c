@@ -128,6 +128,7 @@ hb_setting hb_config_row(int i)
         {{general, COUNT(general)}, 0},
         {hb_estimator_rows(), offsetof(hb_config, controller.estimator)},
         {{estimator, COUNT(estimator)}, 0},
+        {hb_actuator_rows(), offsetof(hb_config, controller.estimator.actuators)},
         {hb_planner_rows(), offsetof(hb_config, controller.planner)},
         {{planner, COUNT(planner)}, 0},
         {{task, COUNT(task)}, 0},

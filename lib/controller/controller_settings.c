@@ -92,5 +92,6 @@ bool hb_controller_same_estimation(const hb_controller_settings *a, const hb_con
 {
     return hb_setting_rows_same_fixed(hb_controller_rows(), a, b) &&
            hb_setting_rows_same_fixed(hb_estimator_rows(), &a->estimator, &b->estimator) &&
+           hb_setting_rows_same_fixed(hb_actuator_rows(), &a->estimator.actuators, &b->estimator.actuators) &&
            a->estimator.method == b->estimator.method;
 }

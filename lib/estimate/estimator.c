@@ -8,6 +8,8 @@
 
 #include "estimate/estimator_internal.h"
 
+enum { CATCH_UP = 48 }; /* entries evaluated again at once, when actuators have changed */
+
 /* a command that is farther outside the bounds than they are apart is a lie */
 static const double believable_range = 1;
 
@@ -72,7 +74,16 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
         e.trial_solution = hb_arena_take(arena, nc, sizeof *e.trial_solution);
         e.scratch = hb_arena_take(arena, 4 * nb, sizeof *e.scratch);
         e.iscratch = hb_arena_take(arena, nb, sizeof *e.iscratch);
-    } else {
+        /* a network of whole periods knows nothing of what happens within, and a large basis takes too long */
+        e.identifying = s->actuators.identify && m->nu > 0 && m->integration == HB_COMBINED && m->nb <= 32;
+    }
+    if (e.identifying) {
+        e.identification = (hb_identification){.m = m, .ld = e.posterior.ld};
+        hb_identification_lay_out(&e.identification, arena);
+        e.bank_prior = hb_arena_take(arena, (size_t)nproblems * nb * nb, sizeof *e.bank_prior);
+        e.bank_vector = hb_arena_take(arena, (size_t)nproblems * nb, sizeof *e.bank_vector);
+    }
+    if (!bayesian) {
         hb_regression_lay_out(&e.regression, arena);
     }
     e.rows = (hb_rows){.m = m, .nw = nw, .ld = bayesian ? e.posterior.ld : e.regression.ld};
@@ -102,18 +113,6 @@ void hb_estimator_free(hb_estimator *e)
     if (e)
         hb_workspace_free(e->workspace);
     free(e);
-}
-
-/* What is given, else the model's. */
-static hb_actuators actuators_of(const hb_model *m, const hb_actuator_settings *s)
-{
-    hb_actuators a = {.nu = m->nu};
-
-    for (int i = 0; i < m->nu; i++) {
-        a.delay[i] = s->ndelay == 0 ? m->actuator_delay[i] : s->delay[s->ndelay == 1 ? 0 : i];
-        a.lag[i] = s->nlag == 0 ? m->actuator_lag[i] : s->lag[s->nlag == 1 ? 0 : i];
-    }
-    return a;
 }
 
 /* ---- rows ---- */
@@ -178,7 +177,7 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
 {
     uint64_t margin = (uint64_t)ceil(hb_effective_reach(&e->actuators) / e->m->dt), first = e->window.first + margin;
     int count = first < e->window.next ? (int)(e->window.next - first) : 0;
-    int chosen = e->s.relinearise < count ? e->s.relinearise : count;
+    int most = e->catching_up > 0 ? CATCH_UP : e->s.relinearise, chosen = most < count ? most : count;
 
     if (e->m->integration != HB_COMBINED || !e->warm)
         return 0;
@@ -188,6 +187,7 @@ static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
         hb_estimator_load(e, e->nstaged + i, e->relinearised);
         ret_sequence[i] = e->relinearised;
     }
+    e->catching_up = e->catching_up > chosen ? e->catching_up - chosen : 0;
     return chosen;
 }
 
@@ -323,6 +323,7 @@ static void report(hb_estimator *e)
 static void start(hb_estimator *e)
 {
     memset(e->variance, 0, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->variance);
+    hb_estimator_start_actuators(e);
     if (e->bayesian)
         hb_bayes_reset(e);
     else
@@ -419,7 +420,6 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
         hb_estimator_free(e);
         return r;
     }
-    e->actuators = actuators_of(m, &s->actuators);
     if (e->bayesian)
         hb_posterior_start(&e->posterior);
     start(e);

@@ -15,6 +15,7 @@
 #include "base/setting_rows.h"
 #include "dynamics/actuators.h"
 #include "dynamics/transition.h"
+#include "estimate/identification.h"
 #include "model/model.h"
 
 #define HB_ESTIMATE_STATUSES(X)                                                                                        \
@@ -33,10 +34,11 @@ typedef enum {
 
 extern const char *const hb_estimate_status_name[]; /* HB_ESTIMATE_NSTATUSES */
 
-/* What stands between commands and controls. Lists of none: the model's; of one: the same for all controls. */
+/* What stands between commands and controls, for all of them. */
 typedef struct hb_actuator_settings {
-    int ndelay, nlag;                                    /* 0, 1 or nu */
-    double delay[HB_MAX_CONTROLS], lag[HB_MAX_CONTROLS]; /* seconds */
+    double delay, lag;         /* seconds; < 0: not given, but the model's, or found in flight */
+    bool identify;             /* find what is not given in flight */
+    double max_delay, max_lag; /* seconds, that are looked for */
 } hb_actuator_settings;
 
 typedef struct hb_estimator_settings {
@@ -61,6 +63,7 @@ enum { HB_ESTIMATOR_LARGEST = 100000 }; /* window, in transitions */
 /* Defaults and rows: estimator_settings.c. */
 extern const hb_estimator_settings hb_estimator_defaults;
 hb_setting_rows hb_estimator_rows(void);
+hb_setting_rows hb_actuator_rows(void); /* of hb_actuator_settings */
 /* What hb_estimator_new asks, and whoever wants to know before: 0, or -EINVAL with "key: why". */
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err);
 
@@ -115,8 +118,10 @@ const double *hb_estimator_variance(const hb_estimator *e); /* covariance diagon
 const double *hb_estimator_covariance(const hb_estimator *e);
 /* Variance of a transition's noise, nx, normalised. NULL without posterior. */
 const double *hb_estimator_noise(const hb_estimator *e);
-/* The actuators that transitions are explained with. */
+/* The actuators that transitions are explained with: what is given, else the model's, else what was found in flight. */
 const hb_actuators *hb_estimator_actuators(const hb_estimator *e);
+/* What was found, and how certain it is; deviations are 0 for what is given. */
+hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e);
 const hb_health *hb_estimator_health(const hb_estimator *e);
 /* Takes given coefficients (restored from a file), until the window is warm. */
 void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient);

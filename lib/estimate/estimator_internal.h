@@ -60,6 +60,11 @@ struct hb_estimator {
     int rest;     /* solves until one is examined again */
 
     /* posterior */
+    bool identifying; /* actuators are looked for */
+    hb_identification identification;
+    double *bank_prior, *bank_vector; /* P0^-1 and P0^-1 c0 of the bank, where the model has no prior */
+    hb_window_entry bank_entry;       /* being explained by all candidates */
+    int catching_up;                  /* entries that were evaluated with other actuators */
     hb_posterior posterior;
     bool guessed;   /* the noise has been guessed since the last reset */
     double *weight; /* nw, of entries in the sums, by sequence modulo nw */
@@ -125,5 +130,12 @@ void hb_bayes_reset(hb_estimator *e);
 void hb_bayes_report(hb_estimator *e);
 void hb_bayes_resume(hb_estimator *e);
 void hb_bayes_seed(hb_estimator *e);
+
+/* ---- estimator_actuators.c ---- */
+
+/* What is given, else the model's, else a cautious start; nothing was found yet. */
+void hb_estimator_start_actuators(hb_estimator *e);
+/* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
+void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
 
 #endif

@@ -42,7 +42,7 @@ static const double span_memory = 0.99;
 /* r that is so many times the median of the window is a lie, before anything else is known of it */
 static const double wild = 30;
 
-enum { EARLY = 32, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4 };
+enum { EARLY = 32, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4, REPEAT = 100 };
 
 double hb_bayes_spread(void)
 {
@@ -505,6 +505,8 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
     }
     /* foreign dynamics do not show in every moment */
     e->health.out_of_span = fmax(unexplained_of_late(e), pow(span_memory, used) * e->health.out_of_span);
+    for (int i = used; i > 0 && e->identifying; i--)
+        hb_estimator_identify(e, e->window.next - (uint64_t)i);
     hb_bayes_report(e);
     return used;
 }
@@ -598,5 +600,7 @@ void hb_bayes_resume(hb_estimator *e)
             hb_posterior_learn_noise(&e->posterior);
         }
     }
+    for (uint64_t i = w->next - w->first < REPEAT ? w->next - w->first : REPEAT; i > 0 && e->identifying; i--)
+        hb_estimator_identify(e, w->next - i);
     hb_bayes_report(e);
 }

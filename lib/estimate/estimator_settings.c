@@ -31,11 +31,33 @@
     X(REAL, "estimator.plausible", plausible, 9, 0, 1e6, HB_ABOVE, HB_LIVE,                                            \
       "Squared distance of the coefficients from the trained population, per coefficient, from which it is, too.")
 
-const hb_estimator_settings hb_estimator_defaults = {.method = HB_LEAST_SQUARES, ROWS(HB_SETTING_DEFAULT)};
+#define ACTUATOR_ROWS(X)                                                                                               \
+    X(REAL, "actuators.lag", lag, -1, -1, 1, HB_CLOSED, HB_FIXED,                                                      \
+      "Seconds, time constant of all actuators; -1: the model's, or found in flight.")                                 \
+    X(REAL, "actuators.delay", delay, -1, -1, 1, HB_CLOSED, HB_FIXED,                                                  \
+      "Seconds until a command that the vehicle has begins to act; -1: the model's, or found in flight.")              \
+    X(BOOL, "actuators.identify", identify, true, 0, 1, HB_CLOSED, HB_FIXED,                                           \
+      "Find lag and delay in flight, where they are not given.")                                                       \
+    X(REAL, "actuators.max_lag", max_lag, 0.08, 0, 1, HB_CLOSED, HB_FIXED,                                             \
+      "Seconds, the longest lag that is looked for; 0: the model's is right.")                                         \
+    X(REAL, "actuators.max_delay", max_delay, 0.05, 0, 1, HB_CLOSED, HB_FIXED,                                         \
+      "Seconds, the longest delay that is looked for; 0: the model's is right.")
+
+const hb_estimator_settings hb_estimator_defaults = {
+    .method = HB_LEAST_SQUARES, .actuators = {ACTUATOR_ROWS(HB_SETTING_DEFAULT)}, ROWS(HB_SETTING_DEFAULT)};
 
 #define STRUCT hb_estimator_settings
 static const hb_setting row[] = {ROWS(HB_SETTING_ROW)};
 #undef STRUCT
+
+#define STRUCT hb_actuator_settings
+static const hb_setting actuator_row[] = {ACTUATOR_ROWS(HB_SETTING_ROW)};
+#undef STRUCT
+
+hb_setting_rows hb_actuator_rows(void)
+{
+    return (hb_setting_rows){actuator_row, (int)(sizeof actuator_row / sizeof *actuator_row)};
+}
 
 hb_setting_rows hb_estimator_rows(void)
 {
@@ -46,25 +68,6 @@ double hb_estimator_memory(const hb_model *m, const hb_estimator_settings *s)
 {
     /* the window, and the evaluated rows of its transitions */
     return (double)hb_estimator_memory_size(m, s) + s->window / m->dt * m->nx * (m->nb + 1.0) * sizeof(double);
-}
-
-static int check_actuators(const hb_model *m, const hb_actuator_settings *a, hb_error *err)
-{
-    const struct {
-        const char *key;
-        int n;
-        const double *value;
-    } list[] = {{"delay", a->ndelay, a->delay}, {"lag", a->nlag, a->lag}};
-
-    for (int k = 0; k < 2; k++) {
-        if (list[k].n != 0 && list[k].n != 1 && list[k].n != m->nu)
-            return hb_fail(err, EINVAL, "actuators.%s: %d numbers, expected one, or the model's %d", list[k].key,
-                           list[k].n, m->nu);
-        for (int i = 0; i < list[k].n; i++)
-            if (!(list[k].value[i] >= 0 && list[k].value[i] <= 1))
-                return hb_fail(err, EINVAL, "actuators.%s: %g is not in 0..1 s", list[k].key, list[k].value[i]);
-    }
-    return 0;
 }
 
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
@@ -81,7 +84,7 @@ int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_err
     if (!r && m->nu > HB_MAX_CONTROLS)
         r = hb_fail(err, EINVAL, "model: %d controls, at most %d are supported", m->nu, (int)HB_MAX_CONTROLS);
     if (!r)
-        r = check_actuators(m, &s->actuators, err);
+        r = hb_setting_rows_check(hb_actuator_rows(), &s->actuators, err);
     if (!r && hb_model_allows(m, s->method, err))
         r = hb_fail_in(err, "estimator.method", -EINVAL);
     return r;

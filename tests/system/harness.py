@@ -45,6 +45,7 @@ sockets:
   status: ipc://{folder}/status
 planner: {{horizon: 10, samples: 16, iterations: 20}}
 estimator: {{window: 4, warmup: 0.4}}
+actuators: {{identify: false}}
 cost:
   - {{kind: squared, states: [position], weight: 5, terminal: 5}}
   - {{kind: squared, states: [velocity], weight: 1, terminal: 5}}

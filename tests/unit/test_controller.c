@@ -111,6 +111,7 @@ static int set_up(void **state)
     f->s.planner.horizon = 6;
     f->s.estimator.window = 100 * f->m->dt;
     f->s.estimator.warmup = 10 * f->m->dt;
+    f->s.estimator.actuators.identify = false; /* commands act at once here */
     f->s.cost =
         (hb_cost){.nterms = 2,
                   .term = {{.kind = HB_COST_SQUARED, .weight = 1, .terminal = 5, .nindices = 1, .index = {0}},

@@ -658,8 +658,9 @@ static void test_settings_are_checked(void **state)
     assert_refused(warmup, 999, "warmup: 999");
     assert_refused(fade, 0, "fade: 0");
     assert_refused(plausible, 0, "plausible: 0");
-    assert_refused(actuators.nlag, m->nu + 1, "actuators.lag");
-    assert_refused(actuators.ndelay, -1, "actuators.delay");
+    assert_refused(actuators.lag, 2, "actuators.lag: 2");
+    assert_refused(actuators.delay, NAN, "actuators.delay");
+    assert_refused(actuators.max_lag, -1, "actuators.max_lag: -1");
     assert_refused(solve_every, 0, "solve_every: 0");
     assert_refused(forgetting, 0, "forgetting: 0");
     assert_refused(forgetting, 1.5, "forgetting: 1.5");

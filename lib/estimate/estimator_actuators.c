@@ -1,0 +1,127 @@
+/* The estimator's actuators: given, of the model, or found in flight. */
+#include <math.h>
+#include <string.h>
+
+#include "estimate/estimator_internal.h"
+
+/* seconds: where to start when nothing is known. Somewhat too slow a vehicle is planned for safely, too fast a one not
+ */
+static const double cautious_lag = 0.025, cautious_delay = 0.01;
+/* seconds by which lag or delay must differ to be taken over, and from which what is in memory is of no use */
+static const double worth_a_change = 0.002, of_another_vehicle = 0.01;
+/* commands that must be known before a transition, in the longest delay and lag looked for */
+static const double known_lags = 0.5;
+/* transitions' worth of ridge that the bank starts with, where the model has no prior */
+static const double bank_ridge = 25;
+
+static double largest(const double *x, int n)
+{
+    double most = 0;
+
+    for (int i = 0; i < n; i++)
+        most = fmax(most, x[i]);
+    return most;
+}
+
+void hb_estimator_start_actuators(hb_estimator *e)
+{
+    const hb_model *m = e->m;
+    const hb_actuator_settings *s = &e->s.actuators;
+    bool find_lag = e->identifying && s->lag < 0 && s->max_lag > 0;
+    bool find_delay = e->identifying && s->delay < 0 && s->max_delay > 0;
+
+    e->actuators = (hb_actuators){.nu = m->nu};
+    for (int i = 0; i < m->nu; i++) {
+        e->actuators.lag[i] = s->lag < 0 ? m->actuator_lag[i] : s->lag;
+        e->actuators.delay[i] = s->delay < 0 ? m->actuator_delay[i] : s->delay;
+    }
+    double lag = largest(e->actuators.lag, m->nu), delay = largest(e->actuators.delay, m->nu);
+    if (find_lag && lag == 0)
+        lag = fmin(cautious_lag, s->max_lag);
+    if (find_delay && delay == 0)
+        delay = fmin(cautious_delay, s->max_delay);
+    for (int i = 0; i < m->nu; i++) {
+        e->actuators.lag[i] = find_lag ? lag : e->actuators.lag[i];
+        e->actuators.delay[i] = find_delay ? delay : e->actuators.delay[i];
+    }
+    e->catching_up = 0;
+    e->identifying &= find_lag || find_delay;
+    if (e->identifying)
+        hb_identification_start(&e->identification, lag, find_lag ? s->max_lag : 0, delay,
+                                find_delay ? s->max_delay : 0);
+}
+
+/* Transitions are explained with these from now on, those of the window little by little. */
+static void take_over(hb_estimator *e, const hb_actuator_belief *b)
+{
+    const hb_identification *f = &e->identification;
+    hb_actuators *a = &e->actuators;
+    double by = fmax(f->nlags > 1 ? fabs(b->lag - a->lag[0]) : 0, f->ndelays > 1 ? fabs(b->delay - a->delay[0]) : 0);
+
+    if (by < worth_a_change)
+        return;
+    for (int i = 0; i < a->nu; i++) {
+        a->lag[i] = f->nlags > 1 ? b->lag : a->lag[i];
+        a->delay[i] = f->ndelays > 1 ? b->delay : a->delay[i];
+    }
+    e->catching_up = hb_window_count(&e->window);
+    e->judged = 0; /* by other controls */
+    if (by > of_another_vehicle)
+        hb_posterior_forget_memory(&e->posterior);
+}
+
+/* Rows of candidate k, which is in lane k. */
+static const double *row_of_candidate(void *context, int k)
+{
+    hb_estimator *e = context;
+
+    return hb_rows_of_lane(&e->rows, k, e->bank_entry.dz) ? e->rows.row : NULL;
+}
+
+/* The prior of the bank, where the model has none: the ridge. */
+static void make_prior(hb_estimator *e)
+{
+    const hb_posterior *p = &e->posterior;
+    double noise = 0;
+
+    for (int d = 0; d < p->nx; d++)
+        noise += p->noise[d] / p->nx;
+    for (int k = 0; k < p->nproblems; k++)
+        for (int i = 0; i < p->nb; i++)
+            e->bank_prior[(size_t)(k * p->nb + i) * (size_t)p->nb + (size_t)i] =
+                bank_ridge * fmax(p->ridge, 1e-6) / noise;
+}
+
+void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
+{
+    hb_identification *f = &e->identification;
+    const hb_posterior *p = &e->posterior;
+    hb_actuators present = e->actuators;
+    double known = 0;
+
+    if (!e->usable[sequence % (uint64_t)e->nw])
+        return;
+    for (int k = hb_identification_count(f) - 1; k >= 0; k--) {
+        e->actuators = hb_identification_candidate(f, k);
+        known = fmax(known, hb_estimator_load(e, k, sequence));
+    }
+    e->actuators = present;
+    if (known < f->delay[f->ndelays - 1] + known_lags * f->lag[f->nlags - 1])
+        return;
+    hb_rows_evaluate(&e->rows, e->workspace, hb_identification_count(f), e->coefficient);
+    e->bank_entry = hb_window_at(&e->window, sequence);
+    if (!e->m->has_prior && f->seen == 0)
+        make_prior(e);
+    hb_identification_learn(f, e->bank_entry.dt, p->noise, e->m->has_prior ? p->prior : e->bank_prior,
+                            e->m->has_prior ? p->prior_vector : e->bank_vector, row_of_candidate, e);
+    hb_actuator_belief belief = hb_identification_belief(f);
+    take_over(e, &belief);
+}
+
+hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e)
+{
+    if (e->identifying)
+        return hb_identification_belief(&e->identification);
+    return (hb_actuator_belief){
+        .lag = largest(e->actuators.lag, e->m->nu), .delay = largest(e->actuators.delay, e->m->nu), .confident = true};
+}

@@ -1,0 +1,267 @@
+/* A bank of actuators, scored by how well they predict; the formulas: identification.h. */
+#include "estimate/identification.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/numeric.h"
+
+/* seconds: how far lag and delay may be from where they start, before anything is seen */
+static const double lag_scale = 0.03, delay_scale = 0.015;
+/* t, and the capacity of scores */
+static const double temper = 0.3, capacity = 400;
+/* d^2 beyond its mean nx, in standard deviations, from which it counts like its logarithm */
+static const double doubtful = 3;
+/* seconds, with which each candidate forgets what its coefficients come from */
+static const double memory = 10;
+/* of V: degrees of freedom of the noise to begin with, and the most that it is averaged over */
+static const double noise_freedom = 4, most_seen = 50;
+/* V is never below these fractions of the motion, and rounding */
+static const double least_of_motion = 2e-3, rounding = 2e-5;
+/* seconds of deviation, and transitions, from which it is confident; and the least deviation that it claims */
+static const double confident_within = 0.008, least_deviation = 0.001;
+enum { EARLIEST = 4, FEWEST = 10 };
+
+void hb_identification_lay_out(hb_identification *f, hb_arena *arena)
+{
+    size_t nb = (size_t)f->m->nb, nx = (size_t)f->m->nx;
+
+    f->nb = f->m->nb;
+    f->nx = f->m->nx;
+    f->nproblems = f->m->shape == HB_PER_STATE ? f->m->nx : 1;
+    size_t np = (size_t)f->nproblems;
+    f->information = hb_arena_take(arena, HB_GRID * np * nb * nb, sizeof(double));
+    f->vector = hb_arena_take(arena, HB_GRID * np * nb, sizeof(double));
+    f->coefficient = hb_arena_take(arena, HB_GRID * np * nb, sizeof(double));
+    f->variance = hb_arena_take(arena, nx, sizeof(double));
+    f->innovation = hb_arena_take(arena, HB_GRID * nx, sizeof(double));
+    f->matrix = hb_arena_take(arena, nb * nb, sizeof(double));
+}
+
+void hb_identification_start(hb_identification *f, double start_lag, double max_lag, double start_delay,
+                             double max_delay)
+{
+    size_t np = (size_t)f->nproblems, nb = (size_t)f->nb;
+
+    f->start_lag = start_lag;
+    f->start_delay = start_delay;
+    f->nlags = max_lag > 0 ? HB_GRID_LAGS : 1;
+    f->ndelays = max_delay > 0 ? HB_GRID_DELAYS : 1;
+    for (int i = 0; i < f->nlags; i++)
+        f->lag[i] = f->nlags > 1 ? max_lag * i / (HB_GRID_LAGS - 1) : start_lag;
+    for (int j = 0; j < f->ndelays; j++)
+        f->delay[j] = f->ndelays > 1 ? max_delay * j / (HB_GRID_DELAYS - 1) : start_delay;
+    for (int k = 0; k < hb_identification_count(f); k++) {
+        double a = (f->lag[k / f->ndelays] - start_lag) / lag_scale;
+        double b = (f->delay[k % f->ndelays] - start_delay) / delay_scale;
+        f->prior[k] = -(a * a + b * b) / 2;
+        f->score[k] = 0;
+    }
+    f->seen = 0;
+    memset(f->information, 0, HB_GRID * np * nb * nb * sizeof(double));
+    memset(f->vector, 0, HB_GRID * np * nb * sizeof(double));
+    memset(f->coefficient, 0, HB_GRID * np * nb * sizeof(double));
+}
+
+hb_actuators hb_identification_candidate(const hb_identification *f, int k)
+{
+    hb_actuators a = {.nu = f->m->nu};
+
+    for (int i = 0; i < a.nu; i++) {
+        a.lag[i] = f->lag[k / f->ndelays];
+        a.delay[i] = f->delay[k % f->ndelays];
+    }
+    return a;
+}
+
+static int best(const hb_identification *f)
+{
+    int top = 0;
+
+    for (int k = 1; k < hb_identification_count(f); k++)
+        if (f->score[k] + f->prior[k] > f->score[top] + f->prior[top])
+            top = k;
+    return top;
+}
+
+/* nu of a candidate */
+static void predict(hb_identification *f, int k, const double *row)
+{
+    for (int d = 0; d < f->nx; d++) {
+        const double *g = row + d * f->ld;
+        const double *c = f->coefficient + (k * f->nproblems + (f->nproblems > 1 ? d : 0)) * f->nb;
+        double nu = g[f->nb];
+        for (int i = 0; i < f->nb; i++)
+            nu -= c[i] * g[i];
+        f->innovation[k * f->nx + d] = nu;
+    }
+}
+
+/* The transition into a candidate's sums, and its coefficients anew. */
+static void update(hb_identification *f, int k, const double *row, double keep, double weight, const double *prior,
+                   const double *prior_vector)
+{
+    int nb = f->nb;
+
+    for (int p = 0; p < f->nproblems; p++) {
+        size_t at = (size_t)(k * f->nproblems + p);
+        double *information = f->information + at * (size_t)(nb * nb), *vector = f->vector + at * (size_t)nb;
+        double *c = f->coefficient + at * (size_t)nb;
+        for (int i = 0; i < nb * nb; i++)
+            information[i] *= keep;
+        for (int i = 0; i < nb; i++)
+            vector[i] *= keep;
+        for (int d = f->nproblems > 1 ? p : 0; d < (f->nproblems > 1 ? p + 1 : f->nx); d++) {
+            const double *g = row + d * f->ld;
+            double precision = weight / f->variance[d];
+            for (int i = 0; i < nb; i++) {
+                double scale = precision * g[i];
+                vector[i] += scale * g[nb];
+                for (int j = 0; j <= i; j++)
+                    information[i * nb + j] += scale * g[j];
+            }
+        }
+        for (int i = 0; i < nb * nb; i++)
+            f->matrix[i] = information[i] + prior[(size_t)p * (size_t)(nb * nb) + (size_t)i];
+        if (hb_cholesky(nb, f->matrix))
+            continue;
+        for (int i = 0; i < nb; i++)
+            c[i] = vector[i] + prior_vector[p * nb + i];
+        hb_cholesky_solve(nb, f->matrix, 1, c);
+    }
+}
+
+static double squared_distance(const hb_identification *f, int k)
+{
+    double sum = 0;
+
+    for (int d = 0; d < f->nx; d++)
+        sum += f->innovation[k * f->nx + d] * f->innovation[k * f->nx + d] / f->variance[d];
+    return sum;
+}
+
+/* Scores by the innovations at hand; the weight that the transition deserves. */
+static double score(hb_identification *f)
+{
+    double limit = f->nx + doubtful * sqrt(2.0 * f->nx), least = INFINITY, most = 0, q[HB_GRID];
+    int n = hb_identification_count(f);
+
+    for (int k = 0; k < n; k++) {
+        q[k] = squared_distance(f, k);
+        least = fmin(least, q[k]);
+    }
+    double weight = least > limit ? limit / least : 1;
+    for (int k = 0; k < n; k++) {
+        if (q[k] > limit)
+            q[k] = limit * (1 + log(q[k] / limit));
+        most = fmax(most, q[k]);
+    }
+    least = least > limit ? limit * (1 + log(least / limit)) : least;
+    double fade = exp(-(most - least) / 2 / capacity);
+    for (int k = 0; k < n; k++)
+        f->score[k] = fade * f->score[k] - temper * (q[k] - least) / 2;
+    return weight;
+}
+
+/* V moves towards what the best candidate leaves. */
+static void learn_variance(hb_identification *f, const double *row, double weight)
+{
+    const double *nu = f->innovation + best(f) * f->nx;
+    double count = fmin(most_seen, noise_freedom + f->seen);
+
+    for (int d = 0; d < f->nx; d++) {
+        double motion = least_of_motion * row[d * f->ld + f->nb + 1], seen = weight * nu[d] * nu[d];
+        f->variance[d] += (fmin(seen, 9 * f->variance[d]) - f->variance[d]) / (count + 1);
+        f->variance[d] = fmax(f->variance[d], rounding * rounding + motion * motion);
+    }
+}
+
+void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,
+                             const double *prior_vector, const double *(*row)(void *context, int k), void *context)
+{
+    int n = hb_identification_count(f);
+    const double *of;
+
+    if (f->seen == 0)
+        memcpy(f->variance, noise, (size_t)f->nx * sizeof *noise);
+    for (int k = 0; k < n; k++) {
+        if (!(of = row(context, k)))
+            return;
+        if (f->seen == 0) /* the mean of the prior */
+            update(f, k, of, 1, 0, prior, prior_vector);
+        predict(f, k, of);
+    }
+    double weight = score(f);
+    learn_variance(f, row(context, best(f)), weight);
+    for (int k = 0; k < n; k++)
+        update(f, k, row(context, k), exp(-dt / memory), weight, prior, prior_vector);
+    f->seen++;
+}
+
+/* The top of a parabola through three equally distant points, in their distance; 0 unless it is one. */
+static double top_of(double before, double here, double after)
+{
+    double curvature = before - 2 * here + after;
+
+    return curvature < 0 ? fmin(0.5, fmax(-0.5, (before - after) / (2 * curvature))) : 0;
+}
+
+/* Where between the points the top is, along one side of the grid, and how wide it is there, in seconds. */
+static void refine(const double *at, int count, int here, double before, double value, double after, double *ret,
+                   double *deviation)
+{
+    double step = count > 1 ? at[1] - at[0] : 0;
+
+    *ret = at[here];
+    if (here > 0 && here < count - 1)
+        *ret += step * top_of(before, value, after);
+    /* towards one side at least there is a slope */
+    double curvature = here > 0 && here < count - 1 ? before - 2 * value + after
+                       : here > 0                   ? 2 * (before - value)
+                                                    : 2 * (after - value);
+    if (count > 1)
+        *deviation = fmax(*deviation, curvature < 0 ? step / sqrt(-curvature) : step);
+}
+
+hb_actuator_belief hb_identification_belief(const hb_identification *f)
+{
+    int n = hb_identification_count(f), top = best(f), i = top / f->ndelays, j = top % f->ndelays;
+    double value[HB_GRID], sum = 0, lag = 0, delay = 0, lag_square = 0, delay_square = 0;
+    hb_actuator_belief b = {
+        .lag = f->start_lag, .lag_deviation = lag_scale, .delay = f->start_delay, .delay_deviation = delay_scale};
+
+    if (f->seen < EARLIEST)
+        return b;
+    for (int k = 0; k < n; k++) {
+        value[k] = f->score[k] + f->prior[k];
+        double share = exp(value[k] - f->score[top] - f->prior[top]);
+        double tau = f->lag[k / f->ndelays], d = f->delay[k % f->ndelays];
+        sum += share;
+        lag += share * tau;
+        delay += share * d;
+        lag_square += share * tau * tau;
+        delay_square += share * d * d;
+    }
+    b.lag = lag / sum;
+    b.delay = delay / sum;
+    b.lag_deviation = sqrt(fmax(0, lag_square / sum - b.lag * b.lag));
+    b.delay_deviation = sqrt(fmax(0, delay_square / sum - b.delay * b.delay));
+    if (f->seen < FEWEST)
+        return b;
+
+    /* narrower than the grid: the top of the parabola, else the mean */
+    double at_lag, at_delay, lag_width = b.lag_deviation, delay_width = b.delay_deviation;
+    refine(f->lag, f->nlags, i, i > 0 ? value[top - f->ndelays] : 0, value[top],
+           i < f->nlags - 1 ? value[top + f->ndelays] : 0, &at_lag, &lag_width);
+    refine(f->delay, f->ndelays, j, j > 0 ? value[top - 1] : 0, value[top], j < f->ndelays - 1 ? value[top + 1] : 0,
+           &at_delay, &delay_width);
+    double lag_step = f->nlags > 1 ? f->lag[1] : 0, delay_step = f->ndelays > 1 ? f->delay[1] : 0;
+    if (b.lag_deviation < lag_step / 2)
+        b.lag = at_lag;
+    if (b.delay_deviation < delay_step / 2)
+        b.delay = at_delay;
+    b.lag_deviation = f->nlags > 1 ? fmax(least_deviation, lag_width) : 0;
+    b.delay_deviation = f->ndelays > 1 ? fmax(least_deviation, delay_width) : 0;
+    b.confident = b.lag_deviation < confident_within && b.delay_deviation < confident_within;
+    return b;
+}

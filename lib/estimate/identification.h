@@ -1,0 +1,71 @@
+/* Lag and delay of the actuators, found in flight.
+ *
+ * A bank of candidates on a grid of lags and delays, common to all controls. Each explains the newest transition with
+ * the controls that its own actuators would have made of the commands (all of them are evaluated as one batch), and has
+ * information sums of its own, so that it predicts with the coefficients that fit its own history:
+ *
+ *     nu_k = r_k - G_k c_k            q_k = sum_d nu_kd^2 / V_d             S_k <- f S_k - t rho(q_k) / 2
+ *
+ * V is what the best candidate leaves unexplained of late; rho grows like a logarithm beyond what can be, so that a lie
+ * decides nothing; t < 1, because errors of the model are not independent of each other. Scores fade by
+ * f = exp(-spread / capacity), the spread being how much the candidates differ over this transition: calm flight says
+ * nothing about actuators, and forgets nothing about them.
+ *
+ * exp(S_k) times a prior is the belief about the candidates. Its mean and spread are reported; where it is narrower
+ * than the grid, the top is found between the points, by a parabola in lag and delay. */
+#ifndef HB_IDENTIFICATION_H
+#define HB_IDENTIFICATION_H
+
+#include <stdbool.h>
+
+#include "dynamics/actuators.h"
+#include "model/model.h"
+
+enum { HB_GRID_LAGS = 9, HB_GRID_DELAYS = 6, HB_GRID = HB_GRID_LAGS * HB_GRID_DELAYS };
+
+/* Seconds. */
+typedef struct hb_actuator_belief {
+    double lag, lag_deviation;
+    double delay, delay_deviation;
+    bool confident; /* both are known to a few milliseconds */
+} hb_actuator_belief;
+
+typedef struct hb_identification {
+    const hb_model *m;
+    int nb, nx, nproblems, ld; /* ld: of rows */
+    int nlags, ndelays;        /* 1: it is given */
+    double lag[HB_GRID_LAGS], delay[HB_GRID_DELAYS];
+    double prior[HB_GRID], score[HB_GRID];
+    double start_lag, start_delay;
+    int seen; /* transitions */
+
+    double *information, *vector; /* HB_GRID x nproblems x nb x nb, HB_GRID x nproblems x nb: of data, in noise */
+    double *coefficient;          /* HB_GRID x nproblems x nb */
+    double *variance;             /* nx: V */
+    double *innovation;           /* HB_GRID x nx */
+    double *matrix;               /* nb x nb, scratch */
+} hb_identification;
+
+/* Takes the arrays from the arena; m and ld are given. */
+void hb_identification_lay_out(hb_identification *f, hb_arena *arena);
+/* The grid: lags 0..max_lag and delays 0..max_delay; a limit of 0 means that it is given, as start_lag or start_delay.
+ */
+void hb_identification_start(hb_identification *f, double start_lag, double max_lag, double start_delay,
+                             double max_delay);
+
+static inline int hb_identification_count(const hb_identification *f)
+{
+    return f->nlags * f->ndelays;
+}
+
+hb_actuators hb_identification_candidate(const hb_identification *f, int k);
+
+/* The newest transition of dt seconds: rows of candidate k (nx x ld) come from row(context, k), NULL: it cannot be
+ * evaluated, and the transition is left out. noise (nx): variances to begin with. prior, prior_vector: P0^-1 and P0^-1
+ * c0 of each problem (nproblems x nb x nb, nproblems x nb). */
+void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,
+                             const double *prior_vector, const double *(*row)(void *context, int k), void *context);
+
+hb_actuator_belief hb_identification_belief(const hb_identification *f);
+
+#endif

@@ -12,6 +12,8 @@ enum { CATCH_UP = 48 }; /* entries evaluated again at once, when actuators have 
 
 /* a command that is farther outside the bounds than they are apart is a lie */
 static const double believable_range = 1;
+/* so is a motion of so many standard deviations of the trained states within one transition */
+static const double believable_motion = 10;
 
 const char *const hb_estimate_status_name[] = {
 #define X(id, name, help) name,
@@ -252,6 +254,7 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
         z[i] = (t->x[i] - m->state_mean[i]) / m->state_std[i];
         dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
         check += 0 * (double)((hb_real)z[i] + (hb_real)dz[i]);
+        e->lie[e->nstaged] |= e->bayesian && fabs(dz[i]) > believable_motion;
     }
     for (int k = 0; k < parts * nu; k++) {
         int i = k % nu;

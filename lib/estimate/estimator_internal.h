@@ -71,6 +71,7 @@ struct hb_estimator {
     bool *usable;   /* nw, likewise: the controls are known and possible */
     hb_verdict verdict[HB_JUDGED];
     uint64_t judged;
+    int unsettled;                                  /* newest transitions without a known past */
     double *innovation, *residual, *motion, *doubt; /* HB_JUDGED x nx each, in the order of verdicts */
     double *expected, *tolerance;                   /* nx, of the transition being judged */
     double *sorted, *distance;                      /* nw, when a window is taken up */

@@ -42,7 +42,7 @@ static const double span_memory = 0.99;
 /* r that is so many times the median of the window is a lie, before anything else is known of it */
 static const double wild = 30;
 
-enum { EARLY = 32, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4, REPEAT = 100 };
+enum { EARLY = 32, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4, REPEAT = 100, UNSETTLED = 25 };
 
 double hb_bayes_spread(void)
 {
@@ -119,14 +119,14 @@ static bool believed_enough(const hb_estimator *e)
 }
 
 /* Judges the transition in rows.row, whose prediction error is in e->error: its weight. */
-static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable)
+static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, bool lie)
 {
     int nx = e->m->nx, ld = e->posterior.ld, nb = e->m->nb;
     size_t at = e->judged % HB_JUDGED;
     hb_verdict *v = &e->verdict[at];
     double weight = usable ? 1 : 0;
 
-    if (!believed_enough(e)) /* there is nothing to judge by */
+    if (!believed_enough(e) || (!usable && !lie)) /* there is nothing to judge by, or nothing to judge */
         return weight;
     *v = (hb_verdict){.distance = 1, .continues = entry->continues, .set_aside = !usable};
     for (int d = 0; d < nx; d++) {
@@ -468,9 +468,12 @@ static int use_staged(hb_estimator *e, int *ret_used)
         ++*ret_used;
         if (!e->guessed)
             guess_noise(e, entry.averaged);
-        bool usable = !e->lie[lane] && e->known[lane] >= needed_past(&e->actuators) - 1e-9;
+        /* where nothing ever follows on anything, the command is taken to have been held */
+        bool settled = e->known[lane] >= needed_past(&e->actuators) - 1e-9;
+        e->unsettled = settled ? 0 : e->unsettled + 1;
+        bool usable = !e->lie[lane] && (settled || e->unsettled > UNSETTLED);
         hb_estimator_predict(e);
-        double weight = judge(e, &entry, usable);
+        double weight = judge(e, &entry, usable, e->lie[lane]);
         e->health.implausible += e->lie[lane] || (usable && weight == 0);
         if (fresh > 0)
             fresh++;
@@ -517,6 +520,7 @@ void hb_bayes_reset(hb_estimator *e)
     memset(e->problem, 0, (size_t)e->posterior.nproblems * sizeof *e->problem);
     e->guessed = false;
     e->judged = 0;
+    e->unsettled = 0;
     e->rest = 0;
     take_coefficients(e);
     e->health.plausibility = 0;

@@ -15,8 +15,9 @@ static const double lift = 1e-6;
  * once where they speak */
 static const double worth_after_change = 0.5;
 enum { YIELDING = 20 };
-/* degrees of freedom that the guess of the noise counts for: its size, and its proportions */
-static const double size_freedom = 2, proportion_freedom = 4;
+/* degrees of freedom that the guess of the noise counts for: its size; and its proportions, less and less so from that
+ * many on */
+static const double size_freedom = 2, proportion_freedom = 4, proportion_until = 10;
 /* noise is never believed to be below these fractions of the motion, of the model's own, and rounding */
 static const double least_of_motion = 1e-3, least_of_model = 0.5, rounding = 1e-5;
 /* memory gives way this often while a window passes */
@@ -580,8 +581,8 @@ void hb_posterior_learn_noise(hb_posterior *p)
     p->guess_scale = (size_freedom + of_guess) / (size_freedom + in_all);
     for (int d = 0; d < p->nx; d++) {
         double of_model = p->m->has_prior ? least_of_model * p->m->noise[d] : 0;
-        double variance =
-            (proportion_freedom * p->guess_scale * p->guess[d] + unexplained[d]) / (proportion_freedom + freedom[d]);
+        double guessed = proportion_freedom / (1 + freedom[d] / proportion_until);
+        double variance = (guessed * p->guess_scale * p->guess[d] + unexplained[d]) / (guessed + freedom[d]);
         double least = rounding * rounding + of_model * of_model +
                        least_of_motion * least_of_motion * hb_posterior_energy(p, d).motion / p->weight;
         p->noise[d] = fmax(variance, least);

@@ -89,7 +89,7 @@ static void step(flight *f)
         fail_msg("%s: the pilot lost the vehicle", f->weather->name);
     memcpy(before, f->seen, sizeof before);
     look(f);
-    hb_estimator_push(f->e, &(hb_transition){.x = before, .u = u, .x_next = f->seen, .dt = period});
+    hb_estimator_push(f->e, &(hb_transition){.x = before, .u = u, .x_next = f->seen, .dt = period, .continues = true});
 }
 
 static hb_model *new_model(void)

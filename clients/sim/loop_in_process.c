@@ -177,8 +177,7 @@ int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_
         if (c->delay >= 0)
             s->config.controller.delay = c->delay;
         if (c->lag >= 0) {
-            s->config.controller.estimator.actuators.nlag = 1;
-            s->config.controller.estimator.actuators.lag[0] = c->lag;
+            s->config.controller.estimator.actuators.lag = c->lag;
         }
         s->virtual_time = c->virtual_time;
         s->loop.horizon = s->config.controller.planner.horizon;

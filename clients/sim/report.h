@@ -1,6 +1,6 @@
 /* What is left of flights: text, JSON, CSV and plots. */
-#ifndef HB_REPORT_H
-#define HB_REPORT_H
+#ifndef HB_SIM_REPORT_H
+#define HB_SIM_REPORT_H
 
 #include <stdio.h>
 

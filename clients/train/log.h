@@ -1,6 +1,6 @@
 /* The log of a training run: a line of JSON for each step that is kept, and its curves as a picture. */
-#ifndef HB_LOG_H
-#define HB_LOG_H
+#ifndef HB_TRAIN_LOG_H
+#define HB_TRAIN_LOG_H
 
 #include <stdio.h>
 

@@ -371,7 +371,7 @@ static void read_cpus(reader *r, yaml_node_t *node, const hb_setting *row, void 
 static void read_values(reader *r, yaml_node_t *node, const hb_setting *row, void *to)
 {
     const hb_setting each = {.key = row->key, .min = -1e12, .max = 1e12};
-    yaml_node_t *item[HB_MAX_TARGET];
+    yaml_node_t *item[HB_MAX_VEHICLE_STATES];
     hb_values *v = to;
 
     if (node->type != YAML_MAPPING_NODE) {
@@ -806,7 +806,7 @@ static hb_mark mark_at(const hb_config *c, const char *key)
  * `models` beside the configuration, then among the installed ones. */
 static void place(const hb_config *c, char *path, const char *installed)
 {
-    char joined[2 * HB_PATH_SIZE];
+    char joined[2 * HB_CONFIG_PATH_SIZE];
     const char *slash = strrchr(c->file, '/');
     int folder = slash ? (int)(slash - c->file) + 1 : 0;
 
@@ -817,7 +817,7 @@ static void place(const hb_config *c, char *path, const char *installed)
         snprintf(joined, sizeof joined, "%.*smodels/%s", folder, c->file, path);
     if (installed && access(joined, F_OK))
         snprintf(joined, sizeof joined, "%s/%s", installed, path);
-    if (strlen(joined) < HB_PATH_SIZE)
+    if (strlen(joined) < HB_CONFIG_PATH_SIZE)
         strcpy(path, joined);
 }
 

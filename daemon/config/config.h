@@ -32,7 +32,7 @@ enum {
     HB_MAX_ENDPOINTS = 8,
     HB_MAX_KEYS = 64, /* of clients */
     HB_MAX_CPUS = 16,
-    HB_PATH_SIZE = 512,
+    HB_CONFIG_PATH_SIZE = 512,
     HB_ENDPOINT_SIZE = 160,
     HB_CONFIG_ERRORS = 20,
     HB_CONFIG_ROWS = 160, /* room for the table */
@@ -50,7 +50,7 @@ typedef struct hb_endpoints {
 
 typedef struct hb_paths {
     int n;
-    char at[HB_MAX_KEYS][HB_PATH_SIZE];
+    char at[HB_MAX_KEYS][HB_CONFIG_PATH_SIZE];
 } hb_paths;
 
 typedef struct hb_cpus {
@@ -61,8 +61,8 @@ typedef struct hb_cpus {
 /* A vector of states or controls, given in full ([0, 0, 1]) or by names ({z: 1}). */
 typedef struct hb_values {
     int n;
-    double value[HB_MAX_TARGET];
-    char name[HB_MAX_TARGET][HB_NAME_SIZE]; /* empty: given by position */
+    double value[HB_MAX_VEHICLE_STATES];
+    char name[HB_MAX_VEHICLE_STATES][HB_NAME_SIZE]; /* empty: given by position */
 } hb_values;
 
 typedef struct hb_config_term {
@@ -99,12 +99,12 @@ typedef struct hb_config_warnings {
 typedef enum { HB_SCHEDULING_OTHER, HB_SCHEDULING_FIFO } hb_scheduling;
 
 typedef struct hb_config {
-    char file[HB_PATH_SIZE];
+    char file[HB_CONFIG_PATH_SIZE];
     hb_mark mark[HB_CONFIG_ROWS]; /* of each row of the table */
     hb_config_warnings warnings;
 
     char name[HB_NAME_SIZE];
-    char model[HB_PATH_SIZE];
+    char model[HB_CONFIG_PATH_SIZE];
     int log_level;
     struct {
         hb_endpoints telemetry, telemetry_connect, actions, control, status;
@@ -118,7 +118,7 @@ typedef struct hb_config {
     hb_config_limits limits;
     hb_values target, safe_action;
     struct {
-        char server_key[HB_PATH_SIZE];
+        char server_key[HB_CONFIG_PATH_SIZE];
         hb_paths client_keys;
         bool insecure;
     } security;
@@ -128,7 +128,7 @@ typedef struct hb_config {
         hb_cpus server_cpus, planner_cpus;
         bool lock_memory, required;
     } realtime;
-    char state_file[HB_PATH_SIZE];
+    char state_file[HB_CONFIG_PATH_SIZE];
     int direction_width;               /* controls in a row of planner.directions */
     hb_controller_settings controller; /* complete after hb_config_resolve */
 } hb_config;
@@ -143,7 +143,7 @@ typedef struct hb_config_errors {
 /* The types beyond those of lib (base/setting_rows.h). */
 typedef enum {
     HB_TYPE_TEXT = HB_SETTING_OTHER, /* char[HB_NAME_SIZE] */
-    HB_TYPE_PATH,                    /* char[HB_PATH_SIZE], relative to the file's folder */
+    HB_TYPE_PATH,                    /* char[HB_CONFIG_PATH_SIZE], relative to the file's folder */
     HB_TYPE_OCTAL,                   /* int */
     HB_TYPE_ENDPOINTS,               /* hb_endpoints */
     HB_TYPE_PATHS,                   /* hb_paths */

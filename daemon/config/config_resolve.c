@@ -22,7 +22,7 @@ static hb_mark mark_at(const hb_config *c, const char *key)
 static int find(const hb_config *c, hb_config_errors *errors, hb_mark mark, const char *key, const channels *of,
                 const char *name)
 {
-    const char *names[HB_MAX_TARGET];
+    const char *names[HB_MAX_VEHICLE_STATES];
     char *end;
 
     for (int i = 0; i < of->n; i++)
@@ -35,9 +35,9 @@ static int find(const hb_config *c, hb_config_errors *errors, hb_mark mark, cons
         hb_config_error(errors, c, mark, key, "there is no %s %ld: the model has %d, from 0", of->what, number, of->n);
         return -1;
     }
-    for (int i = 0; i < of->n && i < HB_MAX_TARGET; i++)
+    for (int i = 0; i < of->n && i < HB_MAX_VEHICLE_STATES; i++)
         names[i] = of->name[i];
-    const char *near = hb_config_near(name, names, of->n < HB_MAX_TARGET ? of->n : HB_MAX_TARGET);
+    const char *near = hb_config_near(name, names, of->n < HB_MAX_VEHICLE_STATES ? of->n : HB_MAX_VEHICLE_STATES);
     char all[200] = "";
     for (int i = 0; i < of->n && strlen(all) < sizeof all - HB_NAME_SIZE - 4; i++) {
         strcat(all, i ? ", " : "");
@@ -136,10 +136,10 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
     hb_error err;
 
     *errors = (hb_config_errors){0};
-    if (m->nx > HB_MAX_TARGET || m->nu > HB_MAX_CONTROLS) {
+    if (m->nx > HB_MAX_VEHICLE_STATES || m->nu > HB_MAX_CONTROLS) {
         hb_config_error(errors, c, mark_at(c, "model"), "model",
-                        "%d states and %d controls where at most %d and %d are possible", m->nx, m->nu, HB_MAX_TARGET,
-                        HB_MAX_CONTROLS);
+                        "%d states and %d controls where at most %d and %d are possible", m->nx, m->nu,
+                        HB_MAX_VEHICLE_STATES, HB_MAX_CONTROLS);
         return errors->n;
     }
     if (!hb_config_default_fits(m))

@@ -77,7 +77,7 @@ static const hb_setting task[] = {
         BETWEEN(0, HB_COST_TERMS)),
     ROW("target", HB_TYPE_STATES, target, HB_LIVE,
         "State to bring the vehicle to when a request names none: by names ({z: 1}; others are 0) or in full.",
-        BETWEEN(0, HB_MAX_TARGET)),
+        BETWEEN(0, HB_MAX_VEHICLE_STATES)),
     ROW("safe_action", HB_TYPE_CONTROLS, safe_action, HB_LIVE,
         "Control when nothing better is known: by names (others at trim) or in full; empty: the model's trim.",
         BETWEEN(0, HB_MAX_CONTROLS)),

@@ -221,7 +221,7 @@ static void check_sockets(check *k, const hb_inherited *inherited)
 
 static void check_key(check *k, const char *key, const char *path, bool secret)
 {
-    char value[HB_KEY_SIZE], text[HB_PATH_SIZE + 128];
+    char value[HB_KEY_SIZE], text[HB_CONFIG_PATH_SIZE + 128];
 
     if (hb_key_read(path, secret, value, text, sizeof text))
         COMPLAIN(k, key, "%s", text);
@@ -264,8 +264,8 @@ static void check_memory(check *k, const hb_model *m)
                  s->planner.samples, s->planner.horizon, k->c->threads, planner / 1e6, all / 1e6);
     else
         COMPLAIN(k, "estimator.window",
-                 "a window of %g s takes about %.0f MB, more than half of this machine's %.0f MB",
-                 s->estimator.window, estimator / 1e6, all / 1e6);
+                 "a window of %g s takes about %.0f MB, more than half of this machine's %.0f MB", s->estimator.window,
+                 estimator / 1e6, all / 1e6);
 }
 
 int hb_machine_check(const hb_config *c, const hb_model *m, const hb_inherited *inherited, hb_config_errors *errors)

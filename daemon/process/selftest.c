@@ -47,12 +47,9 @@ static void typical_state(const hb_model *m, double *x)
 static int plan(hb_controller *c, const hb_model *m, bool needs_target, hb_error *err)
 {
     const hb_clock clock = {.now = monotonic};
-    double x[HB_MAX_TARGET];
-    const hb_request request = {.x = x,
-                                .nx = m->nx,
-                                .target = needs_target ? x : NULL,
-                                .ntargets = needs_target ? 1 : 0,
-                                .received = hb_now()};
+    double x[HB_MAX_VEHICLE_STATES];
+    const hb_request request = {
+        .x = x, .nx = m->nx, .target = needs_target ? x : NULL, .ntargets = needs_target ? 1 : 0, .received = hb_now()};
 
     typical_state(m, x);
     return check(m, hb_controller_command(c, &request, &clock), err);
@@ -61,7 +58,7 @@ static int plan(hb_controller *c, const hb_model *m, bool needs_target, hb_error
 /* Of a model without controls, the next state. */
 static int predict(hb_controller *c, const hb_model *m, hb_error *err)
 {
-    double states[2 * HB_MAX_TARGET];
+    double states[2 * HB_MAX_VEHICLE_STATES];
     int r = hb_controller_predict(c, m->state_mean, NULL, 1, m->dt, states, err);
 
     for (int i = 0; i < m->nx && !r; i++)

@@ -13,6 +13,7 @@
 #include "process/notify.h"
 #include "process/state.h"
 #include "server/server_internal.h"
+#include "server/wake.h"
 
 static const double stop_within = 1; /* seconds in which what is in hand is answered at the end */
 
@@ -130,19 +131,6 @@ static void learn(hb_server *s)
 
 /* ---- the main thread's orders ---- */
 
-static void wake(int fd)
-{
-    ssize_t n = write(fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)n;
-}
-
-static void calm(int fd)
-{
-    uint64_t count;
-    ssize_t n = read(fd, &count, sizeof count);
-    (void)n;
-}
-
 static void take_order(hb_server *s)
 {
     if (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_POSTED || !hb_worker_idle(s->worker))
@@ -157,18 +145,18 @@ static void take_order(hb_server *s)
     s->counters.reload_errors += s->order_error.code != 0;
     hb_server_reloaded(s, order, s->order_error.code ? s->order_error.text : NULL);
     atomic_store_explicit(&s->order_state, HB_ORDER_DONE, memory_order_release);
-    wake(s->done_fd);
+    hb_wake(s->done_fd);
 }
 
 int hb_server_order(hb_server *s, const hb_order *order, hb_error *err)
 {
     s->order = order;
     atomic_store_explicit(&s->order_state, HB_ORDER_POSTED, memory_order_release);
-    wake(s->wake_fd);
+    hb_wake(s->wake_fd);
     while (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_DONE) {
         struct pollfd done = {.fd = s->done_fd, .events = POLLIN};
         if (poll(&done, 1, -1) > 0)
-            calm(s->done_fd);
+            hb_wake_drain(s->done_fd);
     }
     atomic_store_explicit(&s->order_state, HB_ORDER_NONE, memory_order_relaxed);
     *err = s->order_error;
@@ -178,7 +166,7 @@ int hb_server_order(hb_server *s, const hb_order *order, hb_error *err)
 void hb_server_stop(hb_server *s)
 {
     atomic_store_explicit(&s->stop, true, memory_order_release);
-    wake(s->wake_fd);
+    hb_wake(s->wake_fd);
 }
 
 int hb_server_reload_fd(const hb_server *s)
@@ -208,7 +196,7 @@ static void wait(hb_server *s)
     double ms = ceil(fmin(fmax(until - now, 0) * 1e3, HB_TURN_MS));
     zmq_poll(item, s->sockets->zap ? 6 : 5, (long)ms);
     if (item[4].revents)
-        calm(s->wake_fd);
+        hb_wake_drain(s->wake_fd);
 }
 
 /* Tells the service manager that we live, when the planner's thread has proven that it does. */

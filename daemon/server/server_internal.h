@@ -48,7 +48,7 @@ struct hb_server {
     hb_controller_settings settings; /* in force */
     hb_controller_settings retuned;  /* scratch of a change */
     hb_model_card card;
-    char name[HB_NAME_SIZE], model_path[HB_PATH_SIZE];
+    char name[HB_NAME_SIZE], model_path[HB_CONFIG_PATH_SIZE];
     double status_period, watchdog;
     int max_message;
     double safe_action[HB_MAX_CONTROLS];

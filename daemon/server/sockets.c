@@ -34,7 +34,7 @@ static bool is_tcp(const char *endpoint)
 
 static int read_keys(hb_sockets *s, const hb_config *c, char secret[HB_KEY_SIZE], hb_error *err)
 {
-    char key[HB_KEY_SIZE], text[HB_PATH_SIZE + 128];
+    char key[HB_KEY_SIZE], text[HB_CONFIG_PATH_SIZE + 128];
 
     if (!*c->security.server_key)
         return 0;

@@ -1,4 +1,5 @@
 #include "server/worker.h"
+#include "server/wake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -29,20 +30,6 @@ struct hb_worker {
     bool running;
 };
 
-static void wake(int fd)
-{
-    /* fails only when the counter is full, and then the reader is awake */
-    ssize_t n = write(fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)n;
-}
-
-static void calm(int fd)
-{
-    uint64_t count;
-    ssize_t n = read(fd, &count, sizeof count); /* non-blocking */
-    (void)n;
-}
-
 static void predict(hb_worker *w, hb_prediction *p)
 {
     size_t nx = (size_t)w->settings.model->nx, nu = (size_t)w->settings.model->nu;
@@ -50,7 +37,7 @@ static void predict(hb_worker *w, hb_prediction *p)
 
     while (p->trajectory < p->count && !p->failed) {
         double *states = p->predicted + (size_t)p->trajectory * (size_t)(p->steps + 1) * nx;
-        double x[HB_MAX_TARGET];
+        double x[HB_MAX_VEHICLE_STATES];
         int n = p->steps - p->step < PREDICT_STEPS ? p->steps - p->step : PREDICT_STEPS;
         const double *controls = p->control + ((size_t)p->trajectory * (size_t)p->steps + (size_t)p->step) * nu;
 
@@ -97,13 +84,13 @@ static void *work(void *context)
     while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
         struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
         if (poll(&wait, 1, w->unprepared ? HB_WORKER_RETRY_MS : HB_WORKER_BEAT_MS) > 0)
-            calm(w->wake_worker);
+            hb_wake_drain(w->wake_worker);
         if (atomic_load_explicit(&w->state, memory_order_acquire) == POSTED) {
             atomic_store(&w->interrupt, false);
             w->unprepared = w->job.kind == HB_JOB_COMMAND || w->unprepared;
             run(w, &w->job);
             atomic_store_explicit(&w->state, DONE, memory_order_release);
-            wake(w->wake_server);
+            hb_wake(w->wake_server);
         }
         if (w->unprepared)
             prepare(w);
@@ -138,7 +125,7 @@ void hb_worker_free(hb_worker *w)
     if (w->running) {
         atomic_store_explicit(&w->stop, true, memory_order_release);
         atomic_store(&w->interrupt, true);
-        wake(w->wake_worker);
+        hb_wake(w->wake_worker);
         pthread_join(w->thread, NULL);
     }
     if (w->wake_worker >= 0)
@@ -158,7 +145,7 @@ void hb_worker_post(hb_worker *w, const hb_plan_order *job)
     w->job = *job;
     atomic_store(&w->interrupt, true);
     atomic_store_explicit(&w->state, POSTED, memory_order_release);
-    wake(w->wake_worker);
+    hb_wake(w->wake_worker);
 }
 
 void hb_worker_hold(hb_worker *w)
@@ -176,7 +163,7 @@ void hb_worker_release(hb_worker *w)
 
 const hb_plan_order *hb_worker_collect(hb_worker *w)
 {
-    calm(w->wake_server);
+    hb_wake_drain(w->wake_server);
     if (atomic_load_explicit(&w->state, memory_order_acquire) != DONE)
         return NULL;
     atomic_store_explicit(&w->state, IDLE, memory_order_relaxed);

@@ -19,15 +19,15 @@
 #include "plan/reference.h"
 #include "base/status.h"
 
-enum { HB_MAX_TARGET = 64 };
+enum { HB_MAX_VEHICLE_STATES = 64 }; /* of a vehicle that is configured and planned for */
 
 typedef struct hb_controller_settings {
     hb_estimator_settings estimator;
     hb_planner_settings planner;
     hb_cost cost;
-    int ntarget;                         /* 0 or nx */
-    double target[HB_MAX_TARGET];        /* used when a request has none; physical */
-    double safe_action[HB_MAX_CONTROLS]; /* nsafe_action = nu, or 0: the model's trim */
+    int ntarget;                          /* 0 or nx */
+    double target[HB_MAX_VEHICLE_STATES]; /* used when a request has none; physical */
+    double safe_action[HB_MAX_CONTROLS];  /* nsafe_action = nu, or 0: the model's trim */
     int nsafe_action;
     double budget;                 /* seconds from receipt to reply, at most */
     double stale_after;            /* seconds without telemetry until replies say so: 0.1 */

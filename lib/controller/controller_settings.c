@@ -47,9 +47,9 @@ hb_controller_settings hb_controller_defaults(void)
 
 static int check_vectors(const hb_model *m, const hb_controller_settings *s, hb_error *err)
 {
-    if (s->ntarget != 0 && (s->ntarget != m->nx || m->nx > HB_MAX_TARGET))
+    if (s->ntarget != 0 && (s->ntarget != m->nx || m->nx > HB_MAX_VEHICLE_STATES))
         return hb_fail(err, EINVAL, "target: %d states where the model has %d (at most %d can be configured)",
-                       s->ntarget, m->nx, (int)HB_MAX_TARGET);
+                       s->ntarget, m->nx, (int)HB_MAX_VEHICLE_STATES);
     for (int i = 0; i < s->ntarget; i++)
         if (!isfinite(s->target[i]))
             return hb_fail(err, EINVAL, "target: %s is not finite", m->state_name[i]);

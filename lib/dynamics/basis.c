@@ -30,7 +30,7 @@ static void separate_increments(const hb_model *m, hb_workspace *w, const hb_bat
         hb_real *mine = g + i * m->nx * HB_STRIDE;
 
         if (i == m->nb && !average_term(m, &term))
-            hb_rows_clear(m->nx, in->n, mine);
+            hb_batch_clear(m->nx, in->n, mine);
         else
             hb_field_integrate(&field, w, in, in->n == 1, mine, NULL, false);
     }
@@ -53,7 +53,7 @@ static void all_rates(const hb_model *m, hb_workspace *w, int n, const hb_real *
     if (m->average == HB_AVERAGE_HEAD)
         return;
     if (!average_term(m, &term))
-        hb_rows_clear(m->nx, n, average);
+        hb_batch_clear(m->nx, n, average);
     else if (term.shape)
         hb_field_network(m, w, term.shape, term.parameter, single, w->input, average, n, NULL);
     else
@@ -64,13 +64,13 @@ static void all_rates(const hb_model *m, hb_workspace *w, int n, const hb_real *
 static void mix(const hb_model *m, hb_workspace *w, int n, const hb_real *all, const hb_real *coefficient,
                 hb_real *rate)
 {
-    hb_rows_copy(m->nx, n, all + m->nb * m->nx * HB_STRIDE, rate);
+    hb_batch_copy(m->nx, n, all + m->nb * m->nx * HB_STRIDE, rate);
     for (int i = 0; coefficient && i < m->nb; i++) {
         const hb_real *mine = all + i * m->nx * HB_STRIDE;
         if (m->shape == HB_PER_STATE)
-            hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, mine, rate);
+            hb_batch_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, mine, rate);
         else
-            hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], mine, rate);
+            hb_batch_add_times(w->kernels, m->nx, n, coefficient[i], mine, rate);
     }
 }
 
@@ -123,30 +123,30 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
 
     for (int s = 0; s < hb_padded(n); s++)
         w->step[s] = in->dt[s] / (hb_real)m->substeps;
-    hb_rows_clear(rows, n, g);
-    hb_rows_copy(m->nx, n, in->z, w->base);
+    hb_batch_clear(rows, n, g);
+    hb_batch_copy(m->nx, n, in->z, w->base);
     for (int sub = 0; sub < m->substeps; sub++) {
-        hb_rows_clear(m->nx, n, w->sum);
+        hb_batch_clear(m->nx, n, w->sum);
         for (int s = 0; s < 4; s++) {
             const hb_real *at = w->base;
             if (s > 0) {
-                hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
                 at = w->stage;
             }
             hb_real *all = w->all;
             if (tape) {
                 const stage_record record = stage_of(m, tape, 4 * sub + s);
                 all = record.rates;
-                hb_rows_copy(m->nx, n, at, record.point);
+                hb_batch_copy(m->nx, n, at, record.point);
                 all_rates(m, w, n, at, in->u, all, &record.network);
             } else {
                 all_rates(m, w, n, at, in->u, all, NULL);
             }
             mix(m, w, n, all, coefficient, w->rate);
-            hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
-            hb_rows_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, all, g);
+            hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_batch_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, all, g);
         }
-        hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+        hb_batch_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
     }
 }
 
@@ -183,7 +183,7 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
         };
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
 
-        hb_rows_clear(m->nx, in->n, w->gradient_z);
+        hb_batch_clear(m->nx, in->n, w->gradient_z);
         hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
         hb_field_adjoint(&field, w, in, w->tape, dg + i * m->nx * HB_STRIDE, w->gradient_z, NULL, HB_OF_BASIS);
     }
@@ -210,14 +210,14 @@ static hb_real dot(int n, const hb_real *x, const hb_real *y)
 static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, const hb_real *rates,
                   const hb_real *coefficient, hb_real *drates, hb_real *dcoefficient)
 {
-    hb_rows_add(w->kernels, m->nx, n, dk, drates + m->nb * m->nx * HB_STRIDE);
+    hb_batch_add(w->kernels, m->nx, n, dk, drates + m->nb * m->nx * HB_STRIDE);
     for (int i = 0; coefficient && i < m->nb; i++) {
         const hb_real *rate = rates + i * m->nx * HB_STRIDE;
         hb_real *drate = drates + i * m->nx * HB_STRIDE;
         if (m->shape == HB_PER_STATE)
-            hb_rows_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, dk, drate);
+            hb_batch_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, dk, drate);
         else
-            hb_rows_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
+            hb_batch_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
         for (int r = 0; r < m->nx; r++)
             dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] +=
                 dot(n, dk + r * HB_STRIDE, rate + r * HB_STRIDE);
@@ -258,30 +258,30 @@ static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch
 
     /* g is the gradient of the state at the end of a sub-step, ds that of a stage point, dk that of the rate there */
     hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
-    hb_rows_clear(m->nx, n, g);
-    hb_rows_clear(m->nx, n, w->sum);
+    hb_batch_clear(m->nx, n, g);
+    hb_batch_clear(m->nx, n, w->sum);
     for (int i = stages(m) - 1; i >= 0; i--) {
         const stage_record record = stage_of(m, tape, i);
         const int s = i % 4;
 
-        hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, drates);
+        hb_batch_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, drates);
         if (moves) {
-            hb_rows_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
+            hb_batch_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
             if (s < 3)
-                hb_rows_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
+                hb_batch_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
             unmix(m, w, n, dk, record.rates, coefficient, drates, dcoefficient);
         }
         hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, drates, moves ? w->dinput : NULL, n,
                             &record.network, dparameter, w->scratch, NULL);
         if (!moves)
             continue;
-        hb_rows_clear(m->nx, n, ds);
+        hb_batch_clear(m->nx, n, ds);
         hb_field_scatter_add(m, w, n, ds, NULL);
         average_back(m, w, n, record.point, in->u, drates + m->nb * m->nx * HB_STRIDE, ds);
-        hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
+        hb_batch_add(w->kernels, m->nx, n, ds, w->sum);
         if (s == 0) {
-            hb_rows_add(w->kernels, m->nx, n, w->sum, g);
-            hb_rows_clear(m->nx, n, w->sum);
+            hb_batch_add(w->kernels, m->nx, n, w->sum, g);
+            hb_batch_clear(m->nx, n, w->sum);
         }
     }
 }
@@ -302,32 +302,32 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
 
     for (int s = 0; s < hb_padded(n); s++)
         w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
-    hb_rows_copy(m->nx, n, in->z, w->base);
-    hb_rows_clear(m->nx, n, w->sum);
-    hb_rows_clear(m->nx, n, w->rate);
+    hb_batch_copy(m->nx, n, in->z, w->base);
+    hb_batch_clear(m->nx, n, w->sum);
+    hb_batch_clear(m->nx, n, w->rate);
     for (int i = 0; i < stages(m); i++) {
         const int s = i % 4;
         if (i && s == 0) {
-            hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
-            hb_rows_clear(m->nx, n, w->sum);
+            hb_batch_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_batch_clear(m->nx, n, w->sum);
         }
-        hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+        hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
         hb_field_gather(m, n, w->stage, in->u, w->input);
         for (int k = 0; k < m->nb; k++) {
             const hb_real *parameter = network_at(m, k);
             hb_field_network(m, w, &m->basis, parameter, false, w->input, w->all, n, &tape);
-            hb_rows_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
-                            dg + k * rows * HB_STRIDE, w->all_gradient);
+            hb_batch_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
+                             dg + k * rows * HB_STRIDE, w->all_gradient);
             hb_network_backward(w->kernels, &m->basis, m->activation, parameter, w->all_gradient, NULL, n, &tape,
                                 dparameter + (size_t)k * m->basis.nparameters, w->scratch, NULL);
         }
         /* on along the average */
-        hb_rows_clear(m->nx, n, w->rate);
+        hb_batch_clear(m->nx, n, w->rate);
         if (has_average && average.shape)
             hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->rate, n, NULL);
         else if (has_average)
             hb_field_nominal(m, w, n, w->stage, in->u, w->rate);
-        hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+        hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
     }
 }
 

@@ -63,17 +63,17 @@ size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bo
 void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *u, hb_real *input)
 {
     for (int i = 0; i < m->ninputs; i++)
-        hb_rows_copy(1, n, z + m->input[i] * HB_STRIDE, input + i * HB_STRIDE);
+        hb_batch_copy(1, n, z + m->input[i] * HB_STRIDE, input + i * HB_STRIDE);
     if (m->nu)
-        hb_rows_copy(m->nu, n, u, input + m->ninputs * HB_STRIDE);
+        hb_batch_copy(m->nu, n, u, input + m->ninputs * HB_STRIDE);
 }
 
 void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz, hb_real *du)
 {
     for (int i = 0; i < m->ninputs; i++)
-        hb_rows_add(w->kernels, 1, n, w->dinput + i * HB_STRIDE, dz + m->input[i] * HB_STRIDE);
+        hb_batch_add(w->kernels, 1, n, w->dinput + i * HB_STRIDE, dz + m->input[i] * HB_STRIDE);
     if (du)
-        hb_rows_add(w->kernels, m->nu, n, w->dinput + m->ninputs * HB_STRIDE, du);
+        hb_batch_add(w->kernels, m->nu, n, w->dinput + m->ninputs * HB_STRIDE, du);
 }
 
 void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
@@ -128,10 +128,10 @@ void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const h
     scale_rows(m->nx, n, m->state_std, true, drate, w->output);
     m->nominal->adjoint(m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du);
     scale_rows(m->nx, n, m->state_std, false, w->dx, w->dx);
-    hb_rows_add(w->kernels, m->nx, n, w->dx, dz);
+    hb_batch_add(w->kernels, m->nx, n, w->dx, dz);
     if (du) {
         scale_rows(m->nu, n, m->control_std, false, w->du, w->du);
-        hb_rows_add(w->kernels, m->nu, n, w->du, du);
+        hb_batch_add(w->kernels, m->nu, n, w->du, du);
     }
 }
 
@@ -153,12 +153,12 @@ static void rate(const hb_field *f, hb_workspace *w, int n, const hb_real *z, co
     const hb_model *m = f->model;
 
     if (tape && has_nominal(f)) {
-        hb_rows_copy(m->nx, n, z, (hb_real *)tape);
+        hb_batch_copy(m->nx, n, z, (hb_real *)tape);
         tape += (size_t)m->nx * HB_STRIDE * sizeof(hb_real);
     }
     hb_field_gather(m, n, z, u, w->input);
     if (f->nterms == 0)
-        hb_rows_clear(m->nx, n, k);
+        hb_batch_clear(m->nx, n, k);
     for (int i = 0; i < f->nterms; i++) {
         const hb_term *t = &f->term[i];
         hb_real *output = w->output;
@@ -188,23 +188,23 @@ void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, 
     }
     for (int s = 0; s < hb_padded(n); s++)
         w->step[s] = in->dt[s] / (hb_real)m->substeps;
-    hb_rows_clear(m->nx, n, increment);
-    hb_rows_copy(m->nx, n, in->z, w->base);
+    hb_batch_clear(m->nx, n, increment);
+    hb_batch_copy(m->nx, n, in->z, w->base);
     for (int sub = 0; sub < m->substeps; sub++) {
-        hb_rows_clear(m->nx, n, w->sum);
+        hb_batch_clear(m->nx, n, w->sum);
         for (int s = 0; s < 4; s++) {
             const hb_real *at = w->base;
             if (s > 0) {
-                hb_rows_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+                hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
                 at = w->stage;
             }
             rate(f, w, n, at, in->u, single, w->rate, tape, gradients);
-            hb_rows_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
             tape = tape ? tape + stage_size : NULL;
         }
-        hb_rows_advance(w->kernels, m->nx, n, increment, (hb_real)(1.0 / 6), w->step, w->sum, increment);
+        hb_batch_advance(w->kernels, m->nx, n, increment, (hb_real)(1.0 / 6), w->step, w->sum, increment);
         if (sub + 1 < m->substeps)
-            hb_rows_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_batch_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
     }
 }
 
@@ -219,7 +219,7 @@ static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_rea
         z = (const hb_real *)tape;
         tape += (size_t)m->nx * HB_STRIDE * sizeof(hb_real);
     }
-    hb_rows_clear(m->nx, n, ds);
+    hb_batch_clear(m->nx, n, ds);
     for (int i = 0; i < f->nterms; i++) {
         const hb_term *t = &f->term[i];
         if (!t->shape) {
@@ -234,7 +234,7 @@ static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_rea
             for (int r = 0; r < m->nx; r++)
                 for (int s = 0; s < n; s++)
                     t->scale_gradient[r] += output[r * HB_STRIDE + s] * dk[r * HB_STRIDE + s];
-        hb_rows_scale(w->kernels, m->nx, n, t->scale, dk, w->output);
+        hb_batch_scale(w->kernels, m->nx, n, t->scale, dk, w->output);
         hb_network_backward(w->kernels, t->shape, m->activation, t->parameter, w->output, w->dinput, n, &mine, gradient,
                             w->scratch, &w->ahead);
         hb_field_scatter_add(m, w, n, ds, du);
@@ -252,27 +252,27 @@ void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, co
 
     if (m->integration == HB_DIRECT) {
         rate_adjoint(f, w, n, in->u, tape, dincrement, ds, du, of);
-        hb_rows_add(w->kernels, m->nx, n, ds, dz);
+        hb_batch_add(w->kernels, m->nx, n, ds, dz);
         return;
     }
     for (int s = 0; s < hb_padded(n); s++)
         w->step[s] = in->dt[s] / (hb_real)m->substeps;
 
     /* g starts as the gradient of the state at the end; what it gains on the way down is that of the start */
-    hb_rows_copy(m->nx, n, dincrement, g);
+    hb_batch_copy(m->nx, n, dincrement, g);
     tape += stage_size * (size_t)stages(m);
     for (int sub = m->substeps - 1; sub >= 0; sub--) {
-        hb_rows_clear(m->nx, n, w->sum);
+        hb_batch_clear(m->nx, n, w->sum);
         for (int s = 3; s >= 0; s--) {
             tape -= stage_size;
-            hb_rows_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
+            hb_batch_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
             if (s < 3)
-                hb_rows_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
+                hb_batch_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
             rate_adjoint(f, w, n, in->u, tape, dk, ds, du, of);
-            hb_rows_add(w->kernels, m->nx, n, ds, w->sum);
+            hb_batch_add(w->kernels, m->nx, n, ds, w->sum);
         }
-        hb_rows_add(w->kernels, m->nx, n, w->sum, g);
-        hb_rows_add(w->kernels, m->nx, n, w->sum, dz);
+        hb_batch_add(w->kernels, m->nx, n, w->sum, g);
+        hb_batch_add(w->kernels, m->nx, n, w->sum, dz);
     }
 }
 

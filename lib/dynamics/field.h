@@ -56,14 +56,14 @@ void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const h
                               const hb_real *drate, hb_real *dz, hb_real *du);
 
 /* Row arithmetic on n samples. */
-static inline void hb_rows_clear(int rows, int n, hb_real *y)
+static inline void hb_batch_clear(int rows, int n, hb_real *y)
 {
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < hb_padded(n); s++)
             y[r * HB_STRIDE + s] = 0;
 }
 
-static inline void hb_rows_copy(int rows, int n, const hb_real *x, hb_real *y)
+static inline void hb_batch_copy(int rows, int n, const hb_real *x, hb_real *y)
 {
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < hb_padded(n); s++)
@@ -71,31 +71,32 @@ static inline void hb_rows_copy(int rows, int n, const hb_real *x, hb_real *y)
 }
 
 /* y = base + factor * step * x; base NULL: 0 */
-static inline void hb_rows_advance(const hb_kernels *k, int rows, int n, const hb_real *base, hb_real factor,
-                                   const hb_real *step, const hb_real *x, hb_real *y)
+static inline void hb_batch_advance(const hb_kernels *k, int rows, int n, const hb_real *base, hb_real factor,
+                                    const hb_real *step, const hb_real *x, hb_real *y)
 {
     k->combine(rows, hb_padded(n), base, factor, NULL, step, x, y);
 }
 
-static inline void hb_rows_add_times(const hb_kernels *k, int rows, int n, hb_real factor, const hb_real *x, hb_real *y)
+static inline void hb_batch_add_times(const hb_kernels *k, int rows, int n, hb_real factor, const hb_real *x,
+                                      hb_real *y)
 {
     k->combine(rows, hb_padded(n), y, factor, NULL, NULL, x, y);
 }
 
-static inline void hb_rows_add(const hb_kernels *k, int rows, int n, const hb_real *x, hb_real *y)
+static inline void hb_batch_add(const hb_kernels *k, int rows, int n, const hb_real *x, hb_real *y)
 {
-    hb_rows_add_times(k, rows, n, 1, x, y);
+    hb_batch_add_times(k, rows, n, 1, x, y);
 }
 
 /* y += c[r] * x, or y += x without c */
-static inline void hb_rows_add_scaled(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x,
-                                      hb_real *y)
+static inline void hb_batch_add_scaled(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x,
+                                       hb_real *y)
 {
     k->combine(rows, hb_padded(n), y, 1, c, NULL, x, y);
 }
 
 /* y = c[r] * x, or y = x without c */
-static inline void hb_rows_scale(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x, hb_real *y)
+static inline void hb_batch_scale(const hb_kernels *k, int rows, int n, const hb_real *c, const hb_real *x, hb_real *y)
 {
     k->combine(rows, hb_padded(n), NULL, 1, c, NULL, x, y);
 }

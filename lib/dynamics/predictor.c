@@ -194,11 +194,11 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
     if (!separate(m)) {
         const hb_field field = working_terms(p, w);
         hb_field_integrate(&field, w, in, single, w->increment, at, false);
-        hb_rows_copy(m->nx, in->n, in->z, z_next);
-        hb_rows_add(w->kernels, m->nx, in->n, w->increment, z_next);
+        hb_batch_copy(m->nx, in->n, in->z, z_next);
+        hb_batch_add(w->kernels, m->nx, in->n, w->increment, z_next);
         return;
     }
-    hb_rows_clear(m->nx, in->n, w->gradient_z);
+    hb_batch_clear(m->nx, in->n, w->gradient_z);
     for (int t = 0; t < p->nterms; t++) {
         if (p->idle[t])
             continue;
@@ -206,11 +206,11 @@ void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *i
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
         look_ahead(p, w, t, at);
         hb_field_integrate(&field, w, in, single, w->increment, at, false);
-        hb_rows_add_scaled(w->kernels, m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
+        hb_batch_add_scaled(w->kernels, m->nx, in->n, p->term[t].scale, w->increment, w->gradient_z);
         at = at ? at + hb_field_tape_size(&field, false) : NULL;
     }
-    hb_rows_copy(m->nx, in->n, in->z, z_next);
-    hb_rows_add(w->kernels, m->nx, in->n, w->gradient_z, z_next);
+    hb_batch_copy(m->nx, in->n, in->z, z_next);
+    hb_batch_add(w->kernels, m->nx, in->n, w->gradient_z, z_next);
 }
 
 void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
@@ -219,10 +219,10 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
     const hb_model *m = p->model;
     const char *at = tape;
 
-    hb_rows_copy(m->nx, in->n, dz_next, w->gradient_z);
-    hb_rows_copy(m->nx, in->n, dz_next, dz);
+    hb_batch_copy(m->nx, in->n, dz_next, w->gradient_z);
+    hb_batch_copy(m->nx, in->n, dz_next, dz);
     if (du)
-        hb_rows_clear(m->nu, in->n, du);
+        hb_batch_clear(m->nu, in->n, du);
     if (!separate(m)) {
         const hb_field field = working_terms(p, w);
         hb_field_adjoint(&field, w, in, at, w->gradient_z, dz, du, HB_OF_NONE);
@@ -233,7 +233,7 @@ void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch
             continue;
         const hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
-        hb_rows_scale(w->kernels, m->nx, in->n, p->term[t].scale, w->gradient_z, w->increment);
+        hb_batch_scale(w->kernels, m->nx, in->n, p->term[t].scale, w->gradient_z, w->increment);
         look_ahead(p, w, t, at);
         hb_field_adjoint(&field, w, in, at, w->increment, dz, du, HB_OF_NONE);
         at += hb_field_tape_size(&field, false);
@@ -350,7 +350,7 @@ static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
         for (int r = 0; scale && of == HB_OF_BASIS && r < m->nx; r++)
             for (int s = 0; s < in->n; s++)
                 dscale[t * m->nx + r] += w->increment[r * HB_STRIDE + s] * w->gradient_z[r * HB_STRIDE + s];
-        hb_rows_scale(w->kernels, m->nx, in->n, scale, w->gradient_z, w->increment);
+        hb_batch_scale(w->kernels, m->nx, in->n, scale, w->gradient_z, w->increment);
         hb_field_adjoint(&field, w, in, w->tape, w->increment, dz, du, of);
     }
 }
@@ -362,10 +362,10 @@ static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in,
     hb_real *dscale = w->all; /* nb x nx */
 
     memset(dscale, 0, (size_t)(m->nb * m->nx) * sizeof *dscale);
-    hb_rows_copy(m->nx, in->n, dz_next, w->gradient_z);
-    hb_rows_copy(m->nx, in->n, dz_next, dz);
+    hb_batch_copy(m->nx, in->n, dz_next, w->gradient_z);
+    hb_batch_copy(m->nx, in->n, dz_next, dz);
     if (du)
-        hb_rows_clear(m->nu, in->n, du);
+        hb_batch_clear(m->nu, in->n, du);
     if (separate(m))
         separate_gradient(p, w, in, dz, du, of, dparameter, dscale);
     else
@@ -390,8 +390,8 @@ bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch 
 
     const hb_field field = gradient_terms(p, w, of);
     hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
-    hb_rows_copy(m->nx, in->n, in->z, z_next);
-    hb_rows_add(w->kernels, m->nx, in->n, w->increment, z_next);
+    hb_batch_copy(m->nx, in->n, in->z, z_next);
+    hb_batch_add(w->kernels, m->nx, in->n, w->increment, z_next);
     return true;
 }
 

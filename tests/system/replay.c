@@ -33,7 +33,7 @@ static int replay(hb_controller *c, const hb_model *m)
     uint64_t tick = 0;
 
     while (fgets(line, sizeof line, stdin)) {
-        double number[2 * HB_MAX_TARGET];
+        double number[2 * HB_MAX_VEHICLE_STATES];
         char *p = line + 1;
         long long time = strtoll(p, &p, 10);
         if (line[0] == 'P') {

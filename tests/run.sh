@@ -2,14 +2,15 @@
 # Installs what is missing, builds, and runs all tests: with gcc as released, and the unit tests again with clang and
 # with the address and undefined-behaviour sanitizers. Ends with a line "N passed, N failed".
 #
-# usage: run.sh [--quick]     --quick leaves the clang and sanitizer builds out
+# usage: run.sh [--quick | --fast]     --quick leaves the clang and sanitizer builds out, --fast all but the unit tests
 set -eu
 cd "$(dirname "$0")/.."
 
-quick=no
+quick=no fast=no
 for option; do
     case $option in
     --quick) quick=yes ;;
+    --fast) quick=yes fast=yes ;;
     -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "run.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
     esac
@@ -49,7 +50,7 @@ build() {
 }
 
 build build
-suite build
+if [ $fast = yes ]; then suite build --suite unit; else suite build; fi
 if [ $quick = no ]; then
     CC=clang build build-clang
     suite build-clang --suite unit

@@ -3,7 +3,7 @@
  *     G_i(z, u, dt) = integral of g_i over one step        i = 0..nb-1, and F_avg as number nb
  *
  * `separate` integrates every g_i along its own trajectory; `combined` takes the RK4 stage points common to all,
- * along the average plus c . basis (method.md). */
+ * along the average plus c . basis (lib/README.md). */
 #ifndef HB_BASIS_H
 #define HB_BASIS_H
 

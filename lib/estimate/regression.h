@@ -9,7 +9,7 @@
  *              nb        r   dz
  *        +-----------+----------+
  *     nb |     A     |          |      lower triangle, leading dimension ld; A, b and the energies of r and dz
- *        +-----------+----+     |      as in method.md, times the sum of weights
+ *        +-----------+----+     |      as in lib/README.md, times the sum of weights
  *      r |     b     | rr |     |
  *     dz |     .     | .  | zz  |
  *        +-----------+----+-----+

@@ -1,4 +1,4 @@
-/* A rigid-body quadrotor to test controllers on: the Crazyflie 2.x of method.md, integrated by RK4 at 1 ms in double.
+/* A rigid-body quadrotor to test controllers on: the Crazyflie 2.x, integrated by RK4 at 1 ms in double.
  * Shares no code with lib/, so that agreement between the two means something.
  *
  *     states    x vx y vy z vz, quaternion qx qy qz qw (body to world), body rates wx wy wz     SI units

@@ -43,9 +43,10 @@ PATH = [
 ]
 NOT_RUN = [
     (r"hilbert-mavlink ", "wants an autopilot; the test 'mavlink' has one"),
+    (r"sh packaging/refresh.sh build$", "writes to the tree; the test 'config' compares what it writes"),
     (r"build/daemon/hilbertd config/cart.yaml &$|build/clients/c/hilbert-example$|python3 clients/python/examples/cart.py$",
      "test_install.sh and test_daemon_ctl.py fly the cart"),
-    (r"sh tests/run.sh( --quick)?$", "runs this test"),
+    (r"sh tests/run.sh( --quick| --fast)?$", "runs this test"),
     (r"sh tests/cross.sh$", "minutes, and packages of another architecture; opt-in"),
     (r"sh tests/system/systemd.sh$", "minutes, and root; opt-in"),
     (r"sh packaging/build-deb.sh$", "minutes; tests/system/systemd.sh begins with it"),

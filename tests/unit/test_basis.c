@@ -124,7 +124,7 @@ static void test_what_is_not_finite_leaves_no_trace(void **state)
     }
 }
 
-/* coefficients by the formulas of method.md, in a plain loop and Gaussian elimination */
+/* coefficients by the formulas of lib/README.md, in a plain loop and Gaussian elimination */
 static void test_coefficients_are_golden(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@ WRONG = {
     "planner: {{clip: 0}}": r"planner\.clip: 0 is not above 0",
     "estimator: {{change_threshold: 0}}": r"estimator\.change_threshold: 0 is not above 0",
     "estimator: {{span_threshold: 0}}": r"estimator\.span_threshold: 0 is not above 0",
-    "estimator: {{window: 10}}": r"estimator\.warmup \(default\): 25 is above estimator\.window \(10\)",
+    "estimator: {{window: 1, warmup: 2}}": r"estimator\.warmup: 2 s is above estimator\.window \(1 s\)",
     "latency: {{delay: 9}}": r"latency\.delay: 9 is more than 100 of the model's periods",
     "latency: {{stale_after: 2, fallback_after: 1}}": r"latency\.fallback_after: 1 is below latency\.stale_after \(2\)",
     "planner: {{horizon: 1000, directions: [[0]]}}": r"planner\.directions: direction 0 has no finite element",

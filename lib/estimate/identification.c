@@ -35,7 +35,10 @@ void hb_identification_lay_out(hb_identification *f, hb_arena *arena)
     f->coefficient = hb_arena_take(arena, HB_GRID * np * nb, sizeof(double));
     f->variance = hb_arena_take(arena, nx, sizeof(double));
     f->innovation = hb_arena_take(arena, HB_GRID * nx, sizeof(double));
+    f->doubt = hb_arena_take(arena, HB_GRID * nx, sizeof(double));
+    f->factor = hb_arena_take(arena, HB_GRID * np * nb * nb, sizeof(double));
     f->matrix = hb_arena_take(arena, nb * nb, sizeof(double));
+    f->solution = hb_arena_take(arena, nb, sizeof(double));
 }
 
 void hb_identification_start(hb_identification *f, double start_lag, double max_lag, double start_delay,
@@ -84,16 +87,21 @@ static int best(const hb_identification *f)
     return top;
 }
 
-/* nu of a candidate */
+/* nu of a candidate, and g L^-1 g^T of each of its rows */
 static void predict(hb_identification *f, int k, const double *row)
 {
     for (int d = 0; d < f->nx; d++) {
-        const double *g = row + d * f->ld;
-        const double *c = f->coefficient + (k * f->nproblems + (f->nproblems > 1 ? d : 0)) * f->nb;
-        double nu = g[f->nb];
-        for (int i = 0; i < f->nb; i++)
+        size_t at = (size_t)(k * f->nproblems + (f->nproblems > 1 ? d : 0)), nb = (size_t)f->nb;
+        const double *g = row + d * f->ld, *c = f->coefficient + at * nb;
+        double nu = g[nb], doubt = 0;
+        memcpy(f->solution, g, nb * sizeof *g);
+        hb_cholesky_solve(f->nb, f->factor + at * nb * nb, 1, f->solution);
+        for (size_t i = 0; i < nb; i++) {
             nu -= c[i] * g[i];
+            doubt += f->solution[i] * g[i];
+        }
         f->innovation[k * f->nx + d] = nu;
+        f->doubt[k * f->nx + d] = fmax(0, doubt);
     }
 }
 
@@ -125,6 +133,7 @@ static void update(hb_identification *f, int k, const double *row, double keep, 
             f->matrix[i] = information[i] + prior[(size_t)p * (size_t)(nb * nb) + (size_t)i];
         if (hb_cholesky(nb, f->matrix))
             continue;
+        memcpy(f->factor + at * (size_t)(nb * nb), f->matrix, (size_t)(nb * nb) * sizeof *f->matrix);
         for (int i = 0; i < nb; i++)
             c[i] = vector[i] + prior_vector[p * nb + i];
         hb_cholesky_solve(nb, f->matrix, 1, c);
@@ -135,15 +144,27 @@ static double squared_distance(const hb_identification *f, int k)
 {
     double sum = 0;
 
+    for (int d = 0; d < f->nx; d++) {
+        double nu = f->innovation[k * f->nx + d];
+        sum += nu * nu / (f->variance[d] + f->doubt[k * f->nx + d]);
+    }
+    return sum;
+}
+
+/* log det of what is expected, over V: a candidate must not win by expecting anything. */
+static double vagueness(const hb_identification *f, int k)
+{
+    double sum = 0;
+
     for (int d = 0; d < f->nx; d++)
-        sum += f->innovation[k * f->nx + d] * f->innovation[k * f->nx + d] / f->variance[d];
+        sum += log1p(f->doubt[k * f->nx + d] / f->variance[d]);
     return sum;
 }
 
 /* Scores by the innovations at hand; the weight that the transition deserves. */
 static double score(hb_identification *f)
 {
-    double limit = f->nx + doubtful * sqrt(2.0 * f->nx), least = INFINITY, most = 0, q[HB_GRID];
+    double limit = f->nx + doubtful * sqrt(2.0 * f->nx), least = INFINITY, most, q[HB_GRID];
     int n = hb_identification_count(f);
 
     for (int k = 0; k < n; k++) {
@@ -154,9 +175,13 @@ static double score(hb_identification *f)
     for (int k = 0; k < n; k++) {
         if (q[k] > limit)
             q[k] = limit * (1 + log(q[k] / limit));
+        q[k] += vagueness(f, k);
+    }
+    least = most = q[0];
+    for (int k = 1; k < n; k++) {
+        least = fmin(least, q[k]);
         most = fmax(most, q[k]);
     }
-    least = least > limit ? limit * (1 + log(least / limit)) : least;
     double fade = exp(-(most - least) / 2 / capacity);
     for (int k = 0; k < n; k++)
         f->score[k] = fade * f->score[k] - temper * (q[k] - least) / 2;

@@ -4,12 +4,14 @@
  * the controls that its own actuators would have made of the commands (all of them are evaluated as one batch), and has
  * information sums of its own, so that it predicts with the coefficients that fit its own history:
  *
- *     nu_k = r_k - G_k c_k            q_k = sum_d nu_kd^2 / V_d             S_k <- f S_k - t rho(q_k) / 2
+ *     nu_k = r_k - G_k c_k       q_k = sum_d nu_kd^2 / (V_d + (G_k L_k^-1 G_k^T)_dd)       S_k <- f S_k - t rho(q_k) /
+ * 2
  *
- * V is what the best candidate leaves unexplained of late; rho grows like a logarithm beyond what can be, so that a lie
- * decides nothing; t < 1, because errors of the model are not independent of each other. Scores fade by
- * f = exp(-spread / capacity), the spread being how much the candidates differ over this transition: calm flight says
- * nothing about actuators, and forgets nothing about them.
+ * V is what the best candidate leaves unexplained of late, and L_k the information about its coefficients: as long as
+ * these are not known, the coefficients may explain a transition as well as the actuators may. rho grows like a
+ * logarithm beyond what can be, so that a lie decides nothing; t < 1, because errors of the model are not independent
+ * of each other. Scores fade by f = exp(-spread / capacity), the spread being how much the candidates differ over this
+ * transition: calm flight says nothing about actuators, and forgets nothing about them.
  *
  * exp(S_k) times a prior is the belief about the candidates. Its mean and spread are reported; where it is narrower
  * than the grid, the top is found between the points, by a parabola in lag and delay. */
@@ -41,9 +43,10 @@ typedef struct hb_identification {
 
     double *information, *vector; /* HB_GRID x nproblems x nb x nb, HB_GRID x nproblems x nb: of data, in noise */
     double *coefficient;          /* HB_GRID x nproblems x nb */
+    double *factor;               /* HB_GRID x nproblems x nb x nb, Cholesky factors of L_k */
     double *variance;             /* nx: V */
-    double *innovation;           /* HB_GRID x nx */
-    double *matrix;               /* nb x nb, scratch */
+    double *innovation, *doubt;   /* HB_GRID x nx: nu, and what the coefficients leave open of it, squared */
+    double *matrix, *solution;    /* nb x nb and nb, scratch */
 } hb_identification;
 
 /* Takes the arrays from the arena; m and ld are given. */

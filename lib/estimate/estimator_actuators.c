@@ -6,7 +6,7 @@
 
 /* seconds: where to start when nothing is known. Somewhat too slow a vehicle is planned for safely, too fast a one not
  */
-static const double cautious_lag = 0.025, cautious_delay = 0.01;
+static const double cautious_lag = 0.015, cautious_delay = 0.005;
 /* seconds by which lag or delay must differ to be taken over, and from which what is in memory is of no use */
 static const double worth_a_change = 0.002, of_another_vehicle = 0.01;
 /* commands that must be known before a transition, in the longest delay and lag looked for */

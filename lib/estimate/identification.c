@@ -20,7 +20,7 @@ static const double noise_freedom = 4, most_seen = 50;
 static const double least_of_motion = 2e-3, rounding = 2e-5;
 /* seconds of deviation, and transitions, from which it is confident; and the least deviation that it claims */
 static const double confident_within = 0.008, least_deviation = 0.001;
-enum { EARLIEST = 4, FEWEST = 10 };
+enum { EARLIEST = 2, FEWEST = 10 };
 
 void hb_identification_lay_out(hb_identification *f, hb_arena *arena)
 {

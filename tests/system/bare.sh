@@ -38,6 +38,8 @@ if [ ! -f "$base.complete" ]; then
     rm -rf "$base"
     debootstrap --variant=minbase bookworm "$base" "$mirror" >"$folder/debootstrap.log" 2>&1 ||
         { tail -n 20 "$folder/debootstrap.log"; exit 1; }
+    # packages are installed to be thrown away: nothing need wait for the disk
+    echo force-unsafe-io >"$base/etc/dpkg/dpkg.cfg.d/force-unsafe-io"
     touch "$base.complete"
 fi
 

@@ -179,7 +179,7 @@ class Ctl(TestCase):
         self.assertAlmostEqual(values["hilbert_coefficient", 'index="0"'], -0.4, places=3)
         # histograms: bounds and counts rise, and the last is all
         self.assertEqual(sorted(k for k, v in kinds.items() if v == "histogram"),
-                         ["hilbert_action_seconds", "hilbert_planning_seconds", "hilbert_queue_seconds"])
+                         ["hilbert_action_seconds", "hilbert_planning_seconds", "hilbert_preparing_seconds", "hilbert_queue_seconds"])
         buckets = [(float(key[1][4:-1]), v) for key, v in values.items() if key[0] == "hilbert_action_seconds_bucket"]
         self.assertEqual(buckets, sorted(buckets))
         self.assertEqual([n for _, n in buckets], sorted(n for _, n in buckets))

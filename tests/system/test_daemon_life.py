@@ -267,7 +267,8 @@ class Restarting(TestCase):
         connect_telemetry(client, daemon)
         cart = Cart(drag=0.7)
         fly(client, cart, 100)
-        self.assertAlmostEqual(client.coefficients().value[0], -0.7, places=3)
+        # the model's ridge draws coefficients towards zero by some 5e-4
+        self.assertAlmostEqual(client.coefficients().value[0], -0.7, delta=1e-3)
         return cart, list(client.coefficients().value), client.status().health.samples
 
     def check_kept(self, daemon, cart, coefficients, samples):

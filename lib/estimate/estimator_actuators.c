@@ -11,6 +11,7 @@ static const double cautious_lag = 0.015, cautious_delay = 0.005;
 static const double worth_a_change = 0.002, of_another_vehicle = 0.01;
 /* commands that must be known before a transition, in the longest delay and lag looked for */
 static const double known_lags = 0.5;
+enum { HESITATE = 12 }; /* transitions */
 /* transitions' worth of ridge that the bank starts with, where the model has no prior */
 static const double bank_ridge = 25;
 
@@ -45,6 +46,8 @@ void hb_estimator_start_actuators(hb_estimator *e)
         e->actuators.delay[i] = find_delay ? delay : e->actuators.delay[i];
     }
     e->catching_up = 0;
+    e->hesitating = 0;
+    e->knows_actuators = false;
     e->identifying &= find_lag || find_delay;
     if (e->identifying)
         hb_identification_start(&e->identification, lag, find_lag ? s->max_lag : 0, delay,
@@ -92,6 +95,20 @@ static void make_prior(hb_estimator *e)
                 bank_ridge * fmax(p->ridge, 1e-6) / noise;
 }
 
+static const double *prior_of_bank(const hb_estimator *e, const double **ret_vector)
+{
+    *ret_vector = e->m->has_prior ? e->posterior.prior_vector : e->bank_vector;
+    return e->m->has_prior ? e->posterior.prior : e->bank_prior;
+}
+
+void hb_estimator_actuators_changed(hb_estimator *e)
+{
+    const double *vector, *prior = prior_of_bank(e, &vector);
+
+    if (e->identifying && e->identification.seen > 0)
+        hb_identification_forget_coefficients(&e->identification, prior, vector);
+}
+
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
 {
     hb_identification *f = &e->identification;
@@ -112,9 +129,17 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
     e->bank_entry = hb_window_at(&e->window, sequence);
     if (!e->m->has_prior && f->seen == 0)
         make_prior(e);
-    hb_identification_learn(f, e->bank_entry.dt, p->noise, e->m->has_prior ? p->prior : e->bank_prior,
-                            e->m->has_prior ? p->prior_vector : e->bank_vector, row_of_candidate, e);
+    const double *vector, *prior = prior_of_bank(e, &vector);
+    hb_identification_learn(f, e->bank_entry.dt, p->noise, prior, vector, row_of_candidate, e);
+
+    /* a payload that drops is no change of the actuators: once they are known, what is hard to believe must go on for
+     * a while before it moves them */
+    bool doubtful = e->weight[sequence % (uint64_t)e->nw] == 0;
+    e->hesitating = doubtful && e->knows_actuators ? e->hesitating + 1 : 0;
+    if (e->hesitating > 0 && e->hesitating <= HESITATE)
+        return;
     hb_actuator_belief belief = hb_identification_belief(f);
+    e->knows_actuators = belief.confident;
     take_over(e, &belief);
 }
 

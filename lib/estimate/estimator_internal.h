@@ -65,6 +65,8 @@ struct hb_estimator {
     double *bank_prior, *bank_vector; /* P0^-1 and P0^-1 c0 of the bank, where the model has no prior */
     hb_window_entry bank_entry;       /* being explained by all candidates */
     int catching_up;                  /* entries that were evaluated with other actuators */
+    int hesitating;                   /* transitions in a row that are hard to believe */
+    bool knows_actuators;             /* the identification was confident when it was last asked */
     hb_posterior posterior;
     bool guessed;   /* the noise has been guessed since the last reset */
     double *weight; /* nw, of entries in the sums, by sequence modulo nw */
@@ -138,5 +140,6 @@ void hb_bayes_seed(hb_estimator *e);
 void hb_estimator_start_actuators(hb_estimator *e);
 /* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
+void hb_estimator_actuators_changed(hb_estimator *e); /* to be called at a change of dynamics */
 
 #endif

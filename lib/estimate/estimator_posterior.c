@@ -493,6 +493,8 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
         return 0;
     replace_entries(e, old, nold);
     bool changed = fresh > 0 && adopt_change(e, fresh);
+    if (changed)
+        hb_estimator_actuators_changed(e);
     bool first = !e->warm && hb_window_count(&e->window) >= e->warmup;
     if (changed || first || p->count < EARLY) {
         /* noise and coefficients need each other: once more while both move */

@@ -7,7 +7,7 @@
 #include "base/numeric.h"
 
 /* seconds: how far lag and delay may be from where they start, before anything is seen */
-static const double lag_scale = 0.03, delay_scale = 0.015;
+static const double lag_scale = 0.04, delay_scale = 0.02;
 /* t, and the capacity of scores */
 static const double temper = 0.3, capacity = 400;
 /* d^2 beyond its mean nx, in standard deviations, from which it counts like its logarithm */
@@ -119,7 +119,7 @@ static void update(hb_identification *f, int k, const double *row, double keep, 
             information[i] *= keep;
         for (int i = 0; i < nb; i++)
             vector[i] *= keep;
-        for (int d = f->nproblems > 1 ? p : 0; d < (f->nproblems > 1 ? p + 1 : f->nx); d++) {
+        for (int d = f->nproblems > 1 ? p : 0; row && d < (f->nproblems > 1 ? p + 1 : f->nx); d++) {
             const double *g = row + d * f->ld;
             double precision = weight / f->variance[d];
             for (int i = 0; i < nb; i++) {
@@ -220,7 +220,22 @@ void hb_identification_learn(hb_identification *f, double dt, const double *nois
     learn_variance(f, row(context, best(f)), weight);
     for (int k = 0; k < n; k++)
         update(f, k, row(context, k), exp(-dt / memory), weight, prior, prior_vector);
+    memcpy(f->earlier[f->seen % HB_IDENTIFICATION_EARLIER], f->score, sizeof f->score);
     f->seen++;
+}
+
+void hb_identification_forget_coefficients(hb_identification *f, const double *prior, const double *prior_vector)
+{
+    size_t np = (size_t)f->nproblems, nb = (size_t)f->nb;
+
+    memset(f->information, 0, HB_GRID * np * nb * nb * sizeof(double));
+    memset(f->vector, 0, HB_GRID * np * nb * sizeof(double));
+    for (int k = 0; k < hb_identification_count(f); k++)
+        update(f, k, NULL, 1, 0, prior, prior_vector);
+    if (f->seen >= HB_IDENTIFICATION_EARLIER) /* the slot to be written next is the oldest */
+        memcpy(f->score, f->earlier[f->seen % HB_IDENTIFICATION_EARLIER], sizeof f->score);
+    for (int i = 0; i < HB_IDENTIFICATION_EARLIER; i++)
+        memcpy(f->earlier[i], f->score, sizeof f->score);
 }
 
 /* The top of a parabola through three equally distant points, in their distance; 0 unless it is one. */

@@ -24,6 +24,7 @@
 #include "model/model.h"
 
 enum { HB_GRID_LAGS = 9, HB_GRID_DELAYS = 6, HB_GRID = HB_GRID_LAGS * HB_GRID_DELAYS };
+enum { HB_IDENTIFICATION_EARLIER = 8 }; /* transitions that a change may go unnoticed */
 
 /* Seconds. */
 typedef struct hb_actuator_belief {
@@ -38,6 +39,7 @@ typedef struct hb_identification {
     int nlags, ndelays;        /* 1: it is given */
     double lag[HB_GRID_LAGS], delay[HB_GRID_DELAYS];
     double prior[HB_GRID], score[HB_GRID];
+    double earlier[HB_IDENTIFICATION_EARLIER][HB_GRID]; /* scores after each of the last transitions, in turn */
     double start_lag, start_delay;
     int seen; /* transitions */
 
@@ -68,6 +70,10 @@ hb_actuators hb_identification_candidate(const hb_identification *f, int k);
  * c0 of each problem (nproblems x nb x nb, nproblems x nb). */
 void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,
                              const double *prior_vector, const double *(*row)(void *context, int k), void *context);
+
+/* The vehicle's dynamics changed: what each candidate knows of its coefficients is of no use any more, and the scores
+ * of the last few transitions came from them. Actuators are the same. */
+void hb_identification_forget_coefficients(hb_identification *f, const double *prior, const double *prior_vector);
 
 hb_actuator_belief hb_identification_belief(const hb_identification *f);
 

@@ -105,6 +105,9 @@ static void print(const Hilbert__V1__Status *s)
     gauge(s, "one_step_error", "Normalised one-step prediction error.", h->one_step_error);
     gauge(s, "expected_error", "The same over the window, after the fit.", h->expected_error);
     gauge(s, "out_of_span", "Part of the residual's energy that no coefficients explain.", h->out_of_span);
+    gauge(s, "plausibility", "Squared distance from the trained population, per coefficient.", h->plausibility);
+    gauge(s, "actuator_lag_seconds", "Time constant of the actuators.", h->actuator_lag);
+    gauge(s, "actuator_delay_seconds", "Delay of the actuators.", h->actuator_delay);
     gauge(s, "condition", "Condition of the normal equations.", h->condition);
     gauge(s, "window_samples", "Transitions in the window.", h->samples);
     head("coefficient", "gauge", "Coefficients of the basis functions.");

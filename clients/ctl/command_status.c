@@ -89,8 +89,11 @@ static void print_estimate(const Hilbert__V1__Status *s)
            h->span_seconds, s->resumed ? ", taken over from before a restart" : "");
     printf("  one-step error %.3g (expected %.3g), out of span %.0f %%, condition %.2g\n", h->one_step_error,
            h->expected_error, 100 * h->out_of_span, h->condition);
-    printf("  version %" PRIu64 ", %" PRIu64 " change%s of dynamics, %" PRIu64 " rejected\n", h->version, h->changes,
-           h->changes == 1 ? "" : "s", h->rejected);
+    printf("  version %" PRIu64 ", %" PRIu64 " change%s of dynamics, %" PRIu64 " rejected, %" PRIu64 " not believed\n",
+           h->version, h->changes, h->changes == 1 ? "" : "s", h->rejected, h->implausible);
+    printf("  plausibility %.2g (about 1: a trained vehicle), actuators: lag %.0f +- %.0f ms, delay %.0f +- %.0f ms\n",
+           h->plausibility, 1e3 * h->actuator_lag, 1e3 * h->actuator_lag_deviation, 1e3 * h->actuator_delay,
+           1e3 * h->actuator_delay_deviation);
 }
 
 static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInfo *m)

@@ -211,6 +211,12 @@ static void fill_health(Hilbert__V1__Health *m, const hb_health *h)
     m->version = h->version;
     m->changes = h->changes;
     m->rejected = h->rejected;
+    m->plausibility = h->plausibility;
+    m->implausible = h->implausible;
+    m->actuator_lag = h->actuators.lag;
+    m->actuator_lag_deviation = h->actuators.lag_deviation;
+    m->actuator_delay = h->actuators.delay;
+    m->actuator_delay_deviation = h->actuators.delay_deviation;
 }
 
 /* Packs a message into the frame; 0 bytes when it does not fit, which sizes rule out. */

@@ -272,6 +272,7 @@ static void publish(hb_controller *c)
     snapshot *s = &c->buffer[c->writing];
 
     c->health = *hb_estimator_health(c->estimator);
+    c->health.actuators = hb_estimator_actuator_belief(c->estimator);
     if (!c->s.adapt)
         c->health.one_step_error = error_of_average(c);
     s->health = c->health;

@@ -82,6 +82,7 @@ typedef struct hb_health {
     uint64_t changes;      /* changes of dynamics detected */
     uint64_t rejected;     /* non-finite transitions */
     uint64_t implausible;  /* transitions that were not believed */
+    hb_actuator_belief actuators; /* what is known of lag and delay; filled in by the controller */
 } hb_health;
 
 typedef struct hb_estimator hb_estimator;

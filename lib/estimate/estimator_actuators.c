@@ -127,6 +127,11 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
         return;
     hb_rows_evaluate(&e->rows, e->workspace, hb_identification_count(f), e->coefficient);
     e->bank_entry = hb_window_at(&e->window, sequence);
+    if (!e->bank_entry.continues) {
+        /* after a break this may be another vehicle: what is known of the last one counts for little */
+        hb_identification_doubt(f);
+        e->knows_actuators = false;
+    }
     if (!e->m->has_prior && f->seen == 0)
         make_prior(e);
     const double *vector, *prior = prior_of_bank(e, &vector);

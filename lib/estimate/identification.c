@@ -10,6 +10,8 @@
 static const double lag_scale = 0.04, delay_scale = 0.02;
 /* t, and the capacity of scores */
 static const double temper = 0.3, capacity = 400;
+/* of the scores, that stays after a break in the flight */
+static const double after_break = 0.1;
 /* d^2 beyond its mean nx, in standard deviations, from which it counts like its logarithm */
 static const double doubtful = 3;
 /* seconds, with which each candidate forgets what its coefficients come from */
@@ -236,6 +238,12 @@ void hb_identification_forget_coefficients(hb_identification *f, const double *p
         memcpy(f->score, f->earlier[f->seen % HB_IDENTIFICATION_EARLIER], sizeof f->score);
     for (int i = 0; i < HB_IDENTIFICATION_EARLIER; i++)
         memcpy(f->earlier[i], f->score, sizeof f->score);
+}
+
+void hb_identification_doubt(hb_identification *f)
+{
+    for (int k = 0; k < HB_GRID; k++)
+        f->score[k] *= after_break;
 }
 
 /* The top of a parabola through three equally distant points, in their distance; 0 unless it is one. */

@@ -75,6 +75,9 @@ void hb_identification_learn(hb_identification *f, double dt, const double *nois
  * of the last few transitions came from them. Actuators are the same. */
 void hb_identification_forget_coefficients(hb_identification *f, const double *prior, const double *prior_vector);
 
+/* What was learned so far counts for little from now on. */
+void hb_identification_doubt(hb_identification *f);
+
 hb_actuator_belief hb_identification_belief(const hb_identification *f);
 
 #endif

@@ -256,7 +256,7 @@ class Ladder(unittest.TestCase):
 
     def test_limits_of_the_bridge_hold(self):
         # a box that the way to the target leaves: its wall is never far away
-        with Flight(settings="box_min: [-50, -50, 1.9]\nbox_max: [50, 50, 3]\n", peer=["load=1.5"]) as flight:
+        with Flight(settings="box_min: [-50, -50, 1.97]\nbox_max: [50, 50, 3]\n", peer=["load=1.5"]) as flight:
             flight.engage()
             flight.wait(lambda: "outside the box" in flight.said(), "the floor of the box")
             low = min(t.position[2] for t in flight.truth)

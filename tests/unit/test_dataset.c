@@ -616,7 +616,7 @@ static void csv_takes_units_bounds_and_functions(void **state)
                         .controls = "f[N],g",
                         .bounds = "g=-1..2.5,f=-0.5..0.75",
                         .trim = "0.25"};
-    hb_dataset *d;
+    hb_dataset *d = NULL;
     hb_error err = {0};
     (void)state;
 

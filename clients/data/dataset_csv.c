@@ -37,7 +37,7 @@ static int want_list(wanted *w, const char *list, const char *what, hb_error *er
         if (*rest == '[') {
             unit = strcspn(++rest, "],");
             bad = rest[unit] != ']' || unit >= HB_NAME_SIZE;
-            rest += unit + 1;
+            rest += unit + (rest[unit] == ']');
         }
         bad = bad || (*rest != '=' && rest != item + length);
         const char *column = *rest == '=' ? rest + 1 : item;

@@ -234,7 +234,9 @@ static int set_up(hb_daemon *d, hb_error *err)
                           &(hb_server_settings){.config = d->config,
                                                 .model = d->model,
                                                 .controller = d->controller,
-                                                .sockets = &d->sockets,
+                                                .transport = hb_sockets_transport(&d->sockets),
+                                                .clock = {.now = hb_clock_monotonic},
+                                                .wall = {.now = hb_clock_wall},
                                                 .log = &d->log,
                                                 .resumed = d->resumed},
                           err);

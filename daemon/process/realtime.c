@@ -96,3 +96,18 @@ double hb_now(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+double hb_clock_monotonic(void *context)
+{
+    (void)context;
+    return hb_now();
+}
+
+double hb_clock_wall(void *context)
+{
+    struct timespec t;
+
+    (void)context;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

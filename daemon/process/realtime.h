@@ -16,5 +16,8 @@ void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 
 /* Seconds of the monotonic clock: the daemon's only clock. */
 double hb_now(void);
+/* The same as an hb_clock's, and seconds of the time of day. */
+double hb_clock_monotonic(void *context);
+double hb_clock_wall(void *context);
 
 #endif

@@ -9,16 +9,10 @@
 #ifndef HB_QUEUE_H
 #define HB_QUEUE_H
 
+#include "server/transport.h"
 #include "server/wire.h"
 
-enum { HB_QUEUE_CLIENTS = 64, HB_ENVELOPE_FRAMES = 4, HB_ENVELOPE_SIZE = 512 };
-
-/* The frames before the message, to be sent before its reply: routing id, and what REQ sockets add. */
-typedef struct hb_envelope {
-    int nframes;
-    size_t size[HB_ENVELOPE_FRAMES];
-    uint8_t data[HB_ENVELOPE_SIZE]; /* one after the other */
-} hb_envelope;
+enum { HB_QUEUE_CLIENTS = 64 };
 
 /* A request with memory of its own for what it points to. */
 typedef struct hb_waiting {

@@ -8,52 +8,32 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <zmq.h>
-
 #include "process/notify.h"
 #include "process/state.h"
 #include "server/server_internal.h"
 #include "server/wake.h"
 
-static const double stop_within = 1; /* seconds in which what is in hand is answered at the end */
+static const double stop_within = 1;      /* seconds in which what is in hand is answered at the end */
+static const double longest_sleep = 0.05; /* seconds */
 
 /* ---- messages ---- */
 
-int hb_server_receive(hb_server *s, void *socket, hb_envelope *e)
+int hb_server_receive(hb_server *s, hb_channel from, hb_envelope *e)
 {
-    size_t used = 0, option = sizeof(int);
-    bool fits = true;
-
-    e->nframes = 0;
-    for (;;) {
-        int more = 0, n = zmq_recv(socket, s->frame, (size_t)s->max_message, ZMQ_DONTWAIT);
-        if (n < 0)
-            return HB_NOTHING;
-        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
-        if (!more)
-            return !fits ? HB_UNANSWERABLE : n > s->max_message ? HB_OVERSIZED : n;
-        if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE) {
-            fits = false;
-            continue;
-        }
-        memcpy(e->data + used, s->frame, (size_t)n);
-        e->size[e->nframes++] = (size_t)n;
-        used += (size_t)n;
-    }
+    return s->transport.receive(s->transport.context, from, e, s->frame, s->max_message);
 }
 
-void hb_server_send(hb_server *s, void *socket, const hb_envelope *e, const void *data, size_t size)
+void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const void *data, size_t size)
 {
+    hb_frame frame[HB_ENVELOPE_FRAMES + 1];
     size_t used = 0;
 
     for (int i = 0; i < e->nframes; i++) {
-        if (zmq_send(socket, e->data + used, e->size[i], ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
-            s->counters.replies_undelivered++;
-            return;
-        }
+        frame[i] = (hb_frame){e->data + used, e->size[i]};
         used += e->size[i];
     }
-    if (zmq_send(socket, data, size, ZMQ_DONTWAIT) < 0)
+    frame[e->nframes] = (hb_frame){data, size};
+    if (!s->transport.send(s->transport.context, to, frame, e->nframes + 1))
         s->counters.replies_undelivered++;
 }
 
@@ -83,7 +63,7 @@ static void receive_telemetry(hb_server *s)
     for (int i = 0; i < HB_REQUESTS_A_TURN; i++) {
         hb_observation o;
         uint64_t sequence;
-        int n = hb_server_receive(s, s->sockets->telemetry, &envelope);
+        int n = hb_server_receive(s, HB_CHANNEL_TELEMETRY, &envelope);
         if (n == HB_NOTHING)
             return;
         s->counters.telemetry++;
@@ -102,7 +82,7 @@ static void receive_telemetry(hb_server *s)
             s->counters.telemetry_overrun++;
         }
         hb_sample *sample = &s->ring[(s->ring_first + s->ring_count++) % HB_RING];
-        sample->arrived = s->sample_arrived = hb_now();
+        sample->arrived = s->sample_arrived = hb_server_now(s);
         sample->observation = o;
         sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
         sample->observation.u = sample->u;
@@ -148,25 +128,44 @@ static void take_order(hb_server *s)
     hb_wake(s->done_fd);
 }
 
-int hb_server_order(hb_server *s, const hb_order *order, hb_error *err)
+void hb_server_order_post(hb_server *s, const hb_order *order)
 {
     s->order = order;
     atomic_store_explicit(&s->order_state, HB_ORDER_POSTED, memory_order_release);
     hb_wake(s->wake_fd);
-    while (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_DONE) {
+}
+
+int hb_server_order_taken(hb_server *s, hb_error *err)
+{
+    if (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_DONE)
+        return 1;
+    atomic_store_explicit(&s->order_state, HB_ORDER_NONE, memory_order_relaxed);
+    *err = s->order_error;
+    return -s->order_error.code;
+}
+
+int hb_server_order(hb_server *s, const hb_order *order, hb_error *err)
+{
+    int r;
+
+    hb_server_order_post(s, order);
+    while ((r = hb_server_order_taken(s, err)) > 0) {
         struct pollfd done = {.fd = s->done_fd, .events = POLLIN};
         if (poll(&done, 1, -1) > 0)
             hb_wake_drain(s->done_fd);
     }
-    atomic_store_explicit(&s->order_state, HB_ORDER_NONE, memory_order_relaxed);
-    *err = s->order_error;
-    return -s->order_error.code;
+    return r;
 }
 
 void hb_server_stop(hb_server *s)
 {
     atomic_store_explicit(&s->stop, true, memory_order_release);
     hb_wake(s->wake_fd);
+}
+
+hb_worker *hb_server_worker(hb_server *s)
+{
+    return s->worker;
 }
 
 int hb_server_reload_fd(const hb_server *s)
@@ -176,27 +175,25 @@ int hb_server_reload_fd(const hb_server *s)
 
 /* ---- the loop ---- */
 
+double hb_server_due(const hb_server *s)
+{
+    double due = fmin(s->next_second, hb_server_guard_time(s));
+
+    if (s->ring_count)
+        return hb_server_now(s);
+    return s->status_period > 0 ? fmin(due, s->next_status) : due;
+}
+
 /* Sleeps until there is something to do. */
 static void wait(hb_server *s)
 {
-    zmq_pollitem_t item[] = {
-        {.socket = s->sockets->actions, .events = ZMQ_POLLIN},
-        {.fd = hb_worker_fd(s->worker), .events = ZMQ_POLLIN},
-        {.socket = s->sockets->telemetry, .events = ZMQ_POLLIN},
-        {.socket = s->sockets->control, .events = ZMQ_POLLIN},
-        {.fd = s->wake_fd, .events = ZMQ_POLLIN},
-        {.socket = s->sockets->zap, .events = ZMQ_POLLIN},
-    };
-    double now = hb_now(), until = fmin(s->next_second, hb_server_guard_time(s));
+    const int fd[] = {s->wake_fd, hb_worker_fd(s->worker)};
+    double seconds = hb_server_due(s) - hb_server_now(s);
 
     if (s->ring_count)
         return;
-    if (s->status_period > 0)
-        until = fmin(until, s->next_status);
-    double ms = ceil(fmin(fmax(until - now, 0) * 1e3, HB_TURN_MS));
-    zmq_poll(item, s->sockets->zap ? 6 : 5, (long)ms);
-    if (item[4].revents)
-        hb_wake_drain(s->wake_fd);
+    s->transport.wait(s->transport.context, fd, 2, fmin(fmax(seconds, 0), longest_sleep));
+    hb_wake_drain(s->wake_fd);
 }
 
 /* Tells the service manager that we live, when the planner's thread has proven that it does. */
@@ -212,16 +209,17 @@ static void feed_watchdog(hb_server *s, double now)
 
 static void judge_handshakes(hb_server *s)
 {
+    const hb_transport *t = &s->transport;
     char who[HB_WHO_SIZE];
     unsigned held;
     int verdict;
 
-    while (s->sockets->zap && (verdict = hb_sockets_judge(s->sockets, who)) != 0) {
+    while (t->judge && (verdict = t->judge(t->context, who)) != 0) {
         s->counters.handshakes_refused += verdict < 0;
-        if (verdict < 0 && hb_log_due(&s->handshake_limit, hb_now(), &held))
+        if (verdict < 0 && hb_log_due(&s->handshake_limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_WARNING, "security: %s was refused: it is not among security.client_keys", who);
     }
-    if (hb_sockets_misled(s->sockets) && hb_log_due(&s->misled_limit, hb_now(), &held))
+    if (t->misled && t->misled(t->context) && hb_log_due(&s->misled_limit, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING,
                     "security: a handshake failed: the client uses another server key than ours, or no keys");
 }
@@ -241,45 +239,48 @@ static bool finished(hb_server *s)
 {
     if (!s->stopping && atomic_load_explicit(&s->stop, memory_order_acquire)) {
         s->stopping = true;
-        s->stop_by = hb_now() + stop_within;
+        s->stop_by = hb_server_now(s) + stop_within;
     }
     if (!s->stopping)
         return false;
     hb_server_refuse_all(s, HB_REASON_STOPPING);
-    return hb_worker_idle(s->worker) || hb_now() > s->stop_by;
+    return hb_worker_idle(s->worker) || hb_server_now(s) > s->stop_by;
+}
+
+bool hb_server_turn(hb_server *s)
+{
+    if (!s->running) {
+        s->started = s->rate_since = s->fed = hb_server_now(s);
+        s->running = true;
+    }
+    if (finished(s))
+        return false;
+    hb_server_collect(s);
+    take_order(s);
+    hb_server_set_target(s);
+    hb_server_receive_requests(s);
+    hb_server_serve(s);
+    receive_telemetry(s);
+    learn(s);
+    hb_server_receive_control(s);
+    judge_handshakes(s);
+    hb_server_guard(s);
+    notice_lost_state(s);
+
+    double now = hb_server_now(s);
+    hb_server_publish(s, now);
+    hb_server_each_second(s, now);
+    feed_watchdog(s, now);
+    return true;
 }
 
 void hb_server_run(hb_server *s)
 {
-    s->started = s->rate_since = s->fed = hb_now();
-    while (!finished(s)) {
+    while (hb_server_turn(s))
         wait(s);
-        hb_server_collect(s);
-        take_order(s);
-        hb_server_set_target(s);
-        hb_server_receive_requests(s);
-        hb_server_serve(s);
-        receive_telemetry(s);
-        learn(s);
-        hb_server_receive_control(s);
-        judge_handshakes(s);
-        hb_server_guard(s);
-        notice_lost_state(s);
-
-        double now = hb_now();
-        hb_server_publish(s, now);
-        hb_server_each_second(s, now);
-        feed_watchdog(s, now);
-    }
 }
 
 /* ---- life ---- */
-
-static double monotonic(void *context)
-{
-    (void)context;
-    return hb_now();
-}
 
 /* On the planner's thread. */
 static void planner_started(void *context)
@@ -328,7 +329,9 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
 
     s->model = m;
     s->controller = set->controller;
-    s->sockets = set->sockets;
+    s->transport = set->transport;
+    s->clock = set->clock;
+    s->wall = set->wall;
     s->log = set->log;
     s->resumed = set->resumed;
     *s->config = *c;
@@ -371,7 +374,13 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                                  .ncoefficients = hb_model_ncoefficients(m),
                                  .max_message = c->sockets.max_message};
     const hb_worker_settings worker = {
-        .controller = s->controller, .model = m, .clock = {.now = monotonic}, .started = planner_started, .context = s};
+        .controller = s->controller,
+        .model = m,
+        .clock = s->clock,
+        .stepped = set->stepped,
+        .started = planner_started,
+        .context = s,
+    };
     if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0)
         r = hb_fail(err, errno, "eventfd: %s", strerror(errno));
     if (!r)

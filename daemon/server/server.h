@@ -11,7 +11,8 @@
 
 #include "config/config.h"
 #include "process/log.h"
-#include "server/sockets.h"
+#include "server/transport.h"
+#include "server/worker.h"
 
 typedef struct hb_server hb_server;
 
@@ -19,9 +20,12 @@ typedef struct hb_server_settings {
     const hb_config *config; /* read during hb_server_new only */
     const hb_model *model;
     hb_controller *controller;
-    hb_sockets *sockets;
+    hb_transport transport;
+    hb_clock clock; /* monotonic: all that is measured */
+    hb_clock wall;  /* time of day: what is published */
     hb_log *log;
     bool resumed; /* the window came from before a restart */
+    bool stepped; /* without threads: see hb_server_turn */
 } hb_server_settings;
 
 int hb_server_new(hb_server **ret, const hb_server_settings *s, hb_error *err);
@@ -29,6 +33,14 @@ void hb_server_free(hb_server *s);
 
 /* Serves until hb_server_stop, then answers what it has in hand and returns. On the server's thread. */
 void hb_server_run(hb_server *s);
+
+/* What hb_server_run does, piece by piece, for whoever simulates time. One turn of its loop, without sleeping; false
+ * when it has stopped. */
+bool hb_server_turn(hb_server *s);
+/* When it wants its next turn though nobody wakes it: now, when there is work left. */
+double hb_server_due(const hb_server *s);
+/* Its worker, which has no thread when the server is stepped: see hb_worker_run. */
+hb_worker *hb_server_worker(hb_server *s);
 
 /* The rest is for the main thread. */
 
@@ -49,5 +61,8 @@ typedef struct hb_order {
 /* Has the server apply an order between two requests, tell a client that asked for it, and count it. Waits for that.
  * 0, or -errno with the reason for which nothing was changed. */
 int hb_server_order(hb_server *s, const hb_order *order, hb_error *err);
+/* The two halves of it: the order must stay until it was taken; 1: not yet. */
+void hb_server_order_post(hb_server *s, const hb_order *order);
+int hb_server_order_taken(hb_server *s, hb_error *err);
 
 #endif

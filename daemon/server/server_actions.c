@@ -25,7 +25,7 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
     const void *data;
     size_t n = hb_wire_write_reply(s->wire, r, &data);
 
-    hb_server_send(s, s->sockets->actions, e, data, n);
+    hb_server_send(s, HB_CHANNEL_ACTIONS, e, data, n);
     hb_server_note_reply(s, r);
 }
 
@@ -33,13 +33,14 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
 static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double received, hb_reason why, const char *detail)
 {
     hb_action_reply r = {
-        .id = id, .status = HB_STATUS_REFUSED, .reason = why, .detail = detail, .total = hb_now() - received};
+        .id = id, .status = HB_STATUS_REFUSED, .reason = why, .detail = detail, .total = hb_server_now(s) - received};
     unsigned held;
 
     s->counters.status[HB_STATUS_REFUSED]++;
     s->counters.refused[why]++;
     reply(s, e, &r);
-    if (why != HB_REASON_SUPERSEDED && why != HB_REASON_STOPPING && hb_log_due(&s->refusal_limit, hb_now(), &held))
+    if (why != HB_REASON_SUPERSEDED && why != HB_REASON_STOPPING &&
+        hb_log_due(&s->refusal_limit, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING, "actions: a request was refused: %s (%u more like it before)",
                     detail && *detail ? detail : hb_reason_help[why], held);
 }
@@ -47,7 +48,7 @@ static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double recei
 /* The planner does not come back: the safe action, without asking the controller. */
 static void answer_stalled(hb_server *s, const hb_waiting *w)
 {
-    double now = hb_now();
+    double now = hb_server_now(s);
     hb_action_reply r = {.id = w->id,
                          .status = HB_STATUS_FALLBACK,
                          .reason = HB_REASON_STALLED,
@@ -64,7 +65,7 @@ static void answer_stalled(hb_server *s, const hb_waiting *w)
 /* With what the controller said. */
 static void answer(hb_server *s, const hb_waiting *w, const hb_command *command, double started)
 {
-    double now = hb_now(), total = now - w->request.received;
+    double now = hb_server_now(s), total = now - w->request.received;
     hb_action_reply r = {.id = w->id,
                          .status = command->status,
                          .reason = command->reason,
@@ -99,10 +100,10 @@ void hb_server_receive_requests(hb_server *s)
 
     for (int i = 0; i < HB_REQUESTS_A_TURN; i++) {
         hb_action_request r = {0};
-        int n = hb_server_receive(s, s->sockets->actions, &envelope);
+        int n = hb_server_receive(s, HB_CHANNEL_ACTIONS, &envelope);
         if (n == HB_NOTHING)
             return;
-        double now = hb_now();
+        double now = hb_server_now(s);
         s->counters.requests++;
         if (n == HB_UNANSWERABLE) {
             s->counters.refused[HB_REASON_MALFORMED]++;
@@ -161,7 +162,7 @@ void hb_server_serve(hb_server *s)
     while (hb_worker_idle(s->worker) && (client = hb_queue_next(s->queue))) {
         hb_waiting *w = hb_queue_in_hand(s->queue);
         hb_queue_take(s->queue, client);
-        double now = hb_now(), end = deadline(s, w, now);
+        double now = hb_server_now(s), end = deadline(s, w, now);
         w->request.budget = end - w->request.received;
         w->request.tick = s->ticks++;
         if (now >= end) {
@@ -199,7 +200,7 @@ void hb_server_collect(hb_server *s)
     }
     const hb_waiting *w = hb_queue_in_hand(s->queue);
     answer(s, w, job->command, job->started);
-    double now = hb_now(), overrun = fmax(now - s->deadline, now - job->finished);
+    double now = hb_server_now(s), overrun = fmax(now - s->deadline, now - job->finished);
     s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
 }
 
@@ -224,7 +225,7 @@ double hb_server_guard_time(const hb_server *s)
 void hb_server_guard(hb_server *s)
 {
     hb_waiting *w = hb_queue_in_hand(s->queue);
-    double now = hb_now();
+    double now = hb_server_now(s);
     hb_client *c;
 
     if (!s->in_hand || now < hb_server_guard_time(s))

@@ -13,7 +13,7 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
     size_t n = hb_wire_write_control(s->wire, r, &data);
 
     s->counters.control_errors += r->error != NULL;
-    hb_server_send(s, s->sockets->control, e, data, n);
+    hb_server_send(s, HB_CHANNEL_CONTROL, e, data, n);
 }
 
 /* ---- changes ---- */
@@ -107,7 +107,7 @@ static void log_target(hb_server *s)
     char text[256] = "";
     unsigned held;
 
-    if (!hb_log_due(&s->target_limit, hb_now(), &held))
+    if (!hb_log_due(&s->target_limit, hb_server_now(s), &held))
         return;
     for (int i = 0; i < s->model->nx; i++) {
         size_t used = strlen(text);
@@ -173,7 +173,7 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         break;
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
-        if (hb_log_due(&s->reset_limit, hb_now(), &held))
+        if (hb_log_due(&s->reset_limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request (%u more like it before)", held);
         break;
     case HB_CONTROL_SET_TARGET:
@@ -214,7 +214,7 @@ void hb_server_receive_control(hb_server *s)
     hb_control_request r = {0};
     hb_report report;
     hb_error err;
-    int n = hb_server_receive(s, s->sockets->control, &envelope);
+    int n = hb_server_receive(s, HB_CHANNEL_CONTROL, &envelope);
 
     if (n == HB_NOTHING)
         return;

@@ -13,7 +13,6 @@
 enum {
     HB_RING = 1024,          /* samples that may wait to be learned from */
     HB_REQUESTS_A_TURN = 64, /* messages read from a socket before others have their turn */
-    HB_TURN_MS = 50,         /* longest sleep */
 };
 
 typedef struct hb_sample {
@@ -35,7 +34,8 @@ struct hb_server {
     /* borrowed */
     const hb_model *model;
     hb_controller *controller;
-    hb_sockets *sockets;
+    hb_transport transport;
+    hb_clock clock, wall;
     hb_log *log;
 
     /* owned */
@@ -92,7 +92,8 @@ struct hb_server {
     bool resumed;
 
     /* liveness */
-    double fed; /* when the watchdog was */
+    bool running; /* it had its first turn */
+    double fed;   /* when the watchdog was */
     unsigned long beats;
 
     /* from and to the main thread */
@@ -105,12 +106,14 @@ struct hb_server {
     int wake_fd, done_fd, reload_fd; /* eventfds: to the server, back, and a client's wish */
 };
 
-/* Receives a message: the envelope, then the last frame in s->frame. Returns its size; or HB_NOTHING, when there is
- * none; HB_UNANSWERABLE, for an envelope that is too large; HB_OVERSIZED, when the envelope alone is of use. */
-enum { HB_NOTHING = -1, HB_UNANSWERABLE = -2, HB_OVERSIZED = -3 };
-int hb_server_receive(hb_server *s, void *socket, hb_envelope *e);
+static inline double hb_server_now(const hb_server *s)
+{
+    return s->clock.now(s->clock.context);
+}
+/* Receives a message: the envelope, then the last frame in s->frame. Returns its size, or see hb_transport. */
+int hb_server_receive(hb_server *s, hb_channel from, hb_envelope *e);
 /* Sends a reply; one that cannot be delivered is counted. */
-void hb_server_send(hb_server *s, void *socket, const hb_envelope *e, const void *data, size_t size);
+void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const void *data, size_t size);
 
 /* server_actions.c */
 void hb_server_receive_requests(hb_server *s);

@@ -3,9 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-#include <zmq.h>
 
 #include "process/notify.h"
 #include "server/server_internal.h"
@@ -14,7 +11,7 @@ static const char json_topic[] = "hilbert.status", proto_topic[] = "hilbert.v1.S
 
 void hb_server_report(hb_server *s, hb_report *ret)
 {
-    double now = hb_now();
+    double now = hb_server_now(s);
 
     *ret = (hb_report){
         .version = HB_VERSION,
@@ -55,14 +52,13 @@ void hb_server_report(hb_server *s, hb_report *ret)
 
 static void publish(hb_server *s, const char *topic, const void *data, size_t size, const char *seconds)
 {
-    zmq_send(s->sockets->status, topic, strlen(topic), ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(s->sockets->status, data, size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(s->sockets->status, seconds, strlen(seconds), ZMQ_DONTWAIT);
+    const hb_frame frame[] = {{topic, strlen(topic)}, {data, size}, {seconds, strlen(seconds)}};
+
+    s->transport.send(s->transport.context, HB_CHANNEL_STATUS, frame, 3);
 }
 
 void hb_server_publish(hb_server *s, double now)
 {
-    struct timespec t;
     char seconds[40];
     hb_report report;
     const void *data;
@@ -72,8 +68,7 @@ void hb_server_publish(hb_server *s, double now)
     /* a period that was slept through is not made up for */
     s->next_status = fmax(s->next_status + s->status_period, now);
     hb_server_report(s, &report);
-    clock_gettime(CLOCK_REALTIME, &t);
-    snprintf(seconds, sizeof seconds, "%" PRId64 ".%06ld", (int64_t)t.tv_sec, t.tv_nsec / 1000);
+    snprintf(seconds, sizeof seconds, "%.6f", s->wall.now(s->wall.context));
     size_t n = hb_wire_write_status_json(s->wire, &report, &data);
     publish(s, json_topic, data, n, seconds);
     n = hb_wire_write_status(s->wire, &report, &data);
@@ -89,7 +84,7 @@ void hb_server_note_reply(hb_server *s, const hb_action_reply *r)
     /* a request that a newer one replaced says nothing about the vehicle */
     if (r->reason == HB_REASON_SUPERSEDED)
         return;
-    if ((!s->replied || r->status != s->last_status) && hb_log_due(&s->status_limit, hb_now(), &held)) {
+    if ((!s->replied || r->status != s->last_status) && hb_log_due(&s->status_limit, hb_server_now(s), &held)) {
         const char *why = r->reason == HB_REASON_NONE ? hb_status_help[r->status] : hb_reason_help[r->reason];
         hb_log_line(s->log, r->status >= HB_STATUS_OUT_OF_SPAN ? HB_LOG_WARNING : HB_LOG_INFO, "actions: %s (%s)%s",
                     hb_status_name[r->status], why, held ? ", after several changes" : "");
@@ -140,7 +135,7 @@ void hb_server_each_second(hb_server *s, double now)
     }
     const hb_health *h = hb_controller_health(s->controller);
     hb_notify_at_once("STATUS=telemetry %.0f Hz, window %d transitions, %s, %.0f requests/s, %s, p99 %.2f of %.2f ms",
-                      s->telemetry_rate, h->samples, hb_estimate_status_name[h->status],
-                      s->request_rate, s->replied ? hb_status_name[s->last_status] : "no request yet",
+                      s->telemetry_rate, h->samples, hb_estimate_status_name[h->status], s->request_rate,
+                      s->replied ? hb_status_name[s->last_status] : "no request yet",
                       1e-3 * (double)hb_histogram_quantile(&s->total, 0.99), 1e3 * s->settings.budget);
 }

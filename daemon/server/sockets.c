@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 /* A message up to so many times sockets.max_message is received, counted and refused; of one beyond that, libzmq ends
  * the connection without telling anyone. */
 static const int oversize = 4;
+enum { WAIT_FDS = 4 };            /* that may be waited for beside the sockets */
 static const int linger_ms = 500; /* for replies on their way at the end */
 
 static void set_int(void *socket, int option, int value)
@@ -66,8 +68,9 @@ static void say_who(const uint8_t *address, int naddress, const uint8_t *key, in
     snprintf(who, HB_WHO_SIZE, "a client at %.*s with the public key %s", naddress, (const char *)address, text);
 }
 
-int hb_sockets_judge(hb_sockets *s, char who[HB_WHO_SIZE])
+static int judge(void *context, char who[HB_WHO_SIZE])
 {
+    hb_sockets *s = context;
     /* version, request id, domain, address, routing id, mechanism, public key */
     uint8_t frame[7][256];
     int size[7] = {0}, more = 1;
@@ -97,8 +100,9 @@ int hb_sockets_judge(hb_sockets *s, char who[HB_WHO_SIZE])
     return admitted ? 1 : -1;
 }
 
-bool hb_sockets_misled(hb_sockets *s)
+static bool misled(void *context)
 {
+    hb_sockets *s = context;
     hb_handshakes seen = {0};
 
     for (size_t i = 0; i < sizeof s->watch / sizeof *s->watch; i++)
@@ -116,6 +120,68 @@ static void set_curve(void *socket, const char *secret, bool on)
     } else {
         zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "", 0);
     }
+}
+
+/* ---- messages ---- */
+
+static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room)
+{
+    void *socket = ((hb_sockets *)context)->channel[from];
+    size_t used = 0, option = sizeof(int);
+    bool fits = true;
+
+    e->nframes = 0;
+    for (;;) {
+        int more = 0, n = zmq_recv(socket, frame, (size_t)room, ZMQ_DONTWAIT);
+        if (n < 0)
+            return HB_NOTHING;
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
+        if (!more)
+            return !fits ? HB_UNANSWERABLE : n > room ? HB_OVERSIZED : n;
+        if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE) {
+            fits = false;
+            continue;
+        }
+        memcpy(e->data + used, frame, (size_t)n);
+        e->size[e->nframes++] = (size_t)n;
+        used += (size_t)n;
+    }
+}
+
+static bool send_frames(void *context, hb_channel to, const hb_frame *frame, int n)
+{
+    void *socket = ((hb_sockets *)context)->channel[to];
+
+    for (int i = 0; i < n; i++)
+        if (zmq_send(socket, frame[i].data, frame[i].size, ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0)) < 0)
+            return false;
+    return true;
+}
+
+static void wait_for(void *context, const int *fd, int nfds, double seconds)
+{
+    const hb_sockets *s = context;
+    zmq_pollitem_t item[HB_NCHANNELS + 1 + WAIT_FDS];
+    int n = 0;
+
+    for (int i = 0; i < HB_NCHANNELS; i++)
+        if (i != HB_CHANNEL_STATUS)
+            item[n++] = (zmq_pollitem_t){.socket = s->channel[i], .events = ZMQ_POLLIN};
+    if (s->zap)
+        item[n++] = (zmq_pollitem_t){.socket = s->zap, .events = ZMQ_POLLIN};
+    for (int i = 0; i < nfds && i < WAIT_FDS; i++)
+        item[n++] = (zmq_pollitem_t){.fd = fd[i], .events = ZMQ_POLLIN};
+    zmq_poll(item, n, (long)ceil(seconds * 1e3));
+}
+
+hb_transport hb_sockets_transport(hb_sockets *s)
+{
+    return (hb_transport){.context = s,
+                          .receive = receive,
+                          .send = send_frames,
+                          .wait = wait_for,
+                          .judge = s->zap ? judge : NULL,
+                          .misled = s->zap ? misled : NULL};
 }
 
 /* ---- opening ---- */
@@ -288,14 +354,14 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
     if (!r && *secret)
         r = open_zap(&s, err);
     if (!r)
-        r = open_socket(&o, ZMQ_SUB, "telemetry", &c->sockets.telemetry, &c->sockets.telemetry_connect, &s.telemetry,
-                        err);
+        r = open_socket(&o, ZMQ_SUB, "telemetry", &c->sockets.telemetry, &c->sockets.telemetry_connect,
+                        &s.channel[HB_CHANNEL_TELEMETRY], err);
     if (!r)
-        r = open_socket(&o, ZMQ_ROUTER, "actions", &c->sockets.actions, NULL, &s.actions, err);
+        r = open_socket(&o, ZMQ_ROUTER, "actions", &c->sockets.actions, NULL, &s.channel[HB_CHANNEL_ACTIONS], err);
     if (!r)
-        r = open_socket(&o, ZMQ_ROUTER, "control", &c->sockets.control, NULL, &s.control, err);
+        r = open_socket(&o, ZMQ_ROUTER, "control", &c->sockets.control, NULL, &s.channel[HB_CHANNEL_CONTROL], err);
     if (!r)
-        r = open_socket(&o, ZMQ_PUB, "status", &c->sockets.status, NULL, &s.status, err);
+        r = open_socket(&o, ZMQ_PUB, "status", &c->sockets.status, NULL, &s.channel[HB_CHANNEL_STATUS], err);
     explicit_bzero(secret, sizeof secret);
     if (r) {
         hb_sockets_close(&s);
@@ -307,7 +373,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 
 void hb_sockets_close(hb_sockets *s)
 {
-    void *all[] = {s->telemetry, s->actions, s->control, s->status, s->zap, s->watch[0], s->watch[1]};
+    void *all[] = {s->channel[0], s->channel[1], s->channel[2], s->channel[3], s->zap, s->watch[0], s->watch[1]};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])

@@ -8,12 +8,13 @@
 #include "config/config.h"
 #include "process/log.h"
 #include "process/notify.h"
+#include "server/transport.h"
 
 typedef struct hb_sockets {
     void *context;
-    void *telemetry, *actions, *control, *status; /* SUB, ROUTER, ROUTER, PUB */
-    void *zap;                                    /* REP, or NULL without CURVE */
-    void *watch[2];                               /* of handshakes on actions and control; NULL without CURVE */
+    void *channel[HB_NCHANNELS]; /* SUB, ROUTER, ROUTER, PUB */
+    void *zap;                   /* REP, or NULL without CURVE */
+    void *watch[2];              /* of handshakes on actions and control; NULL without CURVE */
     int npaths;
     char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */
     int nkeys;
@@ -26,11 +27,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 /* Sends out what is still to be sent, for half a second at most. */
 void hb_sockets_close(hb_sockets *s);
 
-/* Answers one question of the ZAP socket. Returns 1 when a client was admitted, -1 when it was refused, 0 when there
- * was no question. `who` says in words who was refused. */
-enum { HB_WHO_SIZE = 160 };
-int hb_sockets_judge(hb_sockets *s, char who[HB_WHO_SIZE]);
-/* Whether handshakes failed before there was a key to judge: the client took another server key for ours, or has none. */
-bool hb_sockets_misled(hb_sockets *s);
+/* These sockets for the server; they must stay where they are. */
+hb_transport hb_sockets_transport(hb_sockets *s);
 
 #endif

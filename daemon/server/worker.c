@@ -67,9 +67,27 @@ static void run(hb_worker *w, hb_plan_order *job)
     job->finished = clock->now(clock->context);
 }
 
-/* Behind the reply. Says that it is at it before it looks whether it may: who interrupts does so before looking. */
-static void prepare(hb_worker *w)
+bool hb_worker_run(hb_worker *w)
 {
+    if (atomic_load_explicit(&w->state, memory_order_acquire) != POSTED)
+        return false;
+    atomic_store(&w->interrupt, false);
+    w->unprepared = w->job.kind == HB_JOB_COMMAND || w->unprepared;
+    run(w, &w->job);
+    return true;
+}
+
+void hb_worker_deliver(hb_worker *w)
+{
+    atomic_store_explicit(&w->state, DONE, memory_order_release);
+    hb_wake(w->wake_server);
+}
+
+/* Behind the reply. Says that it is at it before it looks whether it may: who interrupts does so before looking. */
+void hb_worker_prepare(hb_worker *w)
+{
+    if (!w->unprepared)
+        return;
     atomic_store(&w->preparing, true);
     if (!atomic_load(&w->interrupt))
         w->unprepared = hb_controller_prepare(w->settings.controller, &w->settings.clock, &w->interrupt, UINT64_MAX);
@@ -85,15 +103,9 @@ static void *work(void *context)
         struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
         if (poll(&wait, 1, w->unprepared ? HB_WORKER_RETRY_MS : HB_WORKER_BEAT_MS) > 0)
             hb_wake_drain(w->wake_worker);
-        if (atomic_load_explicit(&w->state, memory_order_acquire) == POSTED) {
-            atomic_store(&w->interrupt, false);
-            w->unprepared = w->job.kind == HB_JOB_COMMAND || w->unprepared;
-            run(w, &w->job);
-            atomic_store_explicit(&w->state, DONE, memory_order_release);
-            hb_wake(w->wake_server);
-        }
-        if (w->unprepared)
-            prepare(w);
+        if (hb_worker_run(w))
+            hb_worker_deliver(w);
+        hb_worker_prepare(w);
         atomic_fetch_add_explicit(&w->beats, 1, memory_order_relaxed);
     }
     return NULL;
@@ -108,12 +120,14 @@ int hb_worker_new(hb_worker **ret, const hb_worker_settings *s, hb_error *err)
     w->settings = *s;
     w->wake_worker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->wake_server = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int why = w->wake_worker < 0 || w->wake_server < 0 ? errno : pthread_create(&w->thread, NULL, work, w);
+    int why = w->wake_worker < 0 || w->wake_server < 0 ? errno : 0;
+    if (!why && !s->stepped)
+        why = pthread_create(&w->thread, NULL, work, w);
     if (why) {
         hb_worker_free(w);
         return hb_fail(err, why, "cannot start the planner's thread: %s", strerror(why));
     }
-    w->running = true;
+    w->running = !s->stepped;
     *ret = w;
     return 0;
 }

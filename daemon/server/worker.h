@@ -44,6 +44,7 @@ typedef struct hb_worker_settings {
     hb_controller *controller;
     const hb_model *model;
     hb_clock clock;
+    bool stepped; /* no thread: its owner calls hb_worker_run, _deliver and _prepare, in the place of one */
     void (*started)(void *context); /* on the new thread, for its name, place and priority */
     void *context;
 } hb_worker_settings;
@@ -61,6 +62,15 @@ const hb_plan_order *hb_worker_collect(hb_worker *w);
 int hb_worker_fd(const hb_worker *w); /* readable when there is something to collect */
 /* Grows with each job and, while idle, several times a second: a proof of life. */
 unsigned long hb_worker_beats(const hb_worker *w);
+
+/* What the thread does, piece by piece. */
+
+/* Does the job that is posted; false when there is none. */
+bool hb_worker_run(hb_worker *w);
+/* Hands it back. */
+void hb_worker_deliver(hb_worker *w);
+/* Prepares for the next command, until something is posted or held, or all is prepared. */
+void hb_worker_prepare(hb_worker *w);
 
 enum { HB_WORKER_BEAT_MS = 50, HB_WORKER_RETRY_MS = 1 };
 

@@ -1,0 +1,54 @@
+/* What the server needs of its sockets: ZeroMQ's in the daemon (sockets.c), messages in memory under a simulated clock
+ * (tests/world). */
+#ifndef HB_TRANSPORT_H
+#define HB_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    HB_CHANNEL_TELEMETRY,
+    HB_CHANNEL_ACTIONS,
+    HB_CHANNEL_CONTROL,
+    HB_CHANNEL_STATUS,
+    HB_NCHANNELS
+} hb_channel;
+
+enum { HB_ENVELOPE_FRAMES = 4, HB_ENVELOPE_SIZE = 512 };
+
+/* The frames before the message, to be sent before its reply: routing id, and what REQ sockets add. */
+typedef struct hb_envelope {
+    int nframes;
+    size_t size[HB_ENVELOPE_FRAMES];
+    uint8_t data[HB_ENVELOPE_SIZE]; /* one after the other */
+} hb_envelope;
+
+typedef struct hb_frame {
+    const void *data;
+    size_t size;
+} hb_frame;
+
+/* What receive returns in place of a size: there is no message; its envelope is too large for it to be answered; the
+ * message is too large, and its envelope alone is of use. */
+enum { HB_NOTHING = -1, HB_UNANSWERABLE = -2, HB_OVERSIZED = -3 };
+
+enum { HB_WHO_SIZE = 160 };
+
+typedef struct hb_transport {
+    void *context;
+    /* A message: the envelope, then its last frame into `frame`, which has room for `room` bytes. Returns its size.
+     * Never waits. */
+    int (*receive)(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room);
+    /* A message of n frames; false when it cannot be delivered. Never waits. */
+    bool (*send)(void *context, hb_channel to, const hb_frame *frame, int n);
+    /* Sleeps until a message comes in, a descriptor becomes readable, or so many seconds have passed. */
+    void (*wait)(void *context, const int *fd, int nfds, double seconds);
+    /* Judges one client that wants to be let in: 1 admitted, -1 refused (`who` says in words who it was), 0 nobody
+     * wants to. NULL: everyone is. */
+    int (*judge)(void *context, char who[HB_WHO_SIZE]);
+    /* Whether a handshake failed before there was anyone to judge. NULL: there are none. */
+    bool (*misled)(void *context);
+} hb_transport;
+
+#endif

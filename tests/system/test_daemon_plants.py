@@ -94,11 +94,12 @@ class Plants(TestCase):
         status = client.status()
         self.assertGreater(status.counters.transitions, 80)
         self.assertEqual(sum(getattr(status.refused, n) for n in ("dimension", "not_finite", "malformed")), 0)
-        # on a busy machine a plan may come too late to be one
-        self.assertEqual(status.replies.converged + status.replies.truncated + status.replies.warming_up +
-                         status.replies.out_of_span + status.replies.limited + status.replies.stale +
-                         status.refused.late, status.counters.requests)
-        self.assertLess(2 * status.refused.late, status.counters.requests)
+        r = status.replies
+        self.assertEqual(r.converged + r.truncated + r.warming_up + r.out_of_span + r.limited + r.stale + r.fallback,
+                         status.counters.requests, status)
+        # on a busy machine a plan may come too late to be one, or the planner's thread stands still
+        self.assertEqual(status.refused.late + status.refused.stalled, r.fallback, status)
+        self.assertLess(2 * r.fallback, status.counters.requests)
 
 
 if __name__ == "__main__":

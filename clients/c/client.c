@@ -452,6 +452,8 @@ int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status 
         .target = m->target,
         .ntarget = (int)m->n_target,
         .adapting = m->adapting,
+        .variance = m->variance,
+        .nvariance = (int)m->n_variance,
     };
     *h->estimate = 0;
     if (m->health) {
@@ -460,6 +462,34 @@ int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status 
         ret->one_step_error = m->health->one_step_error;
         ret->out_of_span = m->health->out_of_span;
     }
+    return 0;
+}
+
+int hilbert_get_coefficients(hilbert_client *h, double timeout, hilbert_coefficients *ret)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    Hilbert__V1__ControlReply *reply;
+
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS;
+    request.get_coefficients = &nothing;
+    int r = ask_control(h, &request, timeout, &reply);
+    if (r)
+        return r;
+    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS)
+        return fail(h, EPROTO, "the answer holds no coefficients");
+    const Hilbert__V1__Coefficients *m = reply->coefficients;
+    if (m->n_variance != m->n_value)
+        return fail(h, EPROTO, "%zu coefficients with %zu variances", m->n_value, m->n_variance);
+    *ret = (hilbert_coefficients){
+        .model_hash = m->model_hash,
+        .version = m->version,
+        .value = m->value,
+        .variance = m->variance,
+        .n = (int)m->n_value,
+        .covariance = m->covariance,
+        .ncovariance = (int)m->n_covariance,
+    };
     return 0;
 }
 

@@ -48,7 +48,8 @@ typedef struct hilbert_options {
     const char *server_key; /* file with the daemon's public key, and */
     const char *client_key; /* file with our secret key, for CURVE; both NULL: none */
     int max_message;        /* bytes of the largest message; 0: 262144 */
-    double connect_timeout; /* how long hilbert_connect waits for the daemon, seconds; 0: 1 second; below 0: not at all */
+    double
+        connect_timeout; /* how long hilbert_connect waits for the daemon, seconds; 0: 1 second; below 0: not at all */
 } hilbert_options;
 
 /* The state at a moment, and the control in force from that moment on. */
@@ -71,7 +72,7 @@ typedef struct hilbert_action_request {
     int napplied;
     double budget; /* seconds; 0: the configured one. The smaller holds */
     bool want_plan;
-    uint32_t reset_counter; /* as in telemetry */
+    uint32_t reset_counter;    /* as in telemetry */
     const double *target_time; /* one for each of the target's states: seconds after time_us, ascending; NULL: none */
     int ntarget_time;
 } hilbert_action_request;
@@ -88,15 +89,15 @@ typedef struct hilbert_action_reply {
     double preparing;              /* seconds spent on it before the request came */
     bool corrected;                /* the plan began with what was prepared then */
     uint64_t coefficient_version;
-    double coefficient_age;        /* seconds since the newest sample behind the coefficients; may be infinite */
-    const char *estimate;          /* "warming-up", "singular", "ok", "out-of-span" or "implausible" */
-    double one_step_error;         /* of the adapted model, normalised RMS */
-    double out_of_span;            /* 0..1 */
-    const double *plan;            /* with want_plan: steps x controls */
+    double coefficient_age; /* seconds since the newest sample behind the coefficients; may be infinite */
+    const char *estimate;   /* "warming-up", "singular", "ok", "out-of-span" or "implausible" */
+    double one_step_error;  /* of the adapted model, normalised RMS */
+    double out_of_span;     /* 0..1 */
+    const double *plan;     /* with want_plan: steps x controls */
     int nplan;
-    const double *predicted;       /* with want_plan: (steps + 1) x states */
+    const double *predicted; /* with want_plan: (steps + 1) x states */
     int npredicted;
-    const char *limit;             /* the configured limit that the plan breaks most, or empty */
+    const char *limit; /* the configured limit that the plan breaks most, or empty */
 } hilbert_action_reply;
 
 /* options may be NULL. Waits for the daemon as long as connect_timeout says, so that the first request finds it; 0 is
@@ -148,13 +149,25 @@ typedef struct hilbert_daemon_status {
     int ncoefficients;
     const double *target; /* in force when a request names none; ntarget is 0 when there is none */
     int ntarget;
-    bool adapting; /* plans are made with the coefficients; else with the average model */
+    bool adapting;          /* plans are made with the coefficients; else with the average model */
+    const double *variance; /* of the coefficients; nvariance is 0 or ncoefficients */
+    int nvariance;
 } hilbert_daemon_status;
+
+/* What the daemon believes of its vehicle: mean and covariance of the coefficients. */
+typedef struct hilbert_coefficients {
+    uint64_t model_hash, version;
+    const double *value, *variance; /* n */
+    int n;
+    const double *covariance; /* lower triangle row by row, with per-state coefficients one for each state; */
+    int ncovariance;          /* 0: there is none, or it is too large for a message */
+} hilbert_coefficients;
 
 /* Questions over the control socket, which is opened by the first of them. They return as hilbert_request does, and
  * -EINVAL when the daemon refuses: hilbert_error says why. */
 int hilbert_get_model(hilbert_client *h, double timeout, hilbert_model_info *ret);
 int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret);
+int hilbert_get_coefficients(hilbert_client *h, double timeout, hilbert_coefficients *ret);
 /* The target of requests that name none: all states, in the model's order. Until the next reload or restart. */
 int hilbert_set_target(hilbert_client *h, const double *target, int ntarget, double timeout);
 

@@ -1,6 +1,7 @@
-/* hilbertctl coefficients: save the coefficients of a daemon, or load them into another one. */
+/* hilbertctl coefficients: show the coefficients of a daemon, save them, or load them into another one. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +10,79 @@
 
 #include "ctl/connection.h"
 
-static int save(ctl_connection *c, const ctl_command *self, const char *path)
+/* The daemon's coefficients, to be freed as a reply; NULL after a message. */
+static Hilbert__V1__ControlReply *ask(ctl_connection *c, const ctl_command *self)
 {
     Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
     Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
-    char hash[17];
-    int result = CTL_FAILURE;
 
     request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS;
     request.get_coefficients = &nothing;
     Hilbert__V1__ControlReply *reply = ctl_ask(c, self, &request);
-    if (reply && reply->result_case == HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS) {
+    if (reply && reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS) {
+        ctl_failure(self, "the answer holds no coefficients");
+        hilbert__v1__control_reply__free_unpacked(reply, NULL);
+        reply = NULL;
+    }
+    return reply;
+}
+
+static json_t *numbers(const double *v, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++) /* JSON has no infinity */
+        json_array_append_new(list, isfinite(v[i]) ? json_real(v[i]) : json_null());
+    return list;
+}
+
+static json_t *to_json(const Hilbert__V1__Coefficients *m)
+{
+    char hash[17];
+
+    snprintf(hash, sizeof hash, "%016" PRIx64, m->model_hash);
+    return json_pack("{s:s, s:I, s:o, s:o, s:o}", "model_hash", hash, "version", (json_int_t)m->version, "value",
+                     numbers(m->value, m->n_value), "variance", numbers(m->variance, m->n_variance), "covariance",
+                     numbers(m->covariance, m->n_covariance));
+}
+
+/* A line for each: its mean, and its standard deviation where there is one. */
+static void print_text(const Hilbert__V1__Coefficients *m)
+{
+    for (size_t i = 0; i < m->n_value; i++) {
+        printf("c%-4zu %12.6g", i, m->value[i]);
+        if (i < m->n_variance)
+            printf(" +- %.3g", sqrt(m->variance[i]));
+        putchar('\n');
+    }
+}
+
+static int show(ctl_connection *c, const ctl_command *self, bool json)
+{
+    Hilbert__V1__ControlReply *reply = ask(c, self);
+
+    if (!reply)
+        return CTL_FAILURE;
+    if (json) {
+        json_t *all = to_json(reply->coefficients);
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+        putchar('\n');
+        json_decref(all);
+    } else {
+        print_text(reply->coefficients);
+    }
+    hilbert__v1__control_reply__free_unpacked(reply, NULL);
+    return CTL_OK;
+}
+
+static int save(ctl_connection *c, const ctl_command *self, const char *path)
+{
+    int result = CTL_FAILURE;
+    Hilbert__V1__ControlReply *reply = ask(c, self);
+
+    if (reply) {
         const Hilbert__V1__Coefficients *m = reply->coefficients;
-        json_t *value = json_array();
-        for (size_t i = 0; i < m->n_value; i++)
-            json_array_append_new(value, json_real(m->value[i]));
-        snprintf(hash, sizeof hash, "%016" PRIx64, m->model_hash);
-        json_t *all =
-            json_pack("{s:s, s:I, s:o}", "model_hash", hash, "version", (json_int_t)m->version, "value", value);
+        json_t *all = to_json(m);
         if (all && json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0)
             result = printf("%s: %zu coefficients\n", path, m->n_value) < 0 ? CTL_FAILURE : CTL_OK;
         else
@@ -71,25 +127,35 @@ static int load(ctl_connection *c, const ctl_command *self, const char *path)
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
+    bool json = false;
+    const ctl_option own[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {0}};
     ctl_connection c;
-    int result = ctl_connection_options(&c, self, argc, argv, NULL, 2);
+    int result = ctl_connection_options(&c, self, argc, argv, own, 2);
 
     if (result)
         return result;
-    const char *verb = argc - optind == 2 ? argv[optind] : "";
-    if (strcmp(verb, "save") && strcmp(verb, "load"))
-        return ctl_usage_error(self, "save FILE or load FILE is expected");
-    result = *verb == 's' ? save(&c, self, argv[optind + 1]) : load(&c, self, argv[optind + 1]);
+    const char *verb = argc > optind ? argv[optind] : "";
+    if (!strcmp(verb, "show") && argc - optind == 1)
+        result = show(&c, self, json);
+    else if (!strcmp(verb, "save") && argc - optind == 2)
+        result = save(&c, self, argv[optind + 1]);
+    else if (!strcmp(verb, "load") && argc - optind == 2)
+        result = load(&c, self, argv[optind + 1]);
+    else
+        return ctl_usage_error(self, "show, save FILE or load FILE is expected");
     ctl_connection_end(&c);
     return result;
 }
 
 const ctl_command ctl_command_coefficients = {
     .name = "coefficients",
-    .arguments = "[OPTIONS] save FILE | load FILE",
-    .summary = "save or load the coefficients",
-    .help = "save writes the coefficients with the hash of their model as JSON; load has a daemon with the same model\n"
-            "use them until its own window is warm.\n"
-            "\n" CTL_CONNECTION_HELP,
+    .arguments = "[OPTIONS] show | save FILE | load FILE",
+    .summary = "show, save or load the coefficients",
+    .help =
+        "show prints the mean of each coefficient and its standard deviation; save writes them with their covariance\n"
+        "and the hash of their model as JSON; load has a daemon with the same model use them until its own window\n"
+        "is warm.\n"
+        "\n"
+        "  -j, --json             show: as save writes it, for programs\n" CTL_CONNECTION_HELP,
     .run = run,
 };

@@ -372,6 +372,7 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                                  .nu = m->nu,
                                  .horizon = nh,
                                  .ncoefficients = hb_model_ncoefficients(m),
+                                 .nb = m->nb,
                                  .max_message = c->sockets.max_message};
     const hb_worker_settings worker = {
         .controller = s->controller,

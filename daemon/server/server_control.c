@@ -183,6 +183,7 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         break;
     case HB_CONTROL_GET_COEFFICIENTS:
         answer->coefficient = hb_controller_coefficients(s->controller, &answer->variance);
+        answer->covariance = hb_controller_covariance(s->controller);
         answer->model_hash = s->model->hash;
         answer->version = hb_controller_health(s->controller)->version;
         break;

@@ -42,6 +42,20 @@ static const Hilbert__V1__EstimateStatus wire_estimate[] = {
 #undef X
 };
 
+/* Numbers of the covariance's lower triangles. */
+static size_t packed_covariance(const hb_wire_sizes *s)
+{
+    size_t nb = (size_t)s->nb;
+
+    return nb ? (size_t)s->ncoefficients / nb * (nb * (nb + 1) / 2) : 0;
+}
+
+static bool covariance_fits(const hb_wire_sizes *s)
+{
+    return (packed_covariance(s) + 2 * (size_t)s->ncoefficients) * sizeof(double) + UNPACKED_FIXED <=
+           (size_t)s->max_message;
+}
+
 static hb_wire *lay_out(const hb_wire_sizes *s, hb_arena *arena)
 {
     hb_wire *w = hb_arena_take(arena, 1, sizeof *w);
@@ -53,7 +67,9 @@ static hb_wire *lay_out(const hb_wire_sizes *s, hb_arena *arena)
 
     largest = plan > largest ? plan : largest;
     largest = message > largest ? message : largest;
-    size_t nin = message * UNPACKED + UNPACKED_FIXED, nout = (nc + nx + nu) * 256 + STATUS_FIXED;
+    size_t nin = message * UNPACKED + UNPACKED_FIXED,
+           nout =
+               (nc + nx + nu) * 256 + STATUS_FIXED + (covariance_fits(s) ? packed_covariance(s) * sizeof(double) : 0);
     void *in = hb_arena_take(arena, nin, 1);
     void *out = hb_arena_take(arena, nout, 1);
     uint8_t *frame = hb_arena_take(arena, largest, 1);
@@ -415,6 +431,18 @@ static double *widen(hb_wire *w, const hb_real *c)
     return v;
 }
 
+/* The lower triangles of a covariance, nb x nb or one for each state; NULL when there is no room for them. */
+static double *pack_covariance(hb_wire *w, const double *covariance)
+{
+    size_t n = packed_covariance(&w->sizes), nb = (size_t)w->sizes.nb, at = 0;
+    double *v = covariance && covariance_fits(&w->sizes) ? hb_bump_take(&w->out, n * sizeof *v) : NULL;
+
+    for (size_t row = 0; v && at < n; row++)
+        for (size_t j = 0; j <= row % nb; j++)
+            v[at++] = covariance[row * nb + j];
+    return v;
+}
+
 static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
 {
     Hilbert__V1__Status *s = &m->status;
@@ -553,6 +581,8 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
         coefficients.version = r->version;
         coefficients.value = vector(widen(w, r->coefficient), (size_t)w->sizes.ncoefficients, &coefficients.n_value);
         coefficients.variance = vector(r->variance, (size_t)w->sizes.ncoefficients, &coefficients.n_variance);
+        coefficients.covariance =
+            vector(pack_covariance(w, r->covariance), packed_covariance(&w->sizes), &coefficients.n_covariance);
         m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS;
         m.coefficients = &coefficients;
     } else if (r->predicted) {

@@ -12,6 +12,7 @@ typedef struct hb_wire hb_wire;
 
 typedef struct hb_wire_sizes {
     int nx, nu, horizon, ncoefficients;
+    int nb;          /* basis functions: ncoefficients, or ncoefficients / nx */
     int max_message; /* bytes */
 } hb_wire_sizes;
 
@@ -98,6 +99,7 @@ typedef struct hb_control_reply {
     const hb_model_card *card;
     const hb_real *coefficient;
     const double *variance;
+    const double *covariance; /* hb_estimator_covariance's; NULL: none */
     uint64_t model_hash, version;
     const double *predicted; /* count x (steps + 1) x nx */
     int count, steps;

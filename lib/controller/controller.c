@@ -467,6 +467,11 @@ const hb_real *hb_controller_coefficients(const hb_controller *c, const double *
     return hb_estimator_coefficients(c->estimator);
 }
 
+const double *hb_controller_covariance(const hb_controller *c)
+{
+    return hb_estimator_covariance(c->estimator);
+}
+
 /* Squared deviation of coefficient i in the trained population. */
 static double prior_variance(const hb_model *m, int i)
 {

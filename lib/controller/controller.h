@@ -117,6 +117,7 @@ void hb_controller_forget(hb_controller *c); /* reset the window */
 /* The estimator's, but for one_step_error, which is that of the model in use: the average without adapt. */
 const hb_health *hb_controller_health(const hb_controller *c);
 const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
+const double *hb_controller_covariance(const hb_controller *c); /* hb_estimator_covariance */
 /* Takes given coefficients (restored from a file), until the window is warm. -EBUSY when it is, and -EINVAL for
  * coefficients that no vehicle of the trained population has: then nothing is taken. */
 int hb_controller_seed(hb_controller *c, const hb_real *coefficient, hb_error *err);

@@ -38,7 +38,7 @@ _hilbert()
     elif [[ $commands && ! $command && $COMP_CWORD == 1 ]]; then
         COMPREPLY=($(compgen -W "$commands" -- "$current"))
     elif [[ $name:$command:$before == hilbertctl:coefficients:coefficients ]]; then
-        COMPREPLY=($(compgen -W "save load" -- "$current"))
+        COMPREPLY=($(compgen -W "show save load" -- "$current"))
     elif [[ $name:$command == hilbertctl:target ]]; then
         COMPREPLY=($(compgen -S = -W "$("$program" predict -N 1 -t 0.2 2>/dev/null | sed -n '1{s/time,//;s/,/ /gp}')" -- "$current"))
         compopt -o nospace 2>/dev/null

@@ -77,7 +77,7 @@ class Completions:
     def test_choices(self):
         self.assertEqual(sorted(self.complete("hilbert-train", "--decay", "")), ["cosine", "none"])
         self.assertIn("ant", self.complete("hilbert-sim", "fly", ""))
-        self.assertEqual(sorted(self.complete("hilbertctl", "coefficients", "")), ["load", "save"])
+        self.assertEqual(sorted(self.complete("hilbertctl", "coefficients", "")), ["load", "save", "show"])
 
     def test_every_program_is_named(self):
         with open(f"{FOLDER}/{self.file}") as file:

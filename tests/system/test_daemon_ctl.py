@@ -1,6 +1,7 @@
 """hilbertctl and the examples against a running daemon."""
 import fcntl
 import json
+import math
 import os
 import pty
 import re
@@ -248,7 +249,17 @@ class Ctl(TestCase):
         self.learn()
         path = f"{self.d.folder}/c.json"
         self.run_ctl("coefficients", "save", path)
-        learned = list(self.client.coefficients().value)
+        believed = self.client.coefficients()
+        learned, n = list(believed.value), len(believed.value)
+        self.assertEqual(len(believed.covariance), n * (n + 1) // 2)
+        for i in range(n):
+            self.assertEqual(believed.covariance[i * (i + 3) // 2], believed.variance[i])
+        shown = self.run_ctl("coefficients", "show").splitlines()
+        self.assertEqual(len(shown), n)
+        self.assertEqual(shown[0].split(), ["c0", f"{learned[0]:.6g}", "+-", f"{math.sqrt(believed.variance[0]):.3g}"])
+        self.assertEqual(json.loads(self.run_ctl("coefficients", "show", "--json"))["covariance"],
+                         list(believed.covariance))
+        self.assertIn("is expected", self.run_ctl("coefficients", "show", "me", code=2))
         self.run_ctl("reset")
         self.run_ctl("coefficients", "load", path)
         self.assertEqual(list(self.client.coefficients().value), learned)

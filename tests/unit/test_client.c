@@ -115,8 +115,15 @@ static void test_a_request_arrives_whole_and_its_reply_comes_back(void **state)
 {
     fixture *f = *state;
     const double target[] = {5, 6}, applied[] = {7};
-    hilbert_action_request r = {.time_us = 123456789012345, .state = state4, .nstate = 4, .target = target, .ntarget = 2,
-                                .applied = applied, .napplied = 1, .budget = 0.005, .want_plan = true,
+    hilbert_action_request r = {.time_us = 123456789012345,
+                                .state = state4,
+                                .nstate = 4,
+                                .target = target,
+                                .ntarget = 2,
+                                .applied = applied,
+                                .napplied = 1,
+                                .budget = 0.005,
+                                .want_plan = true,
                                 .reset_counter = 3};
     Hilbert__V1__ActionRequest *m;
     hilbert_action_reply reply;
@@ -214,8 +221,8 @@ static void test_telemetry_arrives_counted(void **state)
 {
     fixture *f = *state;
     const double control[] = {9};
-    hilbert_telemetry t = {.time_us = 77, .state = state4, .nstate = 4, .control = control, .ncontrol = 1,
-                           .reset_counter = 2};
+    hilbert_telemetry t = {
+        .time_us = 77, .state = state4, .nstate = 4, .control = control, .ncontrol = 1, .reset_counter = 2};
     uint8_t frame[4096];
     int n = -1, few = 20;
 
@@ -328,6 +335,20 @@ static void test_model_status_and_target(void **state)
     assert_true(daemon.telemetry_rate == 50 && daemon.one_step_error == 0.125);
     assert_true(daemon.ntarget == 2 && daemon.target[1] == 2);
 
+    Hilbert__V1__Coefficients coefficients = HILBERT__V1__COEFFICIENTS__INIT;
+    hilbert_coefficients believed;
+    coefficients.n_value = coefficients.n_variance = 2, coefficients.n_covariance = 3;
+    coefficients.value = (double[]){1, 2}, coefficients.variance = (double[]){3, 4};
+    coefficients.covariance = (double[]){3, 0.5, 4};
+    reply.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS;
+    reply.coefficients = &coefficients;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_get_coefficients(f->h, 5, &believed), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS);
+    assert_true(believed.n == 2 && believed.value[1] == 2 && believed.variance[0] == 3);
+    assert_true(believed.ncovariance == 3 && believed.covariance[1] == 0.5);
+
     reply.result_case = HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET;
     pthread_create(&thread, NULL, answer_once, &a);
     assert_int_equal(hilbert_set_target(f->h, (double[]){3, 4}, 2, 5), 0);
@@ -404,7 +425,8 @@ static void test_options_that_cannot_work_are_refused_in_words(void **state)
     assert_int_equal(hb_key_write(path, true, secret, why, sizeof why), 0);
     assert_int_equal(hb_key_write(public_path, false, key, why, sizeof why), 0);
     assert_int_equal(hb_key_write(path, true, secret, why, sizeof why), -EEXIST);
-    hilbert_options o = {.actions = f->actions, .telemetry = f->telemetry, .server_key = public_path, .client_key = path};
+    hilbert_options o = {
+        .actions = f->actions, .telemetry = f->telemetry, .server_key = public_path, .client_key = path};
     assert_int_equal(hilbert_connect(&h, &o, why, sizeof why), 0);
     hilbert_close(h);
     chmod(path, 0640);

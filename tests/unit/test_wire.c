@@ -20,7 +20,7 @@ static hb_wire *new_wire(int max_message)
 {
     hb_wire *w = NULL;
 
-    assert_int_equal(hb_wire_new(&w, &(hb_wire_sizes){NX, NU, NH, NC, max_message}, NULL), 0);
+    assert_int_equal(hb_wire_new(&w, &(hb_wire_sizes){NX, NU, NH, NC, NC, max_message}, NULL), 0);
     return w;
 }
 
@@ -385,6 +385,46 @@ static void test_the_published_json_is_json(void **state)
     hb_wire_free(w);
 }
 
+/* Lower triangles row by row: of one matrix, and of one for each state; none where a message has no room for them. */
+static void test_the_covariance_arrives_packed(void **state)
+{
+    (void)state;
+    const hb_real coefficient[2 * NX] = {1, 2, 3, 4, 5, 6};
+    double covariance[NX * 4] = {0}, variance[2 * NX] = {0};
+    const void *data;
+
+    for (int i = 0; i < NX * 4; i++)
+        covariance[i] = 1 + i;
+    for (int per_state = 0; per_state < 2; per_state++) {
+        hb_wire *w;
+        const int nc = per_state ? 2 * NX : 2;
+        assert_int_equal(hb_wire_new(&w, &(hb_wire_sizes){NX, NU, NH, nc, 2, 8192}, NULL), 0);
+        const hb_control_reply reply = {
+            .id = 3, .coefficient = coefficient, .variance = variance, .covariance = covariance};
+        size_t n = hb_wire_write_control(w, &reply, &data);
+        Hilbert__V1__ControlReply *m = hilbert__v1__control_reply__unpack(NULL, n, data);
+        assert_non_null(m);
+        assert_int_equal(m->result_case, HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS);
+        assert_int_equal(m->coefficients->n_value, nc);
+        assert_int_equal(m->coefficients->n_covariance, per_state ? 3 * NX : 3);
+        for (int p = 0; p < (per_state ? NX : 1); p++) {
+            const double *triangle = m->coefficients->covariance + 3 * p;
+            assert_true(triangle[0] == 1 + 4 * p && triangle[1] == 3 + 4 * p && triangle[2] == 4 + 4 * p);
+        }
+        hilbert__v1__control_reply__free_unpacked(m, NULL);
+        hb_wire_free(w);
+    }
+    hb_wire *w = new_wire(1024);
+    size_t n = hb_wire_write_control(
+        w, &(hb_control_reply){.coefficient = coefficient, .variance = variance, .covariance = covariance}, &data);
+    Hilbert__V1__ControlReply *m = hilbert__v1__control_reply__unpack(NULL, n, data);
+    assert_non_null(m);
+    assert_true(m->ok);
+    assert_int_equal(m->coefficients->n_covariance, 0);
+    hilbert__v1__control_reply__free_unpacked(m, NULL);
+    hb_wire_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_a_reply_arrives_whole),
         cmocka_unit_test(test_words_and_counters_are_libs),
         cmocka_unit_test(test_the_published_json_is_json),
+        cmocka_unit_test(test_the_covariance_arrives_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

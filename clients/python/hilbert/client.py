@@ -312,7 +312,11 @@ class Client:
         return list(self._command(reload=pb.Nothing()).needs_restart)
 
     def coefficients(self) -> pb.Coefficients:
-        """What the vehicle has taught the daemon, to be kept and given back by set_coefficients."""
+        """What the vehicle has taught the daemon, to be kept and given back by set_coefficients.
+
+        `value` is the mean and `variance` the variance of each coefficient; `covariance` is the lower triangle of the
+        whole covariance, row by row (with per-state coefficients one triangle for each state).
+        """
         return self._command(get_coefficients=pb.Nothing()).coefficients
 
     def set_coefficients(self, coefficients: pb.Coefficients) -> None:

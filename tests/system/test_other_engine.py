@@ -1,0 +1,237 @@
+"""Flies the shipped quadrotor over the daemon's sockets in an engine that shares no line with ours.
+
+usage: test_other_engine.py BUILD_ROOT [--flights N] [--seed N] [--rows NAME,...] [--seconds S] [--real-time] [--trace FILE]
+
+A rigid body in plain Python: Newton and Euler about the centre of mass, Runge-Kutta at 1 kHz, rotors that spin down
+more slowly than up, quadratic drag, gusts, telemetry of the body's origin (not of its centre of mass) as a flight
+stack gives it. Time stands still while the daemon plans, unless --real-time is given.
+"""
+import argparse
+import collections
+import math
+import random
+import re
+import sys
+import time
+
+from harness import Daemon, shipped  # noqa: E402
+
+import hilbert  # noqa: E402
+
+ARM, RATIO, GRAVITY = 0.0397 / math.sqrt(2), 7.94e-12 / 3.16e-10, 9.81
+PLACE = ((ARM, ARM), (-ARM, ARM), (-ARM, -ARM), (ARM, -ARM))  # rotors 0..3: x ahead, y to the left
+SPIN = (-1, 1, -1, 1)
+LOW, HIGH = 0.03, 0.15
+
+# what each row draws, uniformly: (low, high); anything left out is 0, or 1 for scales
+ROWS = {
+    "ideal": {},
+    "mass": {"mass": (0.021, 0.032)},
+    "lag": {"lag": (0.02, 0.06)},
+    "delay": {"delay": (0.005, 0.03)},
+    "com": {"com": (0, 5)},
+    "com10": {"com": (8, 10)},
+    "noise": {"noise": (1, 1)},
+    "fast": {"noise": (0.5, 1), "rate": (250, 500), "lag": (0.02, 0.05)},
+    "slow": {"request": (12, 25), "lag": (0, 0.04)},
+    "wind": {"drag": (0.002, 0.01), "wind": (0, 3), "gust": (0, 1)},
+    "mild": {"lag": (0.02, 0.04), "delay": (0, 0.015), "noise": (0.3, 0.6), "drag": (0, 0.006), "wind": (0, 1.5), "rotor": (0.93, 1),
+             "com": (0, 2), "inertia": (0.95, 1.15), "loss": (0, 0.03), "mass": (0.025, 0.030)},
+    "real": {"lag": (0.03, 0.05), "delay": (0.01, 0.025), "noise": (0.7, 1.1), "rotor": (0.88, 1), "com": (2, 5), "inertia": (1, 1.3),
+             "sag": (0, 0.12), "loss": (0, 0.06), "jitter": (0, 0.006), "mass": (0.024, 0.031)},
+    "any": {"lag": (0, 0.06), "delay": (0, 0.03), "noise": (0, 1), "rotor": (0.85, 1), "com": (0, 5), "inertia": (0.9, 1.3), "sag": (0, 0.1),
+            "loss": (0, 0.05), "jitter": (0, 0.005), "mass": (0.022, 0.032), "drag": (0, 0.008), "wind": (0, 2), "gust": (0, 0.5),
+            "rate": (25, 250), "request": (25, 60)},
+}
+
+
+def cross(a, b):
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def rotate(q, v):
+    """Body to world."""
+    u = q[:3]
+    t = [2 * c for c in cross(u, v)]
+    w = cross(u, t)
+    return [v[i] + q[3] * t[i] + w[i] for i in range(3)]
+
+
+class Vehicle:
+    def __init__(self, draw):
+        self.mass, self.lag, self.delay = draw("mass", 0.027), draw("lag", 0), draw("delay", 0)
+        angle = draw.random.uniform(0, 2 * math.pi)
+        size = 1e-3 * draw("com", 0)
+        self.com = (size * math.cos(angle), size * math.sin(angle), 0.3 * size)
+        scale = draw("inertia", 1)
+        self.inertia = [1.4e-5 * scale, 1.4e-5 * scale, 2.17e-5 * scale]
+        self.rotor = [draw("rotor", 1) for _ in range(4)]
+        self.drag, self.sag, self.gust_size = draw("drag", 0), draw("sag", 0), draw("gust", 0)
+        angle = draw.random.uniform(0, 2 * math.pi)
+        wind = draw("wind", 0)
+        self.wind = (wind * math.cos(angle), wind * math.sin(angle), 0)
+        self.gust = [0.0, 0.0, 0.0]
+        self.random = draw.random
+        self.made = [self.mass * GRAVITY / 4] * 4
+        self.queue = collections.deque([(-1.0, list(self.made))])
+        self.time = 0.0
+        # position and velocity of the centre of mass, attitude, body rates
+        self.x = [draw.random.uniform(-0.5, 0.5), draw.random.uniform(-0.5, 0.5), 1 + draw.random.uniform(-0.4, 0.4), 0, 0, 0,
+                  0, 0, 0, 1, 0, 0, 0]
+
+    def command(self, u):
+        self.queue.append((self.time + self.delay, list(u)))
+
+    def field(self, x, force):
+        v, q, w = x[3:6], x[6:10], x[10:13]
+        total = sum(force)
+        push = rotate(q, (0, 0, total))
+        air = [v[i] - self.wind[i] - self.gust[i] for i in range(3)]
+        speed = math.sqrt(sum(a * a for a in air))
+        accel = [(push[i] - self.drag * (0.5 + 0.25 * speed) * air[i]) / self.mass for i in range(3)]
+        accel[2] -= GRAVITY
+        torque = [0.0, 0.0, 0.0]
+        for i in range(4):
+            torque[0] += (PLACE[i][1] - self.com[1]) * force[i]
+            torque[1] -= (PLACE[i][0] - self.com[0]) * force[i]
+            torque[2] += SPIN[i] * RATIO * force[i]
+        spin = [self.inertia[i] * w[i] for i in range(3)]
+        gyro = cross(w, spin)
+        turn = [(torque[i] - gyro[i]) / self.inertia[i] for i in range(3)]
+        dq = [0.5 * (q[3] * w[0] + q[1] * w[2] - q[2] * w[1]), 0.5 * (q[3] * w[1] + q[2] * w[0] - q[0] * w[2]),
+              0.5 * (q[3] * w[2] + q[0] * w[1] - q[1] * w[0]), -0.5 * (q[0] * w[0] + q[1] * w[1] + q[2] * w[2])]
+        return list(v) + accel + dq + turn
+
+    def step(self, h=0.001):
+        while len(self.queue) > 1 and self.queue[1][0] <= self.time + 1e-9:
+            self.queue.popleft()
+        wanted = self.queue[0][1]
+        for i in range(4):
+            lag = self.lag * (1.0 if wanted[i] > self.made[i] else 1.3)
+            share = 1 - math.exp(-h / lag) if lag > 1e-6 else 1
+            self.made[i] += share * (wanted[i] - self.made[i])
+        for i in range(3):
+            self.gust[i] += -self.gust[i] * h / 0.5 + self.gust_size * math.sqrt(2 * h / 0.5) * self.random.gauss(0, 1)
+        left = 1 - self.sag * min(1, self.time / 10)
+        force = [left * self.rotor[i] * self.made[i] for i in range(4)]
+        x = self.x
+        k1 = self.field(x, force)
+        k2 = self.field([a + 0.5 * h * b for a, b in zip(x, k1)], force)
+        k3 = self.field([a + 0.5 * h * b for a, b in zip(x, k2)], force)
+        k4 = self.field([a + h * b for a, b in zip(x, k3)], force)
+        x = [x[i] + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]) for i in range(13)]
+        size = math.sqrt(sum(c * c for c in x[6:10]))
+        x[6:10] = [c / size for c in x[6:10]]
+        self.x = x
+        self.time += h
+
+    def measured(self, noise):
+        """The body's origin, as the daemon's states are ordered."""
+        x, r = self.x, self.random
+        q, w = x[6:10], x[10:13]
+        arm = rotate(q, self.com)
+        swing = rotate(q, cross(w, self.com))
+        p = [x[i] - arm[i] + noise * r.gauss(0, 0.005) for i in range(3)]
+        v = [x[3 + i] - swing[i] + noise * r.gauss(0, 0.03) for i in range(3)]
+        tilt = [noise * r.gauss(0, math.radians(0.5)) / 2 for _ in range(3)]
+        q = [q[0] + q[3] * tilt[0] + q[1] * tilt[2] - q[2] * tilt[1], q[1] + q[3] * tilt[1] + q[2] * tilt[0] - q[0] * tilt[2],
+             q[2] + q[3] * tilt[2] + q[0] * tilt[1] - q[1] * tilt[0], q[3] - q[0] * tilt[0] - q[1] * tilt[1] - q[2] * tilt[2]]
+        size = math.sqrt(sum(c * c for c in q))
+        w = [w[i] + noise * r.gauss(0, 0.05) for i in range(3)]
+        return [p[0], v[0], p[1], v[1], p[2], v[2]] + [c / size for c in q] + w
+
+
+class Draw:
+    def __init__(self, row, seed):
+        self.row, self.random = row, random.Random(seed)
+
+    def __call__(self, name, default):
+        low, high = self.row.get(name, (default, default))
+        return self.random.uniform(low, high)
+
+
+def fly(client, row, seed, seconds, real_time, counter, trace):
+    """(crashed, settled RMS in metres, statuses)"""
+    draw = Draw(row, seed)
+    vehicle = Vehicle(draw)
+    noise, loss, jitter = draw("noise", 0), draw("loss", 0), draw("jitter", 0)
+    period = 1 / draw("request", 25)
+    sample = 1 / draw("rate", 0) if "rate" in row else period
+    statuses = collections.Counter()
+    errors = []
+    u = [0.0662175] * 4
+    ask, publish, begin = 0.0, 0.0, time.monotonic()
+    client.reset_window()
+    origin = counter * 1000000000
+    while vehicle.time < seconds:
+        now_us = origin + round(1e6 * vehicle.time)
+        x = None
+        if vehicle.time >= publish - 1e-9:
+            x = vehicle.measured(noise)
+            if draw.random.random() >= loss:
+                client.publish(now_us, x, u, counter)
+            publish += sample
+        if vehicle.time >= ask - 1e-9:
+            x = x or vehicle.measured(noise)
+            if draw.random.random() >= 0.5 * loss:
+                reply = client.request(now_us, x, reset_counter=counter, timeout=5)
+                statuses[reply.status.name.lower() + (":" + reply.reason if reply.reason != "none" else "")] += 1
+                if reply.action:
+                    u = reply.action
+                    vehicle.command([min(max(c, LOW), HIGH) for c in u])
+            ask = max(ask + period + draw.random.uniform(-jitter, jitter), vehicle.time + 0.001)
+            if trace:
+                print(seed, f"{vehicle.time:.3f}", *(f"{c:.4f}" for c in vehicle.x), *(f"{c:.4f}" for c in u), reply.status.name, sep=",", file=trace)
+        vehicle.step()
+        if real_time:
+            while time.monotonic() < begin + vehicle.time:
+                time.sleep(0.0002)
+        away = math.dist(vehicle.x[:3], (0, 0, 1))
+        if away > 3 or vehicle.x[2] < 0.02 or rotate(vehicle.x[6:10], (0, 0, 1))[2] < -0.5:
+            return vehicle.time, math.inf, statuses
+        if vehicle.time > seconds / 2:
+            errors.append(away)
+    return None, math.sqrt(sum(e * e for e in errors) / len(errors)), statuses
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--flights", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--real-time", action="store_true")
+    parser.add_argument("--trace")
+    options = parser.parse_args()
+    trace = open(options.trace, "w") if options.trace else None
+    config = shipped("hilbertd")
+    if not options.real_time:  # time stands still while a plan is made, so that a busy machine may take its time
+        config = re.sub(r"(?m)^  budget: .*", "  budget: 1", config)
+    daemon = Daemon(config, model=None).start()
+    crashed = 0
+    try:
+        client = daemon.client()
+        counter = 1
+        for name in options.rows.split(","):
+            errors, lost, statuses = [], [], collections.Counter()
+            for flight in range(options.flights):
+                counter += 1
+                ended, error, seen = fly(client, ROWS[name], 1000 * options.seed + flight, options.seconds, options.real_time, counter, trace)
+                statuses += seen
+                (lost if ended else errors).append(ended or error)
+            crashed += len(lost)
+            errors.sort()
+            middle = f"{1e3 * errors[len(errors) // 2]:7.1f} mm" if errors else "      -   "
+            most = f"{1e3 * errors[-1]:7.1f} mm" if errors else "      -   "
+            total = sum(statuses.values())
+            shares = ", ".join(f"{k} {100 * v / total:.0f} %" for k, v in statuses.most_common())
+            print(f"{name:8s} {len(lost)}/{options.flights} crashed  settled {middle}, most {most}  {shares}"
+                  + (f"  after {', '.join(f'{t:.2f} s' for t in lost)}" if lost else ""), flush=True)
+    finally:
+        daemon.close()
+    return crashed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/monotonic.h"
 #include "config/config.h"
 #include "process/log.h"
 #include "process/machine.h"

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <zmq.h>
 
+#include "base/monotonic.h"
 #include "bump.h"
 #include "handshake.h"
 #include "hilbert.pb-c.h"
@@ -55,14 +55,6 @@ static int fail(hilbert_client *h, int code, const char *format, ...)
     vsnprintf(h->error, sizeof h->error, format, args);
     va_end(args);
     return -code;
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- connecting ---- */
@@ -124,7 +116,7 @@ static bool wait_for(void *socket, short events, double until)
 {
     for (;;) {
         zmq_pollitem_t item = {.socket = socket, .events = events};
-        double left = until - now();
+        double left = until - hb_now();
         int n = zmq_poll(&item, 1, left > 0 ? (long)ceil(fmin(left, 1e6) * 1e3) : 0);
         if (n > 0)
             return true;
@@ -180,7 +172,7 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
         return r;
     }
     if (o.connect_timeout >= 0)
-        wait_for(h->actions, ZMQ_POLLOUT, now() + (o.connect_timeout > 0 ? o.connect_timeout : CONNECT_TIMEOUT));
+        wait_for(h->actions, ZMQ_POLLOUT, hb_now() + (o.connect_timeout > 0 ? o.connect_timeout : CONNECT_TIMEOUT));
     *ret = h;
     return 0;
 }
@@ -267,7 +259,7 @@ static int send_question(hilbert_client *h, void *socket, const char *name, cons
 
 int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeout)
 {
-    double until = now() + timeout;
+    double until = hb_now() + timeout;
     Hilbert__V1__ActionRequest m = HILBERT__V1__ACTION_REQUEST__INIT;
 
     m.id = ++h->id;
@@ -327,7 +319,7 @@ static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret,
 
 int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret)
 {
-    double until = now() + timeout;
+    double until = hb_now() + timeout;
 
     while (wait_for(h->actions, ZMQ_POLLIN, until)) {
         int n = zmq_recv(h->actions, h->in, h->max_message, ZMQ_DONTWAIT);
@@ -346,10 +338,10 @@ int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret)
 
 int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double timeout, hilbert_action_reply *ret)
 {
-    double until = now() + timeout;
+    double until = hb_now() + timeout;
     int result = hilbert_ask(h, r, timeout);
 
-    return result ? result : hilbert_answer(h, fmax(0, until - now()), ret);
+    return result ? result : hilbert_answer(h, fmax(0, until - hb_now()), ret);
 }
 
 /* ---- control ---- */
@@ -358,7 +350,7 @@ int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double t
 static int ask_control(hilbert_client *h, Hilbert__V1__ControlRequest *request, double timeout,
                        Hilbert__V1__ControlReply **ret)
 {
-    double until = now() + timeout;
+    double until = hb_now() + timeout;
     int r = open_control(h);
 
     request->id = ++h->id;

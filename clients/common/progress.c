@@ -3,28 +3,21 @@
 #include <math.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/monotonic.h"
 
 enum { BAR = 10 };
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void hb_progress_start(hb_progress *p, const char *what)
 {
-    *p = (hb_progress){.what = what, .started = now(), .terminal = isatty(STDERR_FILENO)};
+    *p = (hb_progress){.what = what, .started = hb_now(), .terminal = isatty(STDERR_FILENO)};
     p->shown = p->started;
 }
 
 double hb_progress_elapsed(const hb_progress *p)
 {
-    return now() - p->started;
+    return hb_now() - p->started;
 }
 
 static int terminal_columns(void)
@@ -58,7 +51,7 @@ int hb_progress_line(char *text, size_t size, const char *what, double fraction,
 
 void hb_progress_update(hb_progress *p, double fraction, const char *note)
 {
-    double time = now(), elapsed = time - p->started;
+    double time = hb_now(), elapsed = time - p->started;
     double pause = p->terminal ? 0.1 : p->drawn ? fmin(fmax(elapsed / 5, 5), 60) : 0;
     char text[256];
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
+
 void hb_dataset_free(hb_dataset *d)
 {
     if (d && d->nparts) {
@@ -130,12 +132,6 @@ static void histogram_line(const hb_dataset *d, column c, const column_stats *s,
         fputs(level[(bin[b] * 8 + most - 1) / most], out);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void describe_hidden(const hb_dataset *d, FILE *out)
 {
     double *value = calloc((size_t)d->nfunctions, sizeof *value);
@@ -147,10 +143,10 @@ static void describe_hidden(const hb_dataset *d, FILE *out)
         for (int f = 0; f < d->nfunctions; f++)
             if (!isnan(d->function[f].hidden[i]))
                 value[n++] = d->function[f].hidden[i];
-        qsort(value, (size_t)n, sizeof *value, compare_doubles);
+        double median = hb_quantile(value, n, 0.5); /* sorts */
         if (n > 0)
             fprintf(out, "  %-16s %11.5g .. %-11.5g median %.5g%s\n", d->header.hidden_name[i], value[0], value[n - 1],
-                    value[n / 2], n < d->nfunctions ? " (not given for all functions)" : "");
+                    median, n < d->nfunctions ? " (not given for all functions)" : "");
     }
     free(value);
 }

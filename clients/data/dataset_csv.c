@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
+
 enum { MAX_COLUMNS = 4096, MAX_TAKEN = 512 };
 
 /* The columns that are wanted: states, then controls, then time. */
@@ -231,12 +233,6 @@ static int read_table(const char *path, const wanted *w, table *t, hb_error *err
     return status;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median step of a time column. */
 static int median_step(const table *t, int stride, int column, double scale, double *ret, hb_error *err)
 {
@@ -248,8 +244,7 @@ static int median_step(const table *t, int stride, int column, double scale, dou
         const double *row = t->value + i * (size_t)stride;
         step[i] = scale * (row[stride + column] - row[column]);
     }
-    qsort(step, n, sizeof *step, compare_doubles);
-    *ret = step[n / 2];
+    *ret = hb_quantile(step, (int)n, 0.5);
     free(step);
     return 0;
 }

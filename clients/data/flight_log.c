@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/numeric.h"
+#include "base/statistics.h"
+
 const char *const hb_series_name[] = {
 #define X(id, name, topic, message, columns) name,
     HB_SERIES(X)
@@ -35,9 +38,8 @@ int hb_series_add(hb_series *s, int columns, double time, const double *value, h
 {
     if (!isfinite(time) || (s->n && time <= s->time[s->n - 1]))
         return 0;
-    for (int i = 0; i < columns; i++)
-        if (!isfinite(value[i]))
-            return 0;
+    if (!hb_all_finite(value, columns))
+        return 0;
     if (s->n == s->room) {
         size_t room = s->room ? 2 * s->room : 256;
         double *times = realloc(s->time, room * sizeof *times);
@@ -88,12 +90,6 @@ const double *hb_flight_log_parameter(const hb_flight_log *log, const char *name
     return NULL;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double hb_series_rate(const hb_series *s)
 {
     if (s->n < 2)
@@ -102,8 +98,7 @@ double hb_series_rate(const hb_series *s)
     if (step) {
         for (size_t i = 0; i + 1 < s->n; i++)
             step[i] = s->time[i + 1] - s->time[i];
-        qsort(step, s->n - 1, sizeof *step, compare);
-        rate = 1 / step[(s->n - 1) / 2];
+        rate = 1 / hb_quantile(step, (int)(s->n - 1), 0.5);
     }
     free(step);
     return rate;

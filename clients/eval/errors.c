@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/statistics.h"
+
 static void fill_curve(hb_curve *c, const hb_evaluator *e, const double *error, int steps)
 {
     for (int k = 0; k < steps; k++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/statistics.h"
 #include "common/child.h"
 #include "eval/paper_run.h"
 

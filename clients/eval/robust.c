@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
 #include "sim/report.h"
 
 enum { PATH = 512 };
@@ -103,18 +104,6 @@ int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robu
     return status;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *value, int n)
-{
-    qsort(value, (size_t)n, sizeof *value, compare_doubles);
-    return n == 0 ? NAN : 0.5 * (value[(n - 1) / 2] + value[n / 2]);
-}
-
 hb_robust_result hb_robust_sum_up(const hb_robust_row *row, hb_robust_controller controller,
                                   const hb_flight_summary *flight, int n)
 {
@@ -134,8 +123,8 @@ hb_robust_result hb_robust_sum_up(const hb_robust_row *row, hb_robust_controller
         rms[whole++] = flight[i].rms_m;
         r.worst_m = fmax(r.worst_m, flight[i].settled_m);
     }
-    r.settled_m = median(settled, whole);
-    r.rms_m = median(rms, whole);
+    r.settled_m = hb_quantile(settled, whole, 0.5);
+    r.rms_m = hb_quantile(rms, whole, 0.5);
     r.out_of_span = controller == HB_ROBUST_PID || replies == 0 ? NAN : (double)outside / (double)replies;
     free(settled);
     return r;

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numeric.h"
+#include "base/statistics.h"
+
 enum {
     TYPE_ONBOARD_CONTROLLER = 18,
     AUTOPILOT_ARDUPILOT = 3,
@@ -126,9 +129,8 @@ static bool take_odometry(hb_autopilot *a, const hb_mav_odometry *o, double now,
         x[HB_VY] = v[1] + w * t[1] + q[2] * t[0] - q[0] * t[2];
         x[HB_VZ] = v[2] + w * t[2] + q[0] * t[1] - q[1] * t[0];
     }
-    for (int i = 0; i < HB_NSTATE; i++)
-        if (!isfinite(x[i]))
-            return false;
+    if (!hb_all_finite(x, HB_NSTATE))
+        return false;
     bool reset = a->have_reset && o->reset_counter != a->reset_counter;
     a->have_reset = true;
     a->reset_counter = o->reset_counter;
@@ -152,9 +154,8 @@ static bool take_position(hb_autopilot *a, const hb_mav_local_position_ned *p, d
     double x[HB_NSTATE];
 
     hb_state_from_ned(position, velocity, q, rates, x);
-    for (int i = 0; i < HB_NSTATE; i++)
-        if (!isfinite(x[i]))
-            return false;
+    if (!hb_all_finite(x, HB_NSTATE))
+        return false;
     /* it has no reset counter: a jump that no speed explains is one */
     bool reset = false;
     if (a->sampled) {
@@ -333,24 +334,15 @@ hb_mav_command_long hb_autopilot_command_mode(const hb_autopilot *a, bool offboa
     };
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double hb_autopilot_age(const hb_autopilot *a, double quantile)
 {
     double sorted[HB_AGES];
-    size_t n = 0;
+    int n = 0;
 
     for (size_t i = 0; i < HB_AGES && i < a->samples; i++)
         if (isfinite(a->age[i]))
             sorted[n++] = a->age[i];
-    if (n == 0)
-        return NAN;
-    qsort(sorted, n, sizeof *sorted, compare);
-    return sorted[(size_t)(quantile * (double)(n - 1) + 0.5)];
+    return hb_quantile(sorted, n, quantile);
 }
 
 double hb_autopilot_rate(const hb_autopilot *a, uint32_t id)

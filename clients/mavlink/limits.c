@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/numeric.h"
+
 static double between(double value, double min, double max)
 {
     return value < min ? min : value > max ? max : value;
@@ -10,9 +12,8 @@ static double between(double value, double min, double max)
 
 bool hb_limits_clamp(const hb_limits *l, double u[HB_NCONTROL])
 {
-    for (int i = 0; i < HB_NCONTROL; i++)
-        if (!isfinite(u[i]))
-            return false;
+    if (!hb_all_finite(u, HB_NCONTROL))
+        return false;
     u[HB_THRUST] = between(u[HB_THRUST], l->thrust_min, l->thrust_max);
     u[HB_ROLL_RATE] = between(u[HB_ROLL_RATE], -l->rate, l->rate);
     u[HB_PITCH_RATE] = between(u[HB_PITCH_RATE], -l->rate, l->rate);
@@ -24,9 +25,8 @@ const char *hb_limits_exceeded(const hb_limits *l, const double x[HB_NSTATE])
 {
     static const int at[] = {HB_X, HB_Y, HB_Z};
 
-    for (int i = 0; i < HB_NSTATE; i++)
-        if (!isfinite(x[i]))
-            return "the state holds something that is no number";
+    if (!hb_all_finite(x, HB_NSTATE))
+        return "the state holds something that is no number";
     for (int i = 0; i < 3; i++)
         if (x[at[i]] < l->box_min[i] || x[at[i]] > l->box_max[i])
             return "outside the box";

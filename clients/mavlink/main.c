@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/monotonic.h"
 #include "common/options.h"
 #include "mavlink/bridge.h"
 
@@ -54,20 +54,13 @@ static int complain(int status, const hb_error *err)
     return status;
 }
 
-static double monotonic(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int check(hb_bridge *b, int for_seconds)
 {
-    double end = monotonic() + for_seconds;
+    double end = hb_now() + for_seconds;
 
     b->dry_run = true;
     fprintf(stderr, "listening on %s for %d s\n", b->s.connect, for_seconds);
-    while (!stop && monotonic() < end)
+    while (!stop && hb_now() < end)
         hb_bridge_step(b);
     return hb_bridge_check_report(b) ? EXIT_GOOD : EXIT_BAD;
 }
@@ -76,9 +69,9 @@ static int fly(hb_bridge *b, bool engage_once)
 {
     double end = 0; /* when to stop waiting for the autopilot to take over */
 
-    while (!stop || end == 0 || (hb_bridge_responsible(b) && monotonic() < end)) {
+    while (!stop || end == 0 || (hb_bridge_responsible(b) && hb_now() < end)) {
         if (stop && end == 0)
-            end = monotonic() + 3;
+            end = hb_now() + 3;
         if (engage_once && !hb_bridge_obstacle(b)) {
             b->engage = true;
             engage_once = false;

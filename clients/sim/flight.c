@@ -20,20 +20,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/monotonic.h"
+
 /* seconds that an answer is waited for before the flight is given up */
 #define PATIENCE 5.0
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void sleep_until(double moment)
 {
-    double left = moment - now();
+    double left = moment - hb_now();
 
     if (left > 0) {
         struct timespec t = {.tv_sec = (time_t)left, .tv_nsec = (long)(1e9 * (left - floor(left)))};
@@ -98,7 +92,7 @@ static int wait_still(hb_loop *l, double asked, hb_flight_step *step, hb_loop_an
 {
     int status = l->answer(l, PATIENCE, answer, err);
 
-    step->latency = status == 0 ? now() - asked : NAN;
+    step->latency = status == 0 ? hb_now() - asked : NAN;
     if (status > 0)
         return hb_fail(err, ETIMEDOUT, "no answer within %g s: is hilbertd running?", PATIENCE);
     return status;
@@ -112,9 +106,9 @@ static int wait_moving(hb_plant *p, hb_loop *l, double asked, double begun, doub
 
     *spent = 0;
     for (;;) {
-        double left = begun + dt - now();
+        double left = begun + dt - hb_now();
         int status = left > 0 ? l->answer(l, fmin(tick, left), answer, err) : 1;
-        double there = now(), passed = fmin(there - begun, dt) - *spent;
+        double there = hb_now(), passed = fmin(there - begun, dt) - *spent;
         if (passed > 0) {
             hb_plant_step(p, u, passed);
             *spent += passed;
@@ -235,7 +229,7 @@ static int one_request(flight *f, int k, hb_flight_step *step, hb_error *err)
     step->latency = NAN;
     if (fate != HB_LINK_LOST) {
         const hb_loop_question q = question(f, f->time, seen);
-        double asked = now();
+        double asked = hb_now();
         status = f->loop->ask(f->loop, &q, err);
         if (!status)
             status = wait_still(f->loop, asked, step, &answer, err);
@@ -265,7 +259,7 @@ static int one_moving_request(flight *f, double begun, hb_flight_step *step, hb_
 
     hb_plant_observe(f->plant, seen);
     const hb_loop_question q = question(f, step->time, seen);
-    double asked = now();
+    double asked = hb_now();
     int status = l->ask(l, &q, err);
     if (!status)
         status = wait_moving(f->plant, l, asked, begun, s->dt, f->u, step, &answer, &spent, err);
@@ -317,7 +311,7 @@ int hb_flight_run(hb_plant *p, hb_loop *l, const hb_flight_settings *s, hb_fligh
         status = hb_fail(err, ENOMEM, "out of memory");
     if (!status)
         status = begin(&f, err);
-    double epoch = now();
+    double epoch = hb_now();
     for (size_t k = 0; !status && k < n && !r.failure; k++) {
         hb_flight_step *step = &r.step[k];
         step->time = s->realtime ? (double)k * s->dt : f.time;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/monotonic.h"
 #include "config/config.h"
 #include "controller/controller.h"
 
@@ -30,12 +31,7 @@ typedef struct process_loop {
 static double now(void *context)
 {
     const process_loop *s = context;
-    struct timespec t;
-
-    if (s->virtual_time)
-        return s->time;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return s->virtual_time ? s->time : hb_now();
 }
 
 static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u, uint32_t reset_counter, hb_error *err)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numeric.h"
 #include "sim/multirotor_body.h"
 #include "sim/plant.h"
 
@@ -189,9 +190,8 @@ static const char *failure(const hb_plant *p)
 {
     const double *x = ((const multirotor *)p->own)->body.x;
 
-    for (int i = 0; i < NX; i++)
-        if (!isfinite(x[i]))
-            return "the simulation broke down";
+    if (!hb_all_finite(x, NX))
+        return "the simulation broke down";
     if (x[Z] < 0)
         return "hit the ground";
     if (1 - 2 * (x[QX] * x[QX] + x[QY] * x[QY]) < 0)

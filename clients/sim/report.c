@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
+
 /* ---- one flight ---- */
 
 void hb_report_text(const hb_flight_summary *s, FILE *out)
@@ -110,12 +112,6 @@ void hb_report_json(const hb_plant_type *plant, const hb_flight_entry *e, FILE *
 
 /* ---- many flights ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef struct batch {
     int crashes, settled, late;                        /* settled: within 10 cm over the last second */
     double settled_m[2], slew[2], after_s[2], cost[2]; /* median and largest, over flights that did not crash */
@@ -126,8 +122,7 @@ typedef struct batch {
 
 static void median_and_largest(double *value, int n, double *ret)
 {
-    qsort(value, (size_t)n, sizeof *value, compare_doubles);
-    ret[0] = n > 0 ? value[n / 2] : NAN;
+    ret[0] = hb_quantile(value, n, 0.5);
     ret[1] = n > 0 ? value[n - 1] : NAN;
 }
 

@@ -6,23 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
+
 #define NEAR 0.1 /* metres: settled */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Median, 90 %, 99 % and largest of n numbers, which are sorted. */
+/* Median, 90 %, 99 % and largest of n numbers, which it sorts. */
 static void percentiles(double *value, int n, double *ret)
 {
-    static const double at[3] = {0.5, 0.9, 0.99};
+    static const double at[4] = {0.5, 0.9, 0.99, 1};
 
-    qsort(value, (size_t)n, sizeof *value, compare_doubles);
-    for (int i = 0; i < 3; i++)
-        ret[i] = n > 0 ? value[(int)floor(at[i] * (n - 1) + 0.5)] : NAN;
-    ret[3] = n > 0 ? value[n - 1] : NAN;
+    for (int i = 0; i < 4; i++)
+        ret[i] = hb_quantile(value, n, at[i]);
 }
 
 /* First step from which on, up to `last`, the distance stays small; last + 1 when it is not small there. */

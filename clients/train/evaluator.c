@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
 #include "train/loss.h"
 #include "data/sampler.h"
 
@@ -155,23 +156,6 @@ int hb_evaluator_longest(const hb_dataset *d, int limit)
         limit = longest < limit ? longest : limit;
     }
     return limit;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double hb_quantile(double *value, int n, double q)
-{
-    if (n == 0)
-        return NAN;
-    qsort(value, (size_t)n, sizeof *value, compare);
-    double at = q * (n - 1);
-    int low = (int)at, high = low + 1 < n ? low + 1 : low;
-    double fraction = at - low;
-    return fraction == 0 ? value[low] : value[low] * (1 - fraction) + value[high] * fraction;
 }
 
 double hb_evaluator_quantile(const hb_evaluator *e, const double *error, int step, double q)

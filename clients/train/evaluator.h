@@ -31,8 +31,6 @@ void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coeff
 /* The longest rollout, up to a limit, that every function has an episode for. */
 int hb_evaluator_longest(const hb_dataset *d, int limit);
 
-/* The q-quantile (0..1) of n numbers, interpolated; sorts them. */
-double hb_quantile(double *value, int n, double q);
 /* Over functions, of the error after `step` steps (1..). */
 double hb_evaluator_quantile(const hb_evaluator *e, const double *error, int step, double q);
 

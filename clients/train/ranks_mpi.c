@@ -22,6 +22,8 @@ static bool is_one_of_several(void)
 
 #include <mpi.h>
 
+#include "base/monotonic.h"
+
 typedef struct mpi_ranks {
     hb_ranks ranks;
     const volatile sig_atomic_t *stop;
@@ -30,13 +32,6 @@ typedef struct mpi_ranks {
 
 static const double patience = 0.5; /* seconds after a signal */
 enum { LARGEST = 1 << 30 };         /* bytes of one message */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int wait_for(mpi_ranks *r, MPI_Request *request, int code, const char *what, int other, hb_error *err)
 {
@@ -48,8 +43,8 @@ static int wait_for(mpi_ranks *r, MPI_Request *request, int code, const char *wh
         if (done || code != MPI_SUCCESS)
             break;
         if (r->stop && *r->stop) {
-            asked = asked > 0 ? asked : now();
-            if (now() - asked > patience)
+            asked = asked > 0 ? asked : hb_now();
+            if (hb_now() - asked > patience)
                 break;
         }
         if (polls > 200)

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/monotonic.h"
 #include "train/centre.h"
 #include "train/design.h"
 #include "train/evaluator.h"
@@ -297,14 +298,6 @@ static int save_checkpoint(run *r, hb_error *err)
                               r->hash, err);
 }
 
-/* of all threads */
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_a_step, char text[200])
 {
     snprintf(text, 200, "loss %.2e, 1-step %.1e, %d-step %.1e, %.3g/s", hb_trainer_loss(r), v->one_step, v->steps,
@@ -330,7 +323,7 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
     hb_progress progress;
     hb_trainer_report report = {0};
     hb_validation v = validate(r, true);
-    double saved = 0, cpu = cpu_seconds();
+    double saved = 0, cpu = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     uint64_t first = state->step, log_every = (uint64_t)fmax(1, s->log_every);
     char text[200];
     bool stop = false, first_rank = hb_ranks_first(o->ranks);
@@ -346,7 +339,8 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
         if (validated)
             v = validate(r, true);
         if (validated || report.step % log_every == 0)
-            hb_log_write(r->log, &report, hb_progress_elapsed(&progress), cpu_seconds() - cpu, validated ? &v : NULL);
+            hb_log_write(r->log, &report, hb_progress_elapsed(&progress),
+                         hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, validated ? &v : NULL);
         if (!o->quiet)
             hb_progress_update(
                 &progress, (double)(state->step - first) / (double)(s->steps - first),

@@ -5,7 +5,8 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include "base/monotonic.h"
 
 static int set_scheduling(const hb_config *c, hb_role role, hb_error *err)
 {
@@ -89,14 +90,6 @@ int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err)
     return r;
 }
 
-double hb_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double hb_clock_monotonic(void *context)
 {
     (void)context;
@@ -105,9 +98,6 @@ double hb_clock_monotonic(void *context)
 
 double hb_clock_wall(void *context)
 {
-    struct timespec t;
-
     (void)context;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return hb_clock_seconds(CLOCK_REALTIME);
 }

@@ -14,9 +14,7 @@ int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
 /* Names and places the calling thread, as far as hb_realtime_start found it permitted. */
 void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 
-/* Seconds of the monotonic clock: the daemon's only clock. */
-double hb_now(void);
-/* The same as an hb_clock's, and seconds of the time of day. */
+/* The readings of an hb_clock: seconds of the monotonic clock, and of the time of day. */
 double hb_clock_monotonic(void *context);
 double hb_clock_wall(void *context);
 

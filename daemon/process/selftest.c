@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/realtime.h"
+#include "base/monotonic.h"
 
 static const double most_seconds = 0.1; /* a start does not take longer for a planner that is given a minute */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "process/notify.h"
+#include "process/realtime.h"
 #include "process/state.h"
 #include "server/server_internal.h"
 #include "server/wake.h"

@@ -6,7 +6,6 @@
 
 #include "server/histogram.h"
 #include "server/queue.h"
-#include "process/realtime.h"
 #include "server/server.h"
 #include "server/worker.h"
 

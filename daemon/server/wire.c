@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numeric.h"
 #include "bump.h"
 #include "hilbert.pb-c.h"
 #include "json.h"
@@ -104,10 +105,7 @@ void hb_wire_free(hb_wire *w)
 
 static bool all_finite(const double *v, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(v[i]))
-            return false;
-    return true;
+    return hb_all_finite(v, (int)n); /* n is far below the frame's size in bytes */
 }
 
 /* Far from where sums and differences of times would overflow. */

@@ -2,10 +2,21 @@
 #ifndef HB_NUMERIC_H
 #define HB_NUMERIC_H
 
+#include <math.h>
+#include <stdbool.h>
+
 #include "base/base.h"
 
 /* Keeps BLAS to one thread for the whole process: threads are ours to place. To be called once, before others. */
 void hb_numeric_single_thread(void);
+
+static inline bool hb_all_finite(const double *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
 
 /* In place Cholesky factor of the symmetric n x n matrix a (row-major, lower triangle read and written).
  * Returns 0, or -1 when a is not positive definite. */

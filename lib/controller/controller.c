@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numeric.h"
 #include "controller/controller_settings.h"
 #include "dynamics/stepper.h"
 #include "estimate/command_history.h"
@@ -166,14 +167,6 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
 static int64_t microseconds(double seconds)
 {
     return (int64_t)llround(seconds * 1e6);
-}
-
-static bool all_finite(const double *x, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
 }
 
 static void take_settings(hb_controller *c, const hb_controller_settings *s)
@@ -337,8 +330,8 @@ static hb_reason examine(hb_controller *c, const hb_observation *o)
 {
     if (o->nx != c->nx || o->nu != c->nu)
         return HB_REASON_DIMENSION;
-    if (!all_finite(o->x, c->nx) || (o->u && !all_finite(o->u, c->nu)) ||
-        (o->u_before && !all_finite(o->u_before, c->nu)))
+    if (!hb_all_finite(o->x, c->nx) || (o->u && !hb_all_finite(o->u, c->nu)) ||
+        (o->u_before && !hb_all_finite(o->u_before, c->nu)))
         return HB_REASON_NOT_FINITE;
     if (!take_state(c, o->x, c->sample))
         return HB_REASON_QUATERNION;
@@ -574,7 +567,7 @@ static void propagate(hb_controller *c, const hb_request *r, const hb_actuators 
 /* Puts an action (nu) into the reply. */
 static void answer(hb_controller *c, const double *action)
 {
-    bool finite = all_finite(action, c->nu);
+    bool finite = hb_all_finite(action, c->nu);
 
     for (int i = 0; i < c->nu; i++)
         c->action[i] = finite ? fmin(fmax(action[i], c->m->control_min[i]), c->m->control_max[i]) : c->safe[i];
@@ -697,9 +690,9 @@ static hb_reason check_request(const hb_controller *c, const hb_request *r)
     if (r->target_time ? r->ntargets < 1 || r->ntargets > HB_REFERENCE_ROWS
                        : r->ntargets > 1 && r->ntargets != c->s.planner.horizon + 1)
         return HB_REASON_HORIZON;
-    if (!all_finite(r->x, c->nx) || (r->applied && !all_finite(r->applied, c->nu)) ||
-        (r->ntargets > 0 && !all_finite(r->target, r->ntargets * c->nx)) ||
-        (r->target_time && !all_finite(r->target_time, r->ntargets)))
+    if (!hb_all_finite(r->x, c->nx) || (r->applied && !hb_all_finite(r->applied, c->nu)) ||
+        (r->ntargets > 0 && !hb_all_finite(r->target, r->ntargets * c->nx)) ||
+        (r->target_time && !hb_all_finite(r->target_time, r->ntargets)))
         return HB_REASON_NOT_FINITE;
     for (int i = 1; r->target_time && i < r->ntargets; i++)
         if (!(r->target_time[i] > r->target_time[i - 1]))
@@ -859,7 +852,7 @@ int hb_controller_predict(hb_controller *c, const double *x, const double *contr
         return hb_fail(err, EINVAL, "a prediction of %d steps, expected 0..%d", steps, (int)MAX_STEPS);
     if (!(dt > 0 && isfinite(dt)))
         return hb_fail(err, EINVAL, "a prediction with steps of %g s, expected more than 0", dt);
-    if (!all_finite(x, c->nx) || !all_finite(controls, steps * c->nu))
+    if (!hb_all_finite(x, c->nx) || !hb_all_finite(controls, steps * c->nu))
         return hb_fail(err, EINVAL, "a prediction from numbers that are not finite");
 
     take_snapshot(c);

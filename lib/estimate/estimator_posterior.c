@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
 #include "estimate/estimator_internal.h"
 
 /* d^2 beyond its mean nx, in standard deviations sqrt(2 nx): from where on it counts in part, and not at all */
@@ -61,16 +62,9 @@ static double square(double x)
 
 /* ---- judging ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, ascending);
+    hb_sort(x, n);
     return x[n / 2];
 }
 

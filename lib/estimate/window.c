@@ -92,10 +92,7 @@ static bool record_whole(const hb_window *w, const record *r, int nvalues)
 {
     if (r->order == 0 || r->checksum != record_checksum(w, r, nvalues))
         return false;
-    for (int i = 0; i < nvalues; i++)
-        if (!isfinite(r->value[i]))
-            return false;
-    return true;
+    return hb_all_finite(r->value, nvalues);
 }
 
 static uint64_t header_checksum(const header *h)

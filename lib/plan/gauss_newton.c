@@ -333,8 +333,5 @@ int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d)
             for (int j = 0; j < size; j++)
                 d[j] -= t->multiplier[i] * t->solved[(ptrdiff_t)i * size + j];
     }
-    for (int i = 0; i < size; i++)
-        if (!isfinite(d[i]))
-            return -1;
-    return 0;
+    return hb_all_finite(d, size) ? 0 : -1;
 }

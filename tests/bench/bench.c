@@ -11,6 +11,7 @@
 
 #include "base/numeric.h"
 #include "base/pool.h"
+#include "base/statistics.h"
 
 struct bench {
     const char *name; /* of the case that runs */
@@ -21,10 +22,9 @@ struct bench {
 };
 
 static const bench_case *const tables[] = {
-    bench_basis_cases,  bench_estimator_cases, bench_planner_cases, bench_feedback_cases,
+    bench_basis_cases,   bench_estimator_cases, bench_planner_cases, bench_feedback_cases,
 #ifdef HB_WITH_DAEMON
-    bench_latency_cases,
-    bench_daemon_cases,
+    bench_latency_cases, bench_daemon_cases,
 #endif
 #ifdef HB_WITH_TRAIN
     bench_train_cases,
@@ -40,25 +40,6 @@ void bench_fail(const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     exit(1);
-}
-
-double bench_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_quantile(double *x, int n, double q)
-{
-    qsort(x, (size_t)n, sizeof *x, ascending);
-    return x[(int)(q * (n - 1) + 0.5)];
 }
 
 /* --- the peak: independent chains of multiply-adds in registers --- */
@@ -113,22 +94,14 @@ static double measure_peak(hb_pool *pool, int nthreads)
 {
     double seconds[9];
     for (int i = 0; i < 9; i++) {
-        const double start = bench_now();
+        const double start = hb_now();
         hb_pool_run(pool, nthreads, run_peak, NULL);
-        seconds[i] = bench_now() - start;
+        seconds[i] = hb_now() - start;
     }
-    return peak_flops() * nthreads / bench_quantile(seconds, 9, 0.5);
+    return peak_flops() * nthreads / hb_quantile(seconds, 9, 0.5);
 }
 
 /* --- measuring --- */
-
-/* processor time of this thread: what a busy machine leaves as it is */
-double bench_cpu(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double median_seconds(void (*work)(void *context), void *context, double *cpu)
 {
@@ -139,25 +112,25 @@ static double median_seconds(void (*work)(void *context), void *context, double 
 
     /* so many calls at a time that the clock does not matter */
     for (;;) {
-        const double start = bench_now();
+        const double start = hb_now();
         for (int i = 0; i < calls; i++)
             work(context);
-        const double took = bench_now() - start;
+        const double took = hb_now() - start;
         if (took > 1e-3 || calls > 1 << 20)
             break;
         calls *= 2;
     }
     while (n < MOST && (total < enough || n < 5)) {
-        const double start = bench_now(), cpu_start = bench_cpu();
+        const double start = hb_now(), cpu_start = bench_cpu();
         for (int i = 0; i < calls; i++)
             work(context);
-        const double took = bench_now() - start;
+        const double took = hb_now() - start;
         total += took;
         cpu_seconds[n] = (bench_cpu() - cpu_start) / calls;
         seconds[n++] = took / calls;
     }
-    *cpu = bench_quantile(cpu_seconds, n, 0.5);
-    return bench_quantile(seconds, n, 0.5);
+    *cpu = hb_quantile(cpu_seconds, n, 0.5);
+    return hb_quantile(seconds, n, 0.5);
 }
 
 double bench_time(bench *b, void (*work)(void *context), void *context, int nthreads, double flops)

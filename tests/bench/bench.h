@@ -15,6 +15,8 @@
 
 #include <stdint.h>
 
+#include "base/monotonic.h"
+
 typedef struct bench bench;
 
 typedef struct bench_case {
@@ -25,7 +27,7 @@ typedef struct bench_case {
 /* The tables of cases, one a file; each ends with a NULL name. */
 extern const bench_case bench_basis_cases[], bench_estimator_cases[], bench_planner_cases[], bench_feedback_cases[];
 extern const bench_case bench_daemon_cases[], bench_latency_cases[]; /* with HB_WITH_DAEMON */
-extern const bench_case bench_train_cases[];  /* with HB_WITH_TRAIN */
+extern const bench_case bench_train_cases[];                         /* with HB_WITH_TRAIN */
 
 /* Of bench_feedback.c: flights that are prepared and corrected, as lines of the case that asks. */
 void bench_scenarios(bench *b);
@@ -39,10 +41,12 @@ void bench_emit(bench *b);
 /* Calls work until its time is known well; flops are those of one call, 0 if that says nothing. Returns seconds. */
 double bench_time(bench *b, void (*work)(void *context), void *context, int nthreads, double flops);
 
-double bench_now(void); /* seconds, monotonic */
-double bench_cpu(void); /* seconds of processor time of this thread */
-/* A quantile of n numbers, which are sorted in place. */
-double bench_quantile(double *x, int n, double q);
+/* Seconds of processor time of this thread: what work costs on a machine that others use as well. */
+static inline double bench_cpu(void)
+{
+    return hb_clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Did the caller name this very case? Costly parts can be left out otherwise. */
 int bench_asked_for(const bench *b, const char *name);
 /* Ends the run with a message: for set-up that cannot fail. */

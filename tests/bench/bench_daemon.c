@@ -14,6 +14,7 @@
 
 #include <zmq.h>
 
+#include "base/statistics.h"
 #include "bench.h"
 #include "daemon_process.h"
 #include "hilbert_client.h"
@@ -58,20 +59,23 @@ static void *publish(void *context)
 {
     publisher *p = context;
     hilbert_client *h;
-    double x[NX], u[NU], start = bench_now();
+    double x[NX], u[NU], start = hb_now();
 
     if (hilbert_connect(&h, &(hilbert_options){.telemetry = p->endpoint, .actions = p->endpoint}, NULL, 0))
         bench_fail("%s: cannot connect", p->endpoint);
     sleep_until(start += 0.2); /* until the subscription has come through */
     while (!p->stop) {
         /* as many as are due, at most a thousand times a second */
-        uint64_t due = (uint64_t)((bench_now() - start) * p->rate);
+        uint64_t due = (uint64_t)((hb_now() - start) * p->rate);
         for (; p->sent < due; p->sent++) {
             state_at((double)p->sent / p->rate, x, u);
             hilbert_publish(h, &(hilbert_telemetry){.time_us = (int64_t)(1e6 * (double)p->sent / p->rate) + 1,
-                                                    .state = x, .nstate = NX, .control = u, .ncontrol = NU});
+                                                    .state = x,
+                                                    .nstate = NX,
+                                                    .control = u,
+                                                    .ncontrol = NU});
         }
-        sleep_until(bench_now() + (p->rate > 1000 ? 1e-3 : 1 / p->rate));
+        sleep_until(hb_now() + (p->rate > 1000 ? 1e-3 : 1 / p->rate));
     }
     hilbert_close(h);
     return NULL;
@@ -101,12 +105,12 @@ static double intake(const hb_model *m, double rate, double seconds)
     daemon_process_prepare(&d, m, EVERY_SAMPLE "target: {z: 1}\nestimator: {window: 10}\n");
     daemon_process_start(&d);
     start_publishing(&p, &d, rate);
-    sleep_until(bench_now() + 0.2 + seconds);
+    sleep_until(hb_now() + 0.2 + seconds);
     Hilbert__V1__ControlReply *first = daemon_process_status(&d);
-    double begun = bench_now();
+    double begun = hb_now();
     sleep_until(begun + seconds);
     Hilbert__V1__ControlReply *last = daemon_process_status(&d);
-    double took = bench_now() - begun;
+    double took = hb_now() - begun;
     stop_publishing(&p);
     const Hilbert__V1__Counters *a = first->status->counters, *z = last->status->counters;
     double got = (double)(z->transitions - a->transitions) / took;
@@ -164,11 +168,11 @@ static double first_action(const daemon_process *d)
     state_at(0, x, u);
     if (hilbert_connect(&h, &(hilbert_options){.telemetry = "", .actions = d->actions}, NULL, 0))
         bench_fail("%s: cannot connect", d->actions);
-    while (bench_now() < end)
+    while (hb_now() < end)
         if (!hilbert_request(h, &(hilbert_action_request){.state = x, .nstate = NX}, 0.5, &reply) && reply.naction)
             break;
     hilbert_close(h);
-    return bench_now() - d->started;
+    return hb_now() - d->started;
 }
 
 static void run_startup(bench *b)
@@ -186,10 +190,10 @@ static void run_startup(bench *b)
         daemon_process_stop(&d, SIGKILL);
     }
     bench_set_int(b, "restarts_after_sigkill", N - 1);
-    bench_set_number(b, "ready_ms", 1e3 * bench_quantile(ready, N, 0.5));
-    bench_set_number(b, "ready_max_ms", 1e3 * bench_quantile(ready, N, 1));
-    bench_set_number(b, "first_action_ms", 1e3 * bench_quantile(action, N, 0.5));
-    bench_set_number(b, "first_action_max_ms", 1e3 * bench_quantile(action, N, 1));
+    bench_set_number(b, "ready_ms", 1e3 * hb_quantile(ready, N, 0.5));
+    bench_set_number(b, "ready_max_ms", 1e3 * hb_quantile(ready, N, 1));
+    bench_set_number(b, "first_action_ms", 1e3 * hb_quantile(action, N, 0.5));
+    bench_set_number(b, "first_action_max_ms", 1e3 * hb_quantile(action, N, 1));
     bench_emit(b);
     daemon_process_clean(&d);
     hb_model_free(m);
@@ -212,7 +216,7 @@ static void run_memory(bench *b)
         start_publishing(&p, &d, 200);
         for (int k = 0; k < 20; k++)
             first_action(&d);
-        sleep_until(bench_now() + 2);
+        sleep_until(hb_now() + 2);
         bench_set_text(b, "architecture", paper ? "independent" : "shared");
         bench_set_int(b, "nb", m->nb);
         bench_set_number(b, "rss_mb", daemon_process_rss_mb(&d));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/statistics.h"
 #include "bench.h"
 #include "bench_models.h"
 #include "estimate/estimator.h"
@@ -44,15 +45,6 @@ static void fill(pushing *p, const hb_model *m)
     }
 }
 
-/* processor time of this thread: what a push costs on a machine that others use as well */
-static double cpu_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* one push with a full window, solve included */
 static void measure_push(bench *b, const char *name, hb_model *m, int solve_every)
 {
@@ -81,17 +73,17 @@ static void measure_push(bench *b, const char *name, hb_model *m, int solve_ever
     bench_set_int(b, "relinearise", m->integration == HB_COMBINED ? s.relinearise : 0);
     bench_time(b, push, p, 1, 0);
     for (int k = 0; k < PUSHES; k++) {
-        double before = bench_now();
+        double before = hb_now();
         push(p);
-        seconds[k] = bench_now() - before;
+        seconds[k] = hb_now() - before;
     }
-    bench_set_number(b, "seconds_p99", bench_quantile(seconds, PUSHES, 0.99));
+    bench_set_number(b, "seconds_p99", hb_quantile(seconds, PUSHES, 0.99));
     for (int k = 0; k < PUSHES; k++) {
-        double before = cpu_now();
+        double before = bench_cpu();
         push(p);
-        seconds[k] = cpu_now() - before;
+        seconds[k] = bench_cpu() - before;
     }
-    bench_set_number(b, "cpu_seconds", bench_quantile(seconds, PUSHES, 0.5));
+    bench_set_number(b, "cpu_seconds", hb_quantile(seconds, PUSHES, 0.5));
     bench_emit(b);
     hb_estimator_free(p->e);
     hb_model_free(m);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "base/statistics.h"
 #include "bench_models.h"
 #include "plan/planner.h"
 #include "plant_quadrotor.h"
@@ -272,9 +273,9 @@ static void run_times(bench *b, bool preparing)
             time_loop(width[i], horizon[j], feedback, prepare, &stages);
             bench_set_int(b, "width", width[i]);
             bench_set_int(b, "horizon", horizon[j]);
-            bench_set_number(b, "cpu_p50_ms", 1e3 * bench_quantile(times, REPEATS, 0.5));
-            bench_set_number(b, "cpu_p90_ms", 1e3 * bench_quantile(times, REPEATS, 0.9));
-            bench_set_number(b, "cpu_max_ms", 1e3 * bench_quantile(times, REPEATS, 1));
+            bench_set_number(b, "cpu_p50_ms", 1e3 * hb_quantile(times, REPEATS, 0.5));
+            bench_set_number(b, "cpu_p90_ms", 1e3 * hb_quantile(times, REPEATS, 0.9));
+            bench_set_number(b, "cpu_max_ms", 1e3 * hb_quantile(times, REPEATS, 1));
             if (preparing)
                 bench_set_number(b, "stages", stages);
             bench_emit(b);

@@ -27,6 +27,7 @@
 
 #include <zmq.h>
 
+#include "base/statistics.h"
 #include "bench.h"
 #include "controller/controller.h"
 #include "daemon_process.h"
@@ -85,11 +86,11 @@ static void start_echo(echo *e, const daemon_process *d)
 static double echo_once(echo *e)
 {
     uint8_t frame[1024] = {0};
-    double start = bench_now();
+    double start = hb_now();
 
     zmq_send(e->socket, frame, REQUEST_SIZE, 0);
     zmq_recv(e->socket, frame, sizeof frame, 0);
-    return bench_now() - start;
+    return hb_now() - start;
 }
 
 static void stop_echo(echo *e)
@@ -114,13 +115,13 @@ static void *run_spin(void *context)
 
     /* where it is not permitted, it was not permitted to the daemon either */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &p);
-    double start = bench_now() + period;
+    double start = hb_now() + period;
     for (int k = 0; k < s->n; k++) {
         sleep_until(start + period * k);
-        const double begun = bench_now();
+        const double begun = hb_now();
         double now = begun;
         while (now < begun + budget)
-            now = bench_now();
+            now = hb_now();
         s->late += now - begun > s->late_after;
         s->longest = fmax(s->longest, now - begun - budget);
     }
@@ -211,11 +212,11 @@ static void *live(void *context)
 
     if (hilbert_connect(&h, &(hilbert_options){.telemetry = f->d->telemetry, .actions = f->d->telemetry}, NULL, 0))
         bench_fail("%s: cannot connect", f->d->telemetry);
-    sleep_until(bench_now() + 0.2); /* until the subscription has come through */
-    start = bench_now();
+    sleep_until(hb_now() + 0.2); /* until the subscription has come through */
+    start = hb_now();
     f->begun = true;
     for (int64_t done = 0; !f->stop;) {
-        for (int64_t due = (int64_t)(1e3 * (bench_now() - start)); done < due; done++) {
+        for (int64_t due = (int64_t)(1e3 * (hb_now() - start)); done < due; done++) {
             double x[NX], u[NU];
             pthread_mutex_lock(&f->lock);
             move_on(&f->v);
@@ -242,8 +243,8 @@ static void fly(flight *f, echo *e)
     if (pthread_create(&f->thread, NULL, live, f))
         bench_fail("cannot start a thread");
     while (!f->begun)
-        sleep_until(bench_now() + 1e-4);
-    const double start = bench_now() + 2e-3;
+        sleep_until(hb_now() + 1e-4);
+    const double start = hb_now() + 2e-3;
     for (int k = 0; k < f->n; k++) {
         double x[NX], target[NX];
         hilbert_action_reply reply;
@@ -255,12 +256,12 @@ static void fly(flight *f, echo *e)
         target_at(time_us, target);
         const hilbert_action_request ask = {
             .time_us = time_us, .state = x, .nstate = NX, .target = target, .ntarget = NX};
-        const double sent = bench_now();
+        const double sent = hb_now();
         if (hilbert_request(h, &ask, 1, &reply)) {
             f->failed++;
-            f->action[k] = bench_now() - sent;
+            f->action[k] = hb_now() - sent;
         } else {
-            f->action[k] = bench_now() - sent;
+            f->action[k] = hb_now() - sent;
             f->status[reply.status]++;
             f->planning[k] = reply.planning;
             f->preparing[k] = reply.preparing;
@@ -345,10 +346,10 @@ static double unlimited_cost(const hb_model *m, const hb_planner_settings *plann
 
 static void set_quantiles(bench *b, double *seconds, int n)
 {
-    bench_set_number(b, "p50_ms", 1e3 * bench_quantile(seconds, n, 0.5));
-    bench_set_number(b, "p99_ms", 1e3 * bench_quantile(seconds, n, 0.99));
-    bench_set_number(b, "p999_ms", 1e3 * bench_quantile(seconds, n, 0.999));
-    bench_set_number(b, "max_ms", 1e3 * bench_quantile(seconds, n, 1));
+    bench_set_number(b, "p50_ms", 1e3 * hb_quantile(seconds, n, 0.5));
+    bench_set_number(b, "p99_ms", 1e3 * hb_quantile(seconds, n, 0.99));
+    bench_set_number(b, "p999_ms", 1e3 * hb_quantile(seconds, n, 0.999));
+    bench_set_number(b, "max_ms", 1e3 * hb_quantile(seconds, n, 1));
 }
 
 static void new_flight(flight *f, const daemon_process *d, int n)
@@ -402,7 +403,7 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     daemon_process_stop(&d, SIGTERM);
     stop_echo(&e);
 
-    const double floor_p999 = bench_quantile(f.floor, f.n, 0.999);
+    const double floor_p999 = hb_quantile(f.floor, f.n, 0.999);
     int late = 0;
     for (int i = 0; i < f.n; i++)
         late += f.action[i] > budget + floor_p999;
@@ -415,12 +416,12 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     bench_set_number(b, "budget_ms", 1e3 * budget);
     bench_set_int(b, "requests", f.n);
     set_quantiles(b, f.action, f.n);
-    bench_set_number(b, "floor_p50_ms", 1e3 * bench_quantile(f.floor, f.n, 0.5));
-    bench_set_number(b, "floor_p99_ms", 1e3 * bench_quantile(f.floor, f.n, 0.99));
+    bench_set_number(b, "floor_p50_ms", 1e3 * hb_quantile(f.floor, f.n, 0.5));
+    bench_set_number(b, "floor_p99_ms", 1e3 * hb_quantile(f.floor, f.n, 0.99));
     bench_set_number(b, "floor_p999_ms", 1e3 * floor_p999);
-    bench_set_number(b, "planning_p50_ms", 1e3 * bench_quantile(f.planning, f.n, 0.5));
-    bench_set_number(b, "planning_p99_ms", 1e3 * bench_quantile(f.planning, f.n, 0.99));
-    bench_set_number(b, "preparing_p50_ms", 1e3 * bench_quantile(f.preparing, f.n, 0.5));
+    bench_set_number(b, "planning_p50_ms", 1e3 * hb_quantile(f.planning, f.n, 0.5));
+    bench_set_number(b, "planning_p99_ms", 1e3 * hb_quantile(f.planning, f.n, 0.99));
+    bench_set_number(b, "preparing_p50_ms", 1e3 * hb_quantile(f.preparing, f.n, 0.5));
     bench_set_int(b, "late", late);
     bench_set_int(b, "spin_late", idle.late);
     bench_set_number(b, "spin_longest_ms", 1e3 * idle.longest);
@@ -457,7 +458,7 @@ static void run_echo_floor(bench *b)
 {
     daemon_process place = {.folder = "/tmp/hilbert-bench-XXXXXX", .notify = -1};
     enum { N = 6000 };
-    double *seconds = calloc(N, sizeof *seconds), start = bench_now() + 0.2;
+    double *seconds = calloc(N, sizeof *seconds), start = hb_now() + 0.2;
     echo e;
 
     if (!mkdtemp(place.folder))

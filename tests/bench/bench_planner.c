@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/statistics.h"
 #include "bench_models.h"
 #include "plan/descent.h"
 #include "plan/candidate_evaluation.h"
@@ -162,7 +163,7 @@ typedef struct pilot {
 static double now(void *context)
 {
     (void)context;
-    return bench_now();
+    return hb_now();
 }
 
 static pilot new_pilot(hb_planner_method method, int nthreads)
@@ -234,10 +235,10 @@ static double fly(pilot *p, double mass, uint64_t start_number, double budget, l
         .target = quadrotor_hover_target, .ntargets = 1, .last_control = u, .trim = p->m->control_trim};
 
     for (int step = 0; step < STEPS; step++) {
-        const double deadline = bench_now() + budget;
+        const double deadline = hb_now() + budget;
         const hb_plan *plan =
             hb_planner_plan(p->planner, p->predictor, x, &goal, (uint64_t)step, budget > 0 ? &clock : NULL, deadline);
-        const double over = bench_now() - deadline;
+        const double over = hb_now() - deadline;
         log->iterations += plan->iterations;
         if (log->overshoot)
             log->overshoot[log->n] = over > 0 ? over : 0;
@@ -332,10 +333,10 @@ static void run_deadline(bench *b)
         bench_set_int(b, "plans", PLANS);
         bench_set_int(b, "threads", MOST_THREADS);
         bench_set_number(b, "iterations", log.iterations / log.n);
-        bench_set_number(b, "overshoot_p50_ms", 1e3 * bench_quantile(overshoot, PLANS, 0.5));
-        bench_set_number(b, "overshoot_p99_ms", 1e3 * bench_quantile(overshoot, PLANS, 0.99));
-        bench_set_number(b, "overshoot_p999_ms", 1e3 * bench_quantile(overshoot, PLANS, 0.999));
-        bench_set_number(b, "overshoot_max_ms", 1e3 * bench_quantile(overshoot, PLANS, 1));
+        bench_set_number(b, "overshoot_p50_ms", 1e3 * hb_quantile(overshoot, PLANS, 0.5));
+        bench_set_number(b, "overshoot_p99_ms", 1e3 * hb_quantile(overshoot, PLANS, 0.99));
+        bench_set_number(b, "overshoot_p999_ms", 1e3 * hb_quantile(overshoot, PLANS, 0.999));
+        bench_set_number(b, "overshoot_max_ms", 1e3 * hb_quantile(overshoot, PLANS, 1));
         bench_emit(b);
     }
 }

@@ -60,10 +60,10 @@ void daemon_process_prepare(daemon_process *d, const hb_model *m, const char *mo
 /* Waits until a datagram says READY=1. */
 static bool wait_for_ready(daemon_process *d)
 {
-    double end = bench_now() + 1e-3 * patience_ms;
+    double end = hb_now() + 1e-3 * patience_ms;
     char text[4096];
 
-    while (bench_now() < end) {
+    while (hb_now() < end) {
         struct pollfd item = {.fd = d->notify, .events = POLLIN};
         if (poll(&item, 1, 100) > 0) {
             ssize_t n = recv(d->notify, text, sizeof text - 1, 0);
@@ -84,7 +84,7 @@ void daemon_process_start(daemon_process *d)
     snprintf(config, sizeof config, "%s/config.yaml", d->folder);
     snprintf(notify, sizeof notify, "%s/notify", d->folder);
     snprintf(log, sizeof log, "%s/log", d->folder);
-    d->started = bench_now();
+    d->started = hb_now();
     d->pid = fork();
     if (d->pid == 0) {
         int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -95,7 +95,7 @@ void daemon_process_start(daemon_process *d)
     }
     if (d->pid < 0 || !wait_for_ready(d))
         bench_fail("%s/daemon/hilbertd does not start: see %s", HB_BUILD_ROOT, log);
-    d->ready = bench_now();
+    d->ready = hb_now();
 }
 
 void daemon_process_stop(daemon_process *d, int signal)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../unit/check.h"
+#include "base/statistics.h"
 #include "controller/controller.h"
 #include "base/numeric.h"
 #include "plant_quadrotor.h"
@@ -150,13 +151,6 @@ static void draw_start(uint64_t stream, double *x)
     x[9] = 1;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void test_hovers_from_everywhere_at_every_unknown_mass(void **state)
 {
     loop *l = *state;
@@ -174,8 +168,8 @@ static void test_hovers_from_everywhere_at_every_unknown_mass(void **state)
             settled[n] = f.settled;
             farthest[n++] = f.farthest;
         }
-    qsort(settled, (size_t)n, sizeof *settled, by_size);
-    qsort(farthest, (size_t)n, sizeof *farthest, by_size);
+    hb_sort(settled, n);
+    hb_sort(farthest, n);
     printf(
         "%d flights, %d crashes, %llu false alarms; within 5 cm after: median %.2f s, 90 %% %.2f s, all %.2f s; in the "
         "last second: median %.4f m, worst %.4f m\n",

@@ -6,6 +6,7 @@
 
 #include "../unit/check.h"
 #include "base/numeric.h"
+#include "base/statistics.h"
 #include "plant_quadrotor.h"
 #include "plan/planner.h"
 #include "quadrotor_model.h"
@@ -161,13 +162,6 @@ static flight fly(pilot *p, plant_quadrotor plant, double *x, int steps, int cha
     return f;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void test_hovers_from_everywhere_at_every_mass(void **state)
 {
     (void)state;
@@ -195,8 +189,8 @@ static void test_hovers_from_everywhere_at_every_mass(void **state)
             settled[n] = f.settled;
             farthest[n++] = f.farthest;
         }
-    qsort(settled, (size_t)n, sizeof *settled, by_size);
-    qsort(farthest, (size_t)n, sizeof *farthest, by_size);
+    hb_sort(settled, n);
+    hb_sort(farthest, n);
     printf("%d flights, %d crashes; within 5 cm after: median %.2f s, 90 %% %.2f s, all %.2f s; in the last second: "
            "median %.4f m, worst %.4f m\n",
            n, crashes, settled[n / 2], settled[n * 9 / 10], settled[n - 1], farthest[n / 2], farthest[n - 1]);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/monotonic.h"
 #include "base/numeric.h"
 #include "mavlink/codec.h"
 #include "mavlink/convert.h"
@@ -81,8 +82,11 @@ static const uint32_t stream_id[NSTREAMS] = {HB_MAV_ID_HEARTBEAT, HB_MAV_ID_ODOM
     X(load)                                                                                                            \
     X(drag)                                                                                                            \
     X(wind_x)                                                                                                          \
-    X(wind_y) X(noise) X(loss) X(delay) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T)      \
-        X(COM_OBL_RC_ACT) X(COM_FAIL_ACT_T)
+    X(wind_y)                                                                                                          \
+    X(noise)                                                                                                           \
+    X(loss)                                                                                                            \
+    X(delay) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T) X(COM_OBL_RC_ACT)               \
+        X(COM_FAIL_ACT_T)
 
 static bool set(peer *p, const char *name, double value)
 {
@@ -445,13 +449,6 @@ static void tell_the_truth(const peer *p)
     fflush(stdout);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
     static peer p = {.load = 1,
@@ -500,7 +497,7 @@ int main(int argc, char **argv)
     fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 
     /* in real time; what was missed while the machine was busy is caught up with */
-    double began = seconds();
+    double began = hb_now();
     bool going = true;
     while (going) {
         struct pollfd wait[2] = {{.fd = p.link.fd, .events = hb_link_events(&p.link)},
@@ -508,7 +505,7 @@ int main(int argc, char **argv)
         poll(wait, 2, 1);
         if (wait[1].revents)
             going = listen_to_the_test(&p);
-        while (now(&p) < seconds() - began) {
+        while (now(&p) < hb_now() - began) {
             receive(&p);
             physics_step(&p);
             stream(&p);

@@ -10,7 +10,7 @@ set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config"
 daemon="libzmq3-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libopenblas-dev libyaml-dev
-        libsystemd-dev libjansson-dev"
+        libsystemd-dev libjansson-dev libzstd-dev"
 clients="libmujoco-dev libhdf5-dev libopenmpi-dev openmpi-bin libgif-dev libpng-dev gnuplot-nox python3
          python3-zmq python3-protobuf python3-numpy"
 tests="libcmocka-dev liblzma-dev clang libclang-rt-14-dev scdoc man-db systemd python3-pip python3-setuptools

@@ -15,7 +15,7 @@ import tempfile
 # lowest first; rooms of one level do not know each other
 LEVELS = [
     ["lib/base", "proto"],
-    ["lib/model"],
+    ["lib/model", "proto/mcap"],
     ["lib/dynamics"],
     ["lib/estimate", "lib/plan"],
     ["lib/controller"],

@@ -13,7 +13,7 @@ seconds=${1-60}
 
 [ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
 ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_mavlink tests/fuzz/fuzz_ulog tests/fuzz/fuzz_ardupilot \
-    tests/fuzz/fuzz_seeds
+    tests/fuzz/fuzz_mcap tests/fuzz/fuzz_seeds tests/system/mcap_tool
 
 # fuzz TARGET OPTIONS...: seeds are in its corpus
 fuzz() {
@@ -44,3 +44,10 @@ for size in 600 2000 6000; do
 done
 fuzz ulog -max_len=8192
 fuzz ardupilot -max_len=8192
+
+# a recording, whole and cut
+mkdir -p build-fuzz/corpus/mcap
+build-fuzz/tests/system/mcap_tool write build-fuzz/logs/small.mcap
+cp build-fuzz/logs/small.mcap build-fuzz/corpus/mcap/whole
+head -c 4000 build-fuzz/logs/small.mcap >build-fuzz/corpus/mcap/cut
+fuzz mcap -max_len=65536

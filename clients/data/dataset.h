@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "dynamics/actuators.h"
 #include "estimate/estimator.h"
 #include "model/model.h"
 
@@ -110,6 +111,10 @@ static inline double hb_episode_dt(const hb_dataset *d, const hb_episode *e, int
  * deviation that is zero is given as 1. */
 void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,
                         double *control_std);
+
+/* Takes the controls of the set for commands and puts in their place what acts on the vehicle: the mean, over each
+ * transition, of the commands behind delay and lag (a->nu of the set's controls). */
+int hb_dataset_actuate(hb_dataset *d, const hb_actuators *a, hb_error *err);
 
 /* Writes what is in the set: functions, episodes, ranges, histogram lines. */
 void hb_dataset_describe(const hb_dataset *d, FILE *out);

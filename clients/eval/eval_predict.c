@@ -23,7 +23,7 @@ typedef struct options {
     hb_dataset_mapping mapping;
     int examples, steps, rollouts, threads;
     uint64_t seed;
-    bool json, successive, no_prior;
+    bool json, successive, no_prior, commands;
     int nmodels;
     char **model;
 } options;
@@ -42,6 +42,7 @@ static void print_help(void)
            "  --examples N     transitions that a model is fitted to [200]\n"
            "  --successive     successive in time, as a vehicle would collect them; else drawn at random\n"
            "  --no-prior       fit with the ridge alone also where a model has a prior of its coefficients\n"
+           "  --commands       the data's controls are commands: delay and lag of each model's actuators act on them\n"
            "  --steps N        length of a rollout [30]\n"
            "  --rollouts N     from each function [100]\n"
            "  --seed N         of the draws [0]\n"
@@ -60,6 +61,7 @@ static int parse(int argc, char **argv, options *o)
         {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"successive", HB_OPTION_FLAG, &o->successive, 0, 0, 0},
         {"no-prior", HB_OPTION_FLAG, &o->no_prior, 0, 0, 0},
+        {"commands", HB_OPTION_FLAG, &o->commands, 0, 0, 0},
         {"steps", HB_OPTION_WHOLE, &o->steps, 1, 100000, 0},
         {"rollouts", HB_OPTION_WHOLE, &o->rollouts, 1, 100000, 0},
         {"seed", HB_OPTION_COUNT, &o->seed, 0, INT64_MAX, 0},
@@ -234,6 +236,27 @@ static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *po
     return hb_errors_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts, pool, err);
 }
 
+/* on what acts behind this model's actuators, where the data have commands */
+static int measure_with_actuators(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    hb_actuators a = {.nu = r->model->nu < d->header.nu ? r->model->nu : d->header.nu};
+    hb_dataset *acting = NULL;
+
+    if (!o->commands)
+        return measure(o, r, d, pool, err);
+    if (a.nu > HB_MAX_CONTROLS)
+        return hb_fail(err, EINVAL, "--commands: for %d controls at most", HB_MAX_CONTROLS);
+    for (int i = 0; i < a.nu; i++) {
+        a.delay[i] = r->model->actuator_delay[i];
+        a.lag[i] = r->model->actuator_lag[i];
+    }
+    int status = hb_dataset_read_many(&acting, o->data, &o->mapping, err);
+    if (!status && !(status = hb_dataset_actuate(acting, &a, err)))
+        status = measure(o, r, acting, pool, err);
+    hb_dataset_free(acting);
+    return status;
+}
+
 static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
 {
     hb_progress progress;
@@ -242,7 +265,8 @@ static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *p
     hb_progress_start(&progress, "predict");
     for (int i = 0; i < o->nmodels; i++) {
         r[i].path = o->model[i];
-        if ((status = hb_model_load(&r[i].model, o->model[i], err)) || (status = measure(o, &r[i], d, pool, err)))
+        if ((status = hb_model_load(&r[i].model, o->model[i], err)) ||
+            (status = measure_with_actuators(o, &r[i], d, pool, err)))
             return status;
         hb_progress_update(&progress, (i + 1.0) / o->nmodels, base_name(o->model[i]));
     }
@@ -266,7 +290,8 @@ int hb_eval_predict(int argc, char **argv)
     if (code >= 0)
         return code;
     code = HB_EXIT_OK;
-    if ((o.plot && (status = hb_plot_available(&err))) || (status = hb_dataset_read_many(&d, o.data, &o.mapping, &err)) ||
+    if ((o.plot && (status = hb_plot_available(&err))) ||
+        (status = hb_dataset_read_many(&d, o.data, &o.mapping, &err)) ||
         (status = hb_pool_new(&pool, o.threads ? o.threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err)) ||
         (status = evaluate(&o, results, d, pool, &err)))
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);

@@ -35,6 +35,7 @@ typedef struct plan {
     hb_model shape;
     int *input;      /* nx of them at most */
     hb_model *given; /* the file that the average comes from, or NULL */
+    hb_actuators actuators;
 } plan;
 
 static void set_hidden(hb_mlp *mlp, const hb_widths *w)
@@ -125,15 +126,15 @@ static int parse_nominal(plan *p, const char *text, hb_error *err)
     return 0;
 }
 
-static int check_same_names(const char *path, const char *what, int n, char (*name)[HB_NAME_SIZE], int nfile,
-                            char (*of_file)[HB_NAME_SIZE], hb_error *err)
+static int check_same_names(const char *setting, const char *path, const char *what, int n, char (*name)[HB_NAME_SIZE],
+                            int nfile, char (*of_file)[HB_NAME_SIZE], hb_error *err)
 {
     if (n != nfile)
-        return hb_fail(err, EINVAL, "average: %s has %d %ss, the data have %d", path, nfile, what, n);
+        return hb_fail(err, EINVAL, "%s: %s has %d %ss, the data have %d", setting, path, nfile, what, n);
     for (int i = 0; i < n; i++)
         if (strcmp(name[i], of_file[i]) != 0)
-            return hb_fail(err, EINVAL, "average: %s %d is '%s' in %s and '%s' in the data", what, i, of_file[i], path,
-                           name[i]);
+            return hb_fail(err, EINVAL, "%s: %s %d is '%s' in %s and '%s' in the data", setting, what, i, of_file[i],
+                           path, name[i]);
     return 0;
 }
 
@@ -147,8 +148,9 @@ static int load_average(plan *p, hb_error *err)
         return status;
     const hb_model *g = p->given;
 
-    if ((status = check_same_names(s->average, "state", h->nx, h->state_name, g->nx, g->state_name, err)) ||
-        (status = check_same_names(s->average, "control", h->nu, h->control_name, g->nu, g->control_name, err)))
+    if ((status = check_same_names("average", s->average, "state", h->nx, h->state_name, g->nx, g->state_name, err)) ||
+        (status =
+             check_same_names("average", s->average, "control", h->nu, h->control_name, g->nu, g->control_name, err)))
         return status;
     if (g->average == HB_AVERAGE_NONE)
         return hb_fail(err, EINVAL, "average: %s has none itself", s->average);
@@ -259,6 +261,14 @@ static void copy_header(hb_model *m, const hb_dataset *d, const hb_model *given)
     }
 }
 
+static void copy_actuators(hb_model *m, const hb_actuators *a)
+{
+    for (int i = 0; i < a->nu; i++) {
+        m->actuator_delay[i] = a->delay[i];
+        m->actuator_lag[i] = a->lag[i];
+    }
+}
+
 /* --- all of it --- */
 
 static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
@@ -306,6 +316,7 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
                        "it out, or set 0");
     }
     copy_header(m, d, p->given);
+    copy_actuators(m, &p->actuators);
     if (oracle)
         add_hidden(m, d);
     if ((status = hb_initial_parameters(m, d, s->seed, p->given, err)) || (status = hb_model_check(m, err))) {
@@ -317,10 +328,87 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
     return 0;
 }
 
-int hb_design_model(hb_design *ret, const hb_settings *s, const hb_dataset *d, const char *notes, hb_error *err)
+/* --- a model to go on from --- */
+
+static int go_on_from(plan *p, hb_design *ret, const hb_model *initial, const char *notes, hb_error *err)
+{
+    const hb_settings *s = p->settings;
+    const hb_dataset_header *h = &p->data->header;
+    const char *settled = hb_settings_settled_by_model(s);
+    hb_model *m = NULL;
+    int status;
+
+    if (settled)
+        return hb_fail(err, EINVAL, "%s: that of %s is taken: leave it out", settled, s->initial);
+    if ((status = check_same_names("initial", s->initial, "state", h->nx, h->state_name, initial->nx,
+                                   initial->state_name, err)) ||
+        (status = check_same_names("initial", s->initial, "control", h->nu, h->control_name, initial->nu,
+                                   initial->control_name, err)))
+        return status;
+    if (initial->integration == HB_DIRECT && fabs(h->dt / initial->dt - 1) > 0.01)
+        return hb_fail(err, EINVAL, "initial: %s knows steps of %g s alone, the data have %g s", s->initial,
+                       initial->dt, h->dt);
+    if (s->refinements > 0 && !hb_fit_refines(initial))
+        return hb_fail(err, EINVAL, "refinements: %s cannot be trained with refined fits: leave it out", s->initial);
+    if ((status = hb_model_copy(&m, initial, false, notes, err)))
+        return status;
+    copy_actuators(m, &p->actuators);
+    hb_model_seal(m);
+    *ret = (hb_design){.model = m};
+    return 0;
+}
+
+static int parse_seconds(const char *name, const char *text, int nu, double *to, hb_error *err)
+{
+    char copy[HB_PATH_SIZE], *save = NULL, *end;
+    int n = 0;
+
+    strcpy(copy, text);
+    for (char *item = strtok_r(copy, ", ", &save); item; item = strtok_r(NULL, ", ", &save)) {
+        double value = strtod(item, &end);
+        if (end == item || *end || !(value >= 0) || !isfinite(value))
+            return hb_fail(err, EINVAL, "%s: '%s' is not a number of seconds", name, item);
+        if (n < nu)
+            to[n] = value;
+        n++;
+    }
+    for (int i = 1; n == 1 && i < nu; i++)
+        to[i] = to[0];
+    if (n > 1 && n != nu)
+        return hb_fail(err, EINVAL, "%s: %d numbers for %d controls: give one, or one for each", name, n, nu);
+    return 0;
+}
+
+int hb_design_actuators(const hb_settings *s, int nu, const hb_model *initial, hb_actuators *ret, hb_error *err)
+{
+    hb_actuators a = {.nu = nu};
+    int status;
+
+    if (nu > HB_MAX_CONTROLS) {
+        *ret = (hb_actuators){0};
+        return *s->delay || *s->lag
+                   ? hb_fail(err, EINVAL, "delay, lag: for %d controls at most, the data have %d", HB_MAX_CONTROLS, nu)
+                   : 0;
+    }
+    for (int i = 0; initial && i < nu && i < initial->nu; i++) {
+        a.delay[i] = initial->actuator_delay[i];
+        a.lag[i] = initial->actuator_lag[i];
+    }
+    if ((status = parse_seconds("delay", s->delay, nu, a.delay, err)) ||
+        (status = parse_seconds("lag", s->lag, nu, a.lag, err)))
+        return status;
+    *ret = a;
+    return 0;
+}
+
+int hb_design_model(hb_design *ret, const hb_settings *s, const hb_dataset *d, const hb_model *initial,
+                    const char *notes, hb_error *err)
 {
     plan p = {.settings = s, .data = d, .kind = &kinds[s->kind]};
+    int wrong = hb_design_actuators(s, d->header.nu, initial, &p.actuators, err);
 
+    if (wrong || initial)
+        return wrong ? wrong : go_on_from(&p, ret, initial, notes, err);
     p.input = calloc((size_t)d->header.nx, sizeof *p.input);
     if (!p.input)
         return hb_fail(err, ENOMEM, "out of memory");

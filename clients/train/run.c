@@ -18,7 +18,11 @@
 #include "common/plot.h"
 #include "common/progress.h"
 
-enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100 };
+/* an improvement by less is none; the end of a run that is compared with what was before */
+#define WORTH_WAITING 0.01
+#define LAST_PART     0.1
+
+enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20 };
 
 /* random numbers that no gradient step has */
 static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2, weight_stream = UINT64_MAX - 3;
@@ -30,6 +34,7 @@ typedef struct run {
     int *function;                 /* of the data: nlearned to train on, then nheld held out */
     int nlearned, nheld;
     uint64_t hash;
+    hb_model *initial; /* that this one goes on from; NULL: none */
     hb_design design;
     double *weight; /* nx */
     hb_pool *pool;
@@ -68,6 +73,19 @@ int hb_run_mapping(const char *text, hb_dataset_mapping *ret, hb_error *err)
 
 /* --- data --- */
 
+/* what acts, in the place of what was commanded */
+static int actuate(run *r, hb_error *err)
+{
+    hb_actuators a;
+    int status = hb_design_actuators(r->settings, r->data->header.nu, r->initial, &a, err);
+
+    if (status || r->settings->controls == HB_CONTROLS_ACTING)
+        return status;
+    if (!(status = hb_dataset_actuate(r->data, &a, err)) && r->validation)
+        status = hb_dataset_actuate(r->validation, &a, err);
+    return status;
+}
+
 static int read_data(run *r, hb_error *err)
 {
     const hb_settings *s = r->settings;
@@ -85,7 +103,9 @@ static int read_data(run *r, hb_error *err)
             return status;
         r->hash = hb_hash(r->hash, &r->validation->hash, sizeof r->validation->hash);
     }
-    return 0;
+    if (*s->initial && (status = hb_model_load(&r->initial, s->initial, err)))
+        return status;
+    return actuate(r, err);
 }
 
 /* shuffles the functions; the last ones are held out for validation */
@@ -110,6 +130,11 @@ static int split_functions(run *r, hb_error *err)
     if (r->nlearned == 1 && !r->options->quiet)
         fprintf(stderr, "warning: there is one function to train on: the model learns this vehicle alone, and nothing "
                         "that it could adapt by. Vary what will vary in service, with 100 functions or more.\n");
+    else if (r->nlearned < FEW_FUNCTIONS && !r->initial && !r->options->quiet)
+        fprintf(stderr,
+                "warning: %d functions to train on are few: a vehicle unlike all of them will be predicted badly, and "
+                "the prior of the coefficients is a guess. Use 100 or more.\n",
+                r->nlearned);
     return 0;
 }
 
@@ -171,8 +196,8 @@ static char *make_notes(const run *r)
 static int design(run *r, hb_error *err)
 {
     char *notes = make_notes(r);
-    int status =
-        notes ? hb_design_model(&r->design, r->settings, r->data, notes, err) : hb_fail(err, ENOMEM, "out of memory");
+    int status = notes ? hb_design_model(&r->design, r->settings, r->data, r->initial, notes, err)
+                       : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
     return status;
 }
@@ -265,6 +290,7 @@ static void tear_down(run *r)
     hb_trainer_free(r->trainer);
     hb_pool_free(r->pool);
     hb_model_free(r->design.model);
+    hb_model_free(r->initial);
     hb_dataset_free(r->validation);
     hb_dataset_free(r->data);
     free(r->settings_text);
@@ -305,13 +331,38 @@ static const char *describe(const hb_trainer_report *r, const hb_validation *v, 
     return text;
 }
 
-/* whether to stop before the end: the same for all ranks, one of which may have been asked to */
-static int asked_to_stop(const hb_run_options *o, bool *ret, hb_error *err)
+/* --- patience --- */
+
+/* The validations of a run so far. */
+typedef struct history {
+    double best, recent; /* ten-step errors: the best, and that of a tenth of the run before the end */
+    int waited;          /* validations since the best */
+} history;
+
+static void remember(history *h, const hb_validation *v, uint64_t step, uint64_t steps)
 {
-    double asked = o->stop && *o->stop;
+    if (v->ten_step < h->best * (1 - WORTH_WAITING)) {
+        h->best = v->ten_step;
+        h->waited = 0;
+    } else {
+        h->waited++;
+    }
+    if ((double)step <= (1 - LAST_PART) * (double)steps)
+        h->recent = v->ten_step;
+}
+
+/* --- the end of a run --- */
+
+/* Whether to stop before the end: the same for all ranks, one of which may have been asked to; *ret_flat: because
+ * validation does not get better, which the first rank alone knows. */
+static int asked_to_stop(const hb_run_options *o, bool flat, bool *ret_stop, bool *ret_flat, hb_error *err)
+{
+    enum { FLAT = 1 << 20 }; /* more than there are ranks */
+    double asked = (o->stop && *o->stop ? 1 : 0) + (flat ? FLAT : 0);
     int status = o->ranks ? o->ranks->add(o->ranks->context, &asked, 1, err) : 0;
 
-    *ret = asked > 0;
+    *ret_flat = asked >= FLAT;
+    *ret_stop = asked > 0;
     return status;
 }
 
@@ -326,18 +377,22 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
     double saved = 0, cpu = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     uint64_t first = state->step, log_every = (uint64_t)fmax(1, s->log_every);
     char text[200];
-    bool stop = false, first_rank = hb_ranks_first(o->ranks);
+    bool stop = false, flat = false, first_rank = hb_ranks_first(o->ranks);
+    history past = {.best = INFINITY, .recent = NAN};
     int status = 0;
 
     hb_progress_start(&progress, o->label ? o->label : "train");
-    while (state->step < s->steps && !(status = asked_to_stop(o, &stop, err)) && !stop) {
+    while (state->step < s->steps &&
+           !(status = asked_to_stop(o, s->patience > 0 && past.waited >= s->patience, &stop, &flat, err)) && !stop) {
         if ((status = hb_trainer_step(r->trainer, &report, err)))
             break;
         if (!first_rank)
             continue;
         bool validated = state->step % s->validate_every == 0 || state->step == s->steps;
-        if (validated)
+        if (validated) {
             v = validate(r, true);
+            remember(&past, &v, state->step, s->steps);
+        }
         if (validated || report.step % log_every == 0)
             hb_log_write(r->log, &report, hb_progress_elapsed(&progress),
                          hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, validated ? &v : NULL);
@@ -354,7 +409,9 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
     hb_progress_end(&progress);
     double seconds = hb_progress_elapsed(&progress);
     *ret = (hb_run_result){.steps = state->step,
-                           .stopped = state->step < s->steps,
+                           .stopped = state->step < s->steps && !flat,
+                           .flat = flat,
+                           .recent = past.recent,
                            .last = report,
                            .validation = v,
                            .seconds = seconds,
@@ -375,6 +432,23 @@ static size_t peak_memory(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
+/* a model that goes on from another with data of a few vehicles keeps what is known of all of them */
+static bool keeps_prior(const run *r)
+{
+    return r->initial && r->initial->has_prior && r->nlearned < FEW_FUNCTIONS;
+}
+
+static int copy_prior(hb_model *m, const hb_model *from)
+{
+    size_t nb = (size_t)m->nb, nsystems = (size_t)hb_model_nproblems(m);
+
+    memcpy(m->prior_mean, from->prior_mean, nb * nsystems * sizeof *m->prior_mean);
+    memcpy(m->prior_covariance, from->prior_covariance, nb * nb * nsystems * sizeof *m->prior_covariance);
+    memcpy(m->noise, from->noise, (size_t)m->nx * sizeof *m->noise);
+    hb_model_seal(m);
+    return 0;
+}
+
 /* puts a model with a prior in the place of the trained one, where a prior can be had */
 static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 {
@@ -383,12 +457,14 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
     int status;
 
     ret->with_prior = (hb_validation){.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
-    if (!hb_prior_applies(r->design.model) || r->nlearned < HB_PRIOR_FUNCTIONS)
+    bool keep = keeps_prior(r);
+    if (!hb_prior_applies(r->design.model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
         return 0;
     if ((status = hb_model_copy(&m, r->design.model, true, NULL, err)))
         return status;
-    status =
-        hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed, r->pool, err);
+    status = keep ? copy_prior(m, r->initial)
+                  : hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed,
+                                      r->pool, err);
     if (!status && r->evaluator && !(status = new_evaluator(r, m, &e, err)))
         ret->with_prior = validate_by(r, e, true);
     hb_evaluator_free(e);
@@ -414,8 +490,9 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
         return save_checkpoint(r, err);
     if (ret->stopped || !hb_ranks_first(r->options->ranks))
         return 0;
-    if ((status = hb_centre(r->design.model, r->data, r->function, r->nlearned, r->settings->examples,
-                            r->settings->seed, err)))
+    /* a prior that is kept is one of coefficients about the average as it was */
+    if (!keeps_prior(r) && (status = hb_centre(r->design.model, r->data, r->function, r->nlearned,
+                                               r->settings->examples, r->settings->seed, err)))
         return status;
     ret->validation = validate(r, true);
     ret->without = validate(r, false);

@@ -21,7 +21,9 @@ typedef struct hb_run_result {
     uint64_t steps;
     bool died; /* a rank did: `why`, and a checkpoint was written */
     hb_error why;
-    bool stopped; /* before the end: a checkpoint was written instead of the model */
+    bool stopped;  /* before the end: a checkpoint was written instead of the model */
+    bool flat;     /* before the end, because validation was not getting better: the model was written */
+    double recent; /* ten-step error of a validation a tenth of the run before the end; NAN: there was none */
     hb_trainer_report last;
     hb_validation validation, without; /* without: coefficients zero */
     hb_validation with_prior;          /* coefficients by the prior that was written; NAN: there is none */

@@ -22,6 +22,7 @@ const char *const hb_kind_help[] = {
         NULL};
 static const char *const decay_name[] = {"none", "cosine", NULL};
 static const char *const weighting_name[] = {"alike", "each", NULL};
+static const char *const controls_name[] = {"commanded", "acting", NULL};
 
 typedef enum { TEXT, INTEGER, COUNT, NUMBER, CHOICE, WIDTHS } type;
 
@@ -48,6 +49,9 @@ static const setting table[] = {
      "functions of the data kept for validation; -1: a tenth"},
     {"map", TEXT, AT(map), 0, 0, NULL, "", true,
      "how to read a foreign data set: key=value;key=value (hilbert-train data --help)"},
+    {"initial", TEXT, AT(initial), 0, 0, NULL, "", true,
+     "basis file to go on from: its sizes, normalisation and parameters are taken (start with a tenth of the learning "
+     "rate)"},
     {"output", TEXT, AT(output), 0, 0, NULL, "model.safetensors", false, "the basis file to write"},
     {"checkpoint", TEXT, AT(checkpoint), 0, 0, NULL, "", false,
      "checkpoint file; \"\": the output's name and .checkpoint"},
@@ -77,6 +81,12 @@ static const setting table[] = {
     {"ridge", NUMBER, AT(ridge), 0, 1e6, NULL, "0.0001", true, "lambda of least squares"},
     {"volume", NUMBER, AT(volume), 1e-12, 1e12, NULL, "1", true, "V of the inner product"},
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps a control period"},
+    {"delay", TEXT, AT(delay), 0, 0, NULL, "", true,
+     "seconds until a command begins to act, one number or one for each control: goes into the basis file"},
+    {"lag", TEXT, AT(lag), 0, 0, NULL, "", true, "time constant of the actuators behind the delay, likewise"},
+    {"controls", CHOICE, AT(controls), 0, 0, controls_name, "commanded", true,
+     "what the data's controls are, where there is a delay or a lag: commands, which become what acts, or that "
+     "already"},
 
     {.help = "Loss"},
     {"functions", INTEGER, AT(functions), 1, 1e6, NULL, "16", true, "functions in a step (the paper: 50)"},
@@ -102,6 +112,8 @@ static const setting table[] = {
 
     {.help = "Run"},
     {"threads", INTEGER, AT(threads), 0, 1024, NULL, "0", false, "0: as many as there are processors"},
+    {"patience", INTEGER, AT(patience), 0, 1e6, NULL, "0", false,
+     "end when so many validations in a row were not better than the best by 1 %; 0: never"},
     {"validate-every", COUNT, AT(validate_every), 1, 1e12, NULL, "500", false, "steps from validation to validation"},
     {"log-every", NUMBER, AT(log_every), 0, 1e9, NULL, "20", false, "steps from line to line of the log"},
     {"checkpoint-every", NUMBER, AT(checkpoint_every), 0, 1e9, NULL, "60", false,
@@ -463,6 +475,18 @@ static bool changed(const hb_settings *s, const setting *t)
     hb_settings initial;
     hb_settings_default(&initial);
     return t->changes_result && !same_value(s, &initial, t);
+}
+
+const char *hb_settings_settled_by_model(const hb_settings *s)
+{
+    static const char *const settled[] = {"kind",         "nb",      "hidden",   "activation",
+                                          "integration",  "average", "inputs",   "method",
+                                          "coefficients", "volume",  "substeps", "average-hidden"};
+
+    for (size_t i = 0; i < sizeof settled / sizeof *settled; i++)
+        if (changed(s, find(settled[i])))
+            return settled[i];
+    return NULL;
 }
 
 static void print_line(FILE *out, const hb_settings *s, const setting *t)

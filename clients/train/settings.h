@@ -31,6 +31,7 @@ typedef enum {
 extern const char *const hb_kind_name[], *const hb_kind_help[];
 
 typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
+typedef enum { HB_CONTROLS_COMMANDED, HB_CONTROLS_ACTING } hb_controls;
 typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH } hb_weighting;
 
 /* A list of layer widths; n = 0: the kind's own. */
@@ -44,6 +45,7 @@ typedef struct hb_settings {
     char data[HB_PATH_SIZE], validation[HB_PATH_SIZE], output[HB_PATH_SIZE];
     char log[HB_PATH_SIZE], checkpoint[HB_PATH_SIZE], plot[HB_PATH_SIZE];
     char map[HB_PATH_SIZE];
+    char initial[HB_PATH_SIZE];
     int hold_out; /* functions; -1: a tenth */
     /* model */
     int kind; /* hb_kind */
@@ -56,6 +58,8 @@ typedef struct hb_settings {
     int method, shape; /* hb_method, hb_shape */
     double ridge, volume;
     int substeps;
+    char delay[HB_PATH_SIZE], lag[HB_PATH_SIZE];
+    int controls; /* hb_controls */
     /* loss */
     int functions, examples, queries, rollout;
     int refinements;
@@ -65,8 +69,8 @@ typedef struct hb_settings {
     uint64_t steps, seed;
     double learning_rate, clip;
     int decay; /* hb_decay */
-    /* the run itself: none of these changes the result */
-    int threads;
+    /* the run itself: none of these changes the result, but for patience, which ends it early */
+    int threads, patience;
     uint64_t validate_every;
     double checkpoint_every, log_every;
 } hb_settings;
@@ -87,6 +91,9 @@ int hb_settings_arguments(hb_settings *s, int argc, char **argv, int *ret_next, 
 char *hb_settings_text(const hb_settings *s, bool only_result);
 /* The command that does the same again: options that change the result and are not at their defaults. Free the text. */
 char *hb_settings_command(const hb_settings *s);
+/* The name of a setting of the model that is not at its default, and that a model which is given settles: NULL when
+ * there is none. */
+const char *hb_settings_settled_by_model(const hb_settings *s);
 /* -EINVAL, with the name of the setting, when two runs cannot give the same result. More or fewer steps are no
  * difference where the learning rate does not depend on them. */
 int hb_settings_same_result(const hb_settings *a, const hb_settings *b, hb_error *err);

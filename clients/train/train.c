@@ -32,16 +32,17 @@ int hb_train_complain(int exit_code, const hb_error *err)
 
 static void print_help(void)
 {
-    printf("usage: hilbert-train --data FILE [--config FILE.yaml] [options]   train a basis file\n"
-           "       hilbert-train --resume CHECKPOINT [run options]            go on where a run ended\n"
-           "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
-           "       hilbert-train import --output FILE FLIGHT.ulg...           make one from PX4's and ArduPilot's logs\n"
-           "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
-           "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
-           "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
-           "       hilbert-train COMMAND --help, --help, --version\n"
-           "\n"
-           "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
+    printf(
+        "usage: hilbert-train --data FILE [--config FILE.yaml] [options]   train a basis file\n"
+        "       hilbert-train --resume CHECKPOINT [run options]            go on where a run ended\n"
+        "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
+        "       hilbert-train import --output FILE FLIGHT.ulg...           make one from PX4's and ArduPilot's logs\n"
+        "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
+        "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
+        "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
+        "       hilbert-train COMMAND --help, --help, --version\n"
+        "\n"
+        "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
     hb_settings_help(stdout);
     printf("\n  --force                     replace the basis file that --output names; else it is left alone\n");
     printf("\nExit codes: 0 done, 1 failure or interrupted, 2 usage.\n");
@@ -57,6 +58,14 @@ static void print_summary(const hb_settings *s, const hb_run_result *r)
         fprintf(stderr, "validation, median over functions: 1-step error %.3e, %d-step %.3e; with c = 0: %.3e, %.3e\n",
                 r->validation.one_step, r->validation.steps, r->validation.ten_step, r->without.one_step,
                 r->without.ten_step);
+    if (r->flat)
+        fprintf(stderr, "ended early: %d validations in a row were not better\n", s->patience);
+    else if (r->validation.ten_step < 0.97 * r->recent)
+        fprintf(
+            stderr,
+            "warning: validation was still getting better (%.3e a tenth of the run before the end): more steps will "
+            "help\n",
+            r->recent);
     if (isfinite(r->with_prior.one_step))
         fprintf(stderr, "with the prior, as it is in the file: 1-step error %.3e, %d-step %.3e\n",
                 r->with_prior.one_step, r->with_prior.steps, r->with_prior.ten_step);

@@ -66,7 +66,7 @@ make() {
         "$train" import-csv --output "$data/cart.h5" --plant cart --time time_s \
             --states 'position[m]=position_m,velocity[m/s]=velocity_m_s' --controls 'force[N]=force_n' \
             --bounds=-2..2 --trim 0 "$data"/cart-logs/*.csv
-        fit cart --data "$data/cart.h5" --nb 3 --hidden 16,16 --inputs=-position --regulariser 0.01 --steps 6000
+        fit cart cart --nb 3 --hidden 16,16 --inputs=-position --regulariser 0.01 --steps 6000
         ;;
     quadrotor)
         collect vehicles quadrotor -f 500 -e 6 -s 6 $vehicles
@@ -87,10 +87,10 @@ make() {
         ;;
     px4) # trained on what acts; delay and lag of the autopilot's loops are the model file's actuators
         collect multirotor multirotor -f 200 -e 6 -s 6 -r thrust_lag=0.001 -r delay=0 -r bandwidth=15:40
-        fit px4 --data "$data/multirotor.h5" --nb 8 --average nominal:multirotor-rates \
+        fit px4 multirotor --nb 8 --average nominal:multirotor-rates \
             --inputs=-x,-y,-z --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
-            --steps 6000 --learning-rate 0.015 --decay cosine
-        python3 config/models/set_actuators.py config/models/px4.safetensors 0.006,0.006,0.006,0.006 0.05,0.038,0.038,0
+            --steps 6000 --learning-rate 0.015 --decay cosine \
+            --delay 0.006 --lag 0.05,0.038,0.038,0 --controls acting
         ;;
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3

@@ -84,7 +84,19 @@ class Train(unittest.TestCase):
         run(TRAIN, 'import-csv', '--output', one, '--states', 'x=pos', '--dt', '0.1', self.path('log0.csv'))
         said = run(TRAIN, '--data', one, '--output', self.path('one'), '--steps', '3', *TINY).stderr
         self.assertIn('warning: there is one function to train on', said)
-        self.assertNotIn('warning', self.trained.stderr)
+        self.assertIn('warning: 7 functions to train on are few', self.trained.stderr)
+        self.assertNotIn('one function', self.trained.stderr)
+
+    def test_a_model_goes_on_with_its_actuators(self):
+        first, next_one = self.path('lagging'), self.path('going-on')
+        run(TRAIN, '--data', self.data, '--output', first, '--steps', '5', '--lag', '0.1', *TINY)
+        said = run(TRAIN, '--data', self.data, '--output', next_one, '--steps', '5', '--initial', first, *TINY, code=1).stderr
+        self.assertIn('that of', said)
+        run(TRAIN, '--data', self.data, '--output', next_one, '--steps', '5', '--initial', first, '--examples', '20')
+        plain, acting = (run(EVAL, 'predict', next_one, '--data', self.data, '--json', '--examples', '20', '--steps', '5', *more).stdout
+                         for more in ((), ('--commands',)))
+        self.assertNotEqual(plain, acting)
+        self.assertIn('lag: ', run(TRAIN, '--data', self.data, '--output', self.path('bad'), '--lag', '1,2,3', *TINY, code=1).stderr)
 
     def test_imports_say_what_came_of_them(self):
         logs = [[self.path(f'{vehicle}/{flight}.csv') for flight in 'ab'] for vehicle in ('red', 'blue')]

@@ -6,6 +6,7 @@
 #include <hdf5.h>
 
 #include "check.h"
+#include "base/numeric.h"
 #include "data/dataset.h"
 
 enum { NX = 3, NU = 2, STEPS = 5 };
@@ -676,20 +677,53 @@ static int remove_folder(void **state)
     return system(command);
 }
 
+/* delay and lag against a fine simulation of them, with irregular steps */
+static void commands_become_what_acts(void **state)
+{
+    enum { T = 40, FINE = 20000 };
+    static const double delay = 0.033, lag = 0.05;
+    double x[T + 1] = {0}, u[2 * T], before[2 * T], time[T + 1] = {0};
+    (void)state;
+
+    for (int k = 0; k < T; k++) {
+        hb_random_key key = {.seed = 5};
+        u[2 * k] = before[2 * k] = hb_random_normal(key, (uint64_t)(3 * k));
+        u[2 * k + 1] = before[2 * k + 1] = hb_random_normal(key, (uint64_t)(3 * k + 1));
+        time[k + 1] = time[k] + 0.01 + 0.04 * hb_random_uniform(key, (uint64_t)(3 * k + 2));
+    }
+    hb_episode e = {.nsteps = T, .x = x, .u = u, .time = time};
+    hb_dataset d = {.header = {.nx = 1, .nu = 2, .dt = 0.03}, .nepisodes = 1, .episode = &e};
+    hb_actuators a = {.nu = 2, .delay = {delay}, .lag = {lag}};
+    hb_error err = {0};
+    assert_int_equal(hb_dataset_actuate(&d, &a, &err), 0);
+
+    double acting = before[0];
+    for (int k = 0, now = 0; k < T; k++) {
+        double h = (time[k + 1] - time[k]) / FINE, sum = 0;
+        for (int i = 0; i < FINE; i++) {
+            double t = time[k] + (i + 0.5) * h;
+            while (now + 1 < T && time[now + 1] + delay <= t)
+                now++;
+            double middle = acting + (before[2 * now] - acting) * h / (2 * lag);
+            sum += middle / FINE;
+            acting += (before[2 * now] - middle) * h / lag;
+        }
+        /* commands change to within a fine step here */
+        assert_near(u[2 * k], sum, 4.0 / FINE);
+        /* the other control has neither */
+        assert_near(u[2 * k + 1], before[2 * k + 1], 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_is_read_back),
-        cmocka_unit_test(layout_is_minaris),
-        cmocka_unit_test(same_calls_same_bytes),
-        cmocka_unit_test(an_unfinished_file_is_never_seen),
-        cmocka_unit_test(hash_follows_the_numbers),
-        cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(damaged_files_do_no_harm),
-        cmocka_unit_test(foreign_files_are_mapped),
-        cmocka_unit_test(moments_and_description),
-        cmocka_unit_test(csv_becomes_a_data_set),
-        cmocka_unit_test(csv_takes_units_bounds_and_functions),
+        cmocka_unit_test(written_is_read_back),     cmocka_unit_test(layout_is_minaris),
+        cmocka_unit_test(same_calls_same_bytes),    cmocka_unit_test(an_unfinished_file_is_never_seen),
+        cmocka_unit_test(hash_follows_the_numbers), cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(damaged_files_do_no_harm), cmocka_unit_test(foreign_files_are_mapped),
+        cmocka_unit_test(moments_and_description),  cmocka_unit_test(commands_become_what_acts),
+        cmocka_unit_test(csv_becomes_a_data_set),   cmocka_unit_test(csv_takes_units_bounds_and_functions),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

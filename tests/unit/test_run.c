@@ -367,6 +367,70 @@ static int tear_down(void **state)
     return system(command);
 }
 
+/* A model to go on from, without a step: the same network. Data of few vehicles leave it its prior. */
+static void test_initial(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("first"), next = small_run("next");
+    hb_error err = {0};
+    hb_model *a = NULL, *b = NULL;
+    hb_run_result r;
+
+    train(&s, NULL);
+    snprintf(next.initial, sizeof next.initial, "%s", in_folder("first"));
+    snprintf(next.lag, sizeof next.lag, "0.05");
+    next.controls = HB_CONTROLS_ACTING;
+    next.nb = -1;
+    next.hidden.n = 0;
+    next.steps = 0;
+    train(&next, NULL);
+    assert_int_equal(hb_model_load(&a, in_folder("first"), &err), 0);
+    assert_int_equal(hb_model_load(&b, in_folder("next"), &err), 0);
+    assert_int_equal(a->nparameters, b->nparameters);
+    assert_memory_equal(a->parameter, b->parameter, a->nparameters * sizeof *a->parameter);
+    assert_memory_equal(a->state_mean, b->state_mean, 2 * sizeof(double));
+    assert_true(a->has_prior && b->has_prior);
+    assert_memory_equal(a->prior_covariance, b->prior_covariance, 9 * sizeof(double));
+    assert_true(b->actuator_lag[0] == 0.05 && a->actuator_lag[0] == 0);
+    hb_model_free(b);
+
+    /* and it learns from there: after as many steps again, with a small rate, it is better */
+    *next.lag = 0;
+    next.steps = 60;
+    next.learning_rate = 1e-3;
+    snprintf(next.output, sizeof next.output, "%s", in_folder("better"));
+    r = train(&next, NULL);
+    snprintf(next.output, sizeof next.output, "%s", in_folder("same"));
+    next.steps = 0;
+    assert_true(r.validation.one_step < train(&next, NULL).validation.one_step);
+    hb_model_free(a);
+
+    /* what the file settles is not asked for again */
+    next.nb = 4;
+    assert_int_equal(hb_run(&next, &(hb_run_options){.quiet = true}, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "nb: that of"));
+}
+
+static void test_patience(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("patient");
+    s.learning_rate = 0;
+    s.validate_every = 5;
+    s.patience = 3;
+    hb_run_result r = train(&s, NULL);
+    /* the first validation is the best there is */
+    assert_true(r.flat && !r.stopped);
+    assert_int_equal(r.steps, 20);
+    assert_int_equal(access(in_folder("patient"), F_OK), 0);
+    s.learning_rate = 0.01;
+    s.validate_every = 20;
+    s.patience = 2;
+    snprintf(s.output, sizeof s.output, "%s", in_folder("learns"));
+    r = train(&s, NULL);
+    assert_true(!r.flat && r.steps == 60);
+}
+
 int main(void)
 {
     hb_numeric_single_thread();
@@ -379,6 +443,8 @@ int main(void)
         cmocka_unit_test(test_kinds_learn),
         cmocka_unit_test(test_given_average),
         cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_initial),
+        cmocka_unit_test(test_patience),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -236,6 +236,7 @@ static int set_up(hb_daemon *d, hb_error *err)
                                                 .model = d->model,
                                                 .controller = d->controller,
                                                 .transport = hb_sockets_transport(&d->sockets),
+                                                .pilot_key = d->sockets.pilot_key,
                                                 .clock = {.now = hb_clock_monotonic},
                                                 .wall = {.now = hb_clock_wall},
                                                 .log = &d->log,

@@ -101,6 +101,8 @@ static int open_socket(hilbert_client *h, const hilbert_options *o, int type, co
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         zmq_setsockopt(socket, settings[i].option, &settings[i].value, sizeof(int));
     zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max, sizeof max);
+    if (o->name && *o->name && type == ZMQ_DEALER && zmq_setsockopt(socket, ZMQ_ROUTING_ID, o->name, strlen(o->name)))
+        return fail(h, EINVAL, "%s: a client's name has 1 to 255 bytes", o->name);
     int r = set_keys(h, o, socket);
     if (r)
         return r;
@@ -298,6 +300,7 @@ static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret,
         .total = 1e-6 * m->total_us,
         .preparing = 1e-6 * m->preparing_us,
         .corrected = m->corrected,
+        .guest = m->guest,
         .coefficient_version = m->coefficient_version,
         .coefficient_age = m->coefficient_age,
         .estimate = h->estimate,

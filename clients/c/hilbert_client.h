@@ -50,6 +50,7 @@ typedef struct hilbert_options {
     int max_message;        /* bytes of the largest message; 0: 262144 */
     double
         connect_timeout; /* how long hilbert_connect waits for the daemon, seconds; 0: 1 second; below 0: not at all */
+    const char *name;    /* of this client, by which security.pilot tells it; NULL: none */
 } hilbert_options;
 
 /* The state at a moment, and the control in force from that moment on. */
@@ -98,6 +99,7 @@ typedef struct hilbert_action_reply {
     const double *predicted; /* with want_plan: (steps + 1) x states */
     int npredicted;
     const char *limit; /* the configured limit that the plan breaks most, or empty */
+    bool guest;        /* another client flies: this was planned from nothing, and moved nothing */
 } hilbert_action_reply;
 
 /* options may be NULL. Waits for the daemon as long as connect_timeout says, so that the first request finds it; 0 is

@@ -89,7 +89,8 @@ int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err)
                                      s->waypoints, i + 1);
     }
     if (!status) {
-        hilbert_options o = {.telemetry = s->telemetry, .actions = s->actions, .connect_timeout = -1};
+        hilbert_options o = {
+            .telemetry = s->telemetry, .actions = s->actions, .connect_timeout = -1, .name = "hilbert-mavlink"};
         o.server_key = s->server_key[0] ? s->server_key : NULL;
         o.client_key = s->client_key[0] ? s->client_key : NULL;
         int r = hilbert_connect(&b->client, &o, text, sizeof text);

@@ -121,6 +121,8 @@ typedef struct hb_config {
         char server_key[HB_CONFIG_PATH_SIZE];
         hb_paths client_keys;
         bool insecure;
+        char pilot[HB_NAME_SIZE];
+        char pilot_key[HB_CONFIG_PATH_SIZE];
     } security;
     struct {
         hb_scheduling scheduling;

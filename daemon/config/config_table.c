@@ -113,6 +113,14 @@ static const hb_setting process[] = {
         "Files with the public keys of the clients that may connect.", BETWEEN(0, HB_MAX_KEYS)),
     ROW("security.insecure", HB_SETTING_BOOL, security.insecure, HB_FIXED,
         "Allow tcp without keys: anyone who reaches the port can fly this vehicle.", BETWEEN(0, 1)),
+    ROW("security.pilot", HB_TYPE_TEXT, security.pilot, HB_FIXED,
+        "Name (routing id) of the client that flies. It goes first, and its requests alone move the plan and the "
+        "window; "
+        "all others are guests. Empty: whoever asks first, until it is silent for a second.",
+        .max = HB_NAME_SIZE),
+    ROW("security.pilot_key", HB_TYPE_PATH, security.pilot_key, HB_FIXED,
+        "File with the public key of the client that flies, in the place of its name: then nobody else can claim it.",
+        .max = 0),
 
     ROW("state_file", HB_TYPE_PATH, state_file, HB_FIXED,
         "File that keeps the window over a restart where systemd does not (best on a tmpfs); empty: none.", .max = 0),

@@ -237,6 +237,10 @@ static void check_files(check *k, const hb_model *m)
         check_key(k, "security.server_key", c->security.server_key, true);
     for (int i = 0; *c->security.server_key && i < c->security.client_keys.n; i++)
         check_key(k, "security.client_keys", c->security.client_keys.at[i], false);
+    if (*c->security.pilot_key && !*c->security.server_key)
+        COMPLAIN(k, "security.pilot_key", "without security.server_key nobody is told by a key");
+    else if (*c->security.pilot_key)
+        check_key(k, "security.pilot_key", c->security.pilot_key, false);
     if (*c->state_file && hb_state_check(c->state_file, hb_estimator_memory_size(m, &c->controller.estimator), &err))
         hb_config_error_of(k->errors, c, &err);
 }
@@ -247,7 +251,7 @@ static void check_memory(check *k, const hb_model *m)
 {
     const hb_controller_settings *s = &k->c->controller;
     const int limits[] = {RLIMIT_AS, RLIMIT_DATA};
-    double planner = hb_planner_memory(m, &s->planner, k->c->threads);
+    double planner = 2 * hb_planner_memory(m, &s->planner, k->c->threads); /* the pilot's and the guests' */
     double estimator = hb_estimator_memory(m, &s->estimator);
     double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     struct rlimit limit;

@@ -1,10 +1,15 @@
 #include "server/queue.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct hb_queue {
     int nx, nu, ntarget;
+    hb_pilot configured;
+    hb_client *pilot;      /* NULL: nobody flies */
+    hb_client *in_hand_of; /* NULL: nothing is in hand */
+    bool pilot_had_last;   /* the last turn was the pilot's */
     uint64_t turns;
     hb_waiting in_hand;
     hb_client client[HB_QUEUE_CLIENTS];
@@ -33,6 +38,7 @@ static hb_queue *lay_out(const hb_queue *sizes, hb_arena *arena)
         q->nx = sizes->nx;
         q->nu = sizes->nu;
         q->ntarget = sizes->ntarget;
+        q->configured = sizes->configured;
     }
     lay_out_place(q ? &q->in_hand : NULL, sizes, arena);
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
@@ -40,9 +46,9 @@ static hb_queue *lay_out(const hb_queue *sizes, hb_arena *arena)
     return q;
 }
 
-int hb_queue_new(hb_queue **ret, int nx, int nu, int ntarget, hb_error *err)
+int hb_queue_new(hb_queue **ret, int nx, int nu, int ntarget, const hb_pilot *pilot, hb_error *err)
 {
-    const hb_queue sizes = {.nx = nx, .nu = nu, .ntarget = ntarget};
+    const hb_queue sizes = {.nx = nx, .nu = nu, .ntarget = ntarget, .configured = *pilot};
     hb_arena arena = {0};
 
     lay_out(&sizes, &arena);
@@ -70,29 +76,94 @@ static bool is_from(const hb_client *c, const hb_envelope *e)
            memcmp(c->waiting.envelope.data, e->data, e->size[0]) == 0;
 }
 
+/* ---- who flies ---- */
+
+bool hb_queue_pilot_configured(const hb_queue *q)
+{
+    return *q->configured.name || q->configured.key;
+}
+
+/* Whether an envelope is of the one that is configured. */
+static bool is_configured(const hb_queue *q, const hb_envelope *e)
+{
+    const char *name = q->configured.name;
+
+    return (!*name || (e->nframes > 0 && e->size[0] == strlen(name) && memcmp(e->data, name, strlen(name)) == 0)) &&
+           (!q->configured.key || e->key == q->configured.key);
+}
+
+/* Whether the pilot's seat is taken: not when nobody has asked from there for a while. */
+static bool is_flown(const hb_queue *q, double now)
+{
+    return q->pilot && (q->pilot->waits || q->in_hand_of == q->pilot || now - q->pilot->seen <= HB_PILOT_SILENT);
+}
+
+static void seat_pilot(hb_queue *q, hb_client *c, double now)
+{
+    if (c == q->pilot || (hb_queue_pilot_configured(q) ? !is_configured(q, &c->waiting.envelope) : is_flown(q, now)))
+        return;
+    q->pilot = c;
+    q->pilot_had_last = false;
+    c->fresh = true;
+}
+
+bool hb_queue_flies(const hb_queue *q, const hb_client *c)
+{
+    return c == q->pilot;
+}
+
+bool hb_queue_is_pilots(const hb_queue *q, const hb_envelope *e, double now)
+{
+    return !is_flown(q, now) || is_from(q->pilot, e);
+}
+
+double hb_queue_pilot_budget(const hb_queue *q, double now)
+{
+    return is_flown(q, now) ? q->pilot->waiting.budget : INFINITY;
+}
+
+/* ---- places ---- */
+
+static bool is_newcomer(const hb_queue *q, const hb_client *c, double now)
+{
+    return c != q->pilot && now - c->since <= HB_NEWCOMER;
+}
+
 hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
 {
     hb_client *room = NULL;
+    int newcomers = 0, places = 0;
 
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++) {
         hb_client *c = &q->client[i];
         if (is_from(c, e)) {
+            seat_pilot(q, c, now);
             c->seen = now;
             return c;
         }
-        if (!c->waits && (!room || (room->known && (!c->known || c->seen < room->seen))))
+        newcomers += c->waits && is_newcomer(q, c, now);
+        places += c != q->pilot && !c->waits;
+        if (c != q->pilot && !c->waits && (!room || (room->known && (!c->known || c->seen < room->seen))))
             room = c;
     }
-    if (room) {
-        room->known = true;
-        room->seen = now;
-        room->served = q->turns; /* a newcomer waits for its turn like everyone else */
-        room->waiting.envelope = *e;
-    }
+    /* one place is the pilot's, also before it comes */
+    bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e) : !is_flown(q, now);
+    if (flies && !room && q->pilot && !q->pilot->waits && q->in_hand_of != q->pilot)
+        room = q->pilot;
+    if (!room || (!flies && (newcomers >= HB_QUEUE_NEWCOMERS || places <= !q->pilot)))
+        return NULL;
+    room->known = true;
+    room->fresh = false;
+    room->since = room->seen = now;
+    room->served = q->turns; /* a newcomer waits for its turn like everyone else */
+    room->waiting.envelope = *e;
+    if (q->pilot == room)
+        q->pilot = NULL;
+    seat_pilot(q, room, now);
     return room;
 }
 
-void hb_queue_copy(const hb_queue *q, hb_waiting *to, const hb_envelope *e, const hb_action_request *r, double budget)
+static void copy(const hb_queue *q, hb_waiting *to, const hb_envelope *e, const hb_action_request *r, double budget)
 {
     size_t ntarget = (size_t)r->request.ntargets * (size_t)q->nx;
 
@@ -111,26 +182,54 @@ void hb_queue_copy(const hb_queue *q, hb_waiting *to, const hb_envelope *e, cons
         to->request.applied = memcpy(to->applied, r->request.applied, (size_t)q->nu * sizeof *to->applied);
 }
 
+void hb_queue_put(hb_queue *q, hb_client *c, const hb_envelope *e, const hb_action_request *r, double budget)
+{
+    double due = r->request.received + budget;
+
+    c->due = c->waits ? fmin(c->due, due) : due;
+    copy(q, &c->waiting, e, r, budget);
+    c->waits = true;
+}
+
+/* ---- turns ---- */
+
+static bool goes_before(const hb_client *a, const hb_client *b)
+{
+    return a->due < b->due || (a->due == b->due && a->served < b->served);
+}
+
 hb_client *hb_queue_next(hb_queue *q)
 {
     hb_client *next = NULL;
 
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++) {
         hb_client *c = &q->client[i];
-        if (c->waits && (!next || c->served < next->served ||
-                         (c->served == next->served && c->waiting.request.received < next->waiting.request.received)))
+        if (c != q->pilot && c->waits && (!next || goes_before(c, next)))
             next = c;
     }
-    return next;
+    bool pilots = q->pilot && q->pilot->waits && (!next || !q->pilot_had_last || hb_queue_pilot_configured(q));
+    return pilots ? q->pilot : next;
 }
 
 void hb_queue_take(hb_queue *q, hb_client *c)
 {
     const hb_action_request r = {.id = c->waiting.id, .want_plan = c->waiting.want_plan, .request = c->waiting.request};
 
-    hb_queue_copy(q, &q->in_hand, &c->waiting.envelope, &r, c->waiting.budget);
+    copy(q, &q->in_hand, &c->waiting.envelope, &r, c->waiting.budget);
+    q->in_hand.request.fresh = c->fresh;
+    q->in_hand.request.guest = c != q->pilot;
+    q->in_hand_of = c;
+    q->pilot_had_last = c == q->pilot;
+    c->fresh = false;
     c->served = ++q->turns;
     c->waits = false;
+}
+
+void hb_queue_done(hb_queue *q, double now)
+{
+    if (q->in_hand_of)
+        q->in_hand_of->seen = now;
+    q->in_hand_of = NULL;
 }
 
 void hb_queue_drop(hb_client *c)
@@ -150,4 +249,9 @@ int hb_queue_active(const hb_queue *q, double now, double seconds)
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
         n += q->client[i].known && now - q->client[i].seen <= seconds;
     return n;
+}
+
+int hb_queue_guests(const hb_queue *q, double now, double seconds)
+{
+    return hb_queue_active(q, now, seconds) - (q->pilot && q->pilot->known && now - q->pilot->seen <= seconds);
 }

@@ -8,7 +8,7 @@
 /* What the server counts beside the controller's own counters (hb_counters). */
 typedef struct hb_server_counters {
     uint64_t telemetry, telemetry_lost, telemetry_overrun;
-    uint64_t requests, replies_late, replies_undelivered;
+    uint64_t requests, guest_requests, replies_late, replies_undelivered;
     uint64_t control_requests, control_errors;
     uint64_t reloads, reload_errors;
     uint64_t handshakes_refused;

@@ -351,6 +351,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->status_limit.period = s->estimate_limit.period = 1;
     s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = 5;
     s->reset_limit.period = s->target_limit.period = 1;
+    s->guest_limit.period = 60;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -375,6 +376,8 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                                  .ncoefficients = hb_model_ncoefficients(m),
                                  .nb = m->nb,
                                  .max_message = c->sockets.max_message};
+    hb_pilot pilot = {.key = set->pilot_key};
+    memcpy(pilot.name, c->security.pilot, sizeof pilot.name);
     const hb_worker_settings worker = {
         .controller = s->controller,
         .model = m,
@@ -389,7 +392,7 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
         r = hb_wire_new(&s->wire, &sizes, err);
     if (!r)
         r = hb_queue_new(&s->queue, m->nx, m->nu, (nh + 1 > HB_REFERENCE_ROWS ? nh + 1 : HB_REFERENCE_ROWS) * m->nx,
-                         err);
+                         &pilot, err);
     if (!r)
         r = hb_worker_new(&s->worker, &worker, err);
     if (r) {

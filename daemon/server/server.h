@@ -21,6 +21,7 @@ typedef struct hb_server_settings {
     const hb_model *model;
     hb_controller *controller;
     hb_transport transport;
+    int pilot_key;  /* hb_envelope.key of the client that flies; 0: it is not told by a key */
     hb_clock clock; /* monotonic: all that is measured */
     hb_clock wall;  /* time of day: what is published */
     hb_log *log;

@@ -26,7 +26,8 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
     size_t n = hb_wire_write_reply(s->wire, r, &data);
 
     hb_server_send(s, HB_CHANNEL_ACTIONS, e, data, n);
-    hb_server_note_reply(s, r);
+    if (hb_queue_is_pilots(s->queue, e, hb_server_now(s)))
+        hb_server_note_reply(s, r);
 }
 
 /* Without asking the controller. */
@@ -94,6 +95,19 @@ static double budget_of(const hb_server *s, const hb_request *r)
     return r->budget > 0 ? fmin(r->budget, s->settings.budget) : s->settings.budget;
 }
 
+static void note_guest(hb_server *s, double now)
+{
+    unsigned held;
+
+    s->counters.guest_requests++;
+    if (hb_log_due(&s->guest_limit, now, &held))
+        hb_log_line(
+            s->log, HB_LOG_NOTICE,
+            "actions: a client that is not the pilot asks too, and is answered as a guest (%u more such requests "
+            "before)",
+            held);
+}
+
 void hb_server_receive_requests(hb_server *s)
 {
     hb_envelope envelope;
@@ -121,12 +135,15 @@ void hb_server_receive_requests(hb_server *s)
             continue;
         }
         r.request.received = now;
-        hb_controller_observe_request(s->controller, &r.request, now);
+        r.request.fresh = client->fresh;
+        if (hb_queue_flies(s->queue, client))
+            hb_controller_observe_request(s->controller, &r.request, now);
+        else
+            note_guest(s, now);
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
                    HB_REASON_SUPERSEDED, NULL);
-        hb_queue_copy(s->queue, &client->waiting, &envelope, &r, budget_of(s, &r.request));
-        client->waits = true;
+        hb_queue_put(s->queue, client, &envelope, &r, budget_of(s, &r.request));
     }
 }
 
@@ -144,14 +161,20 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
 
 /* ---- planning ---- */
 
-/* When the plan must be made: within its budget less the reserve, and within its share while other clients ask too. */
+/* When the plan must be made: within its budget less the reserve, and within its share of that while others ask too.
+ * Half of it is the pilot's (all, if it is configured) and half the guests'; whoever comes when a guest is being
+ * planned for does not wait for long, and the pilot never for more than a quarter of its own budget. */
 static double deadline(const hb_server *s, const hb_waiting *w, double now)
 {
     double reserve = fmin(fmax(s->reserve, least_reserve * w->budget), largest_reserve * w->budget);
-    double end = w->request.received + w->budget - reserve;
-    int active = hb_queue_active(s->queue, now, sharing_window);
+    double all = w->budget - reserve, share = all;
+    int guests = hb_queue_guests(s->queue, now, sharing_window);
 
-    return active > 1 ? fmin(end, now + w->budget / active) : end;
+    if (w->request.guest)
+        share = fmin(all / (2 * fmax(guests, 1)), hb_queue_pilot_budget(s->queue, now) / 4);
+    else if (guests && !hb_queue_pilot_configured(s->queue))
+        share = all / 2;
+    return fmin(w->request.received + all, now + share);
 }
 
 /* Hands the planner the next request, or a slice of a prediction when none waits. */
@@ -169,6 +192,7 @@ void hb_server_serve(hb_server *s)
             hb_worker_hold(s->worker);
             answer(s, w, hb_controller_fallback(s->controller, &w->request, HB_REASON_LATE, now), now);
             hb_worker_release(s->worker);
+            hb_queue_done(s->queue, now);
             continue;
         }
         s->in_hand = true;
@@ -191,6 +215,7 @@ void hb_server_collect(hb_server *s)
         return;
     }
     s->in_hand = false;
+    hb_queue_done(s->queue, hb_server_now(s));
     if (s->answered) {
         /* the controller counted an answer that nobody got; the one that was sent is counted already */
         s->counters.status[job->command->status]--;

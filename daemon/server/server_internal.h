@@ -87,7 +87,7 @@ struct hb_server {
     uint64_t rate_telemetry, rate_requests;
     double next_status, next_second;
     hb_log_limit status_limit, estimate_limit, refusal_limit, handshake_limit, misled_limit;
-    hb_log_limit reset_limit, target_limit;
+    hb_log_limit reset_limit, target_limit, guest_limit;
     bool resumed;
 
     /* liveness */

@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -34,6 +36,15 @@ static bool is_tcp(const char *endpoint)
 
 /* ---- guarding ---- */
 
+/* The first of n keys that is this one, or -1. */
+static int find_key(const hb_sockets *s, const uint8_t key[32], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (memcmp(key, s->key[i], 32) == 0)
+            return i;
+    return -1;
+}
+
 static int read_keys(hb_sockets *s, const hb_config *c, char secret[HB_KEY_SIZE], hb_error *err)
 {
     char key[HB_KEY_SIZE], text[HB_CONFIG_PATH_SIZE + 128];
@@ -45,6 +56,12 @@ static int read_keys(hb_sockets *s, const hb_config *c, char secret[HB_KEY_SIZE]
         r = hb_key_read(c->security.client_keys.at[i], false, key, text, sizeof text);
         if (!r && zmq_z85_decode(s->key[s->nkeys], key))
             s->nkeys++;
+    }
+    if (!r && *c->security.pilot_key) {
+        r = hb_key_read(c->security.pilot_key, false, key, text, sizeof text);
+        if (!r && zmq_z85_decode(s->key[s->nkeys], key))
+            s->pilot_key = 1 + find_key(s, s->key[s->nkeys], s->nkeys + 1);
+        s->nkeys += s->pilot_key == s->nkeys + 1; /* it need not be named twice */
     }
     return r ? hb_fail(err, -r, "security: %s", text) : 0;
 }
@@ -75,7 +92,7 @@ static int judge(void *context, char who[HB_WHO_SIZE])
     uint8_t frame[7][256];
     int size[7] = {0}, more = 1;
     size_t option = sizeof more;
-    bool admitted = false;
+    int found = -1;
 
     for (int i = 0; more; i++) {
         uint8_t rest[256];
@@ -87,13 +104,16 @@ static int judge(void *context, char who[HB_WHO_SIZE])
         zmq_getsockopt(s->zap, ZMQ_RCVMORE, &more, &option);
     }
     if (size[5] == 5 && memcmp(frame[5], "CURVE", 5) == 0 && size[6] == 32)
-        for (int i = 0; i < s->nkeys; i++)
-            admitted |= memcmp(frame[6], s->key[i], 32) == 0;
+        found = find_key(s, frame[6], s->nkeys);
+    bool admitted = found >= 0;
+    char number[16] = ""; /* comes with each of the client's messages */
+    if (admitted)
+        snprintf(number, sizeof number, "%d", 1 + found);
     zmq_send(s->zap, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(s->zap, frame[1], (size_t)size[1], ZMQ_SNDMORE);
     zmq_send(s->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
-    zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
+    zmq_send(s->zap, number, strlen(number), ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, 0);
     if (!admitted)
         say_who(frame[3], size[3] < 64 ? size[3] : 64, frame[6], size[6], who);
@@ -124,21 +144,34 @@ static void set_curve(void *socket, const char *secret, bool on)
 
 /* ---- messages ---- */
 
+/* Copies a frame; returns its size. */
+static int take_frame(void *socket, zmq_msg_t *m, uint8_t *frame, int room, int *ret_key)
+{
+    if (zmq_msg_recv(m, socket, ZMQ_DONTWAIT) < 0)
+        return HB_NOTHING;
+    size_t size = zmq_msg_size(m);
+    const char *number = zmq_msg_gets(m, "User-Id");
+    memcpy(frame, zmq_msg_data(m), size < (size_t)room ? size : (size_t)room);
+    *ret_key = number ? atoi(number) : 0;
+    return size > INT_MAX ? INT_MAX : (int)size;
+}
+
 static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room)
 {
     void *socket = ((hb_sockets *)context)->channel[from];
-    size_t used = 0, option = sizeof(int);
+    size_t used = 0;
     bool fits = true;
+    zmq_msg_t m;
 
     e->nframes = 0;
+    zmq_msg_init(&m);
     for (;;) {
-        int more = 0, n = zmq_recv(socket, frame, (size_t)room, ZMQ_DONTWAIT);
-        if (n < 0)
-            return HB_NOTHING;
-        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
-        if (!more)
-            return !fits ? HB_UNANSWERABLE : n > room ? HB_OVERSIZED : n;
-        if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE) {
+        int n = take_frame(socket, &m, frame, room, &e->key);
+        if (n == HB_NOTHING || !zmq_msg_more(&m)) {
+            zmq_msg_close(&m);
+            return n == HB_NOTHING ? n : !fits ? HB_UNANSWERABLE : n > room ? HB_OVERSIZED : n;
+        }
+        if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE || n > room) {
             fits = false;
             continue;
         }
@@ -309,10 +342,10 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
     set_int(socket, ZMQ_HEARTBEAT_IVL, 1000);
     set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
     set_int(socket, ZMQ_HANDSHAKE_IVL, 3000);
-    if (type == ZMQ_ROUTER) {
-        set_int(socket, ZMQ_ROUTER_MANDATORY, 1); /* an absent client is an error that can be counted */
-        set_int(socket, ZMQ_ROUTER_HANDOVER, 1);  /* one that comes back under its own name is let in */
-    }
+    if (type == ZMQ_ROUTER)
+        /* An absent client is an error that can be counted. Without ROUTER_HANDOVER nobody takes the name of a client
+         * that is there; one that comes back gets its own, as soon as its old connection is known to be gone. */
+        set_int(socket, ZMQ_ROUTER_MANDATORY, 1);
     if (type == ZMQ_PUB)
         set_int(socket, ZMQ_SNDHWM, 20); /* a slow reader misses states, and costs no more memory than these */
     if (type == ZMQ_SUB) {

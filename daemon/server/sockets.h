@@ -18,7 +18,8 @@ typedef struct hb_sockets {
     int npaths;
     char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */
     int nkeys;
-    uint8_t key[HB_MAX_KEYS][32]; /* of clients that are admitted */
+    uint8_t key[HB_MAX_KEYS + 1][32]; /* of clients that are admitted */
+    int pilot_key;                    /* 1 + the number of the pilot's among them; 0: none is named */
 } hb_sockets;
 
 /* With an inherited listening socket of a socket's name ("telemetry", "actions", "control", "status"), that one takes

@@ -19,6 +19,7 @@ enum { HB_ENVELOPE_FRAMES = 4, HB_ENVELOPE_SIZE = 512 };
 
 /* The frames before the message, to be sent before its reply: routing id, and what REQ sockets add. */
 typedef struct hb_envelope {
+    int key; /* that the client proved to have: 1 + its number among the keys admitted; 0: none */
     int nframes;
     size_t size[HB_ENVELOPE_FRAMES];
     uint8_t data[HB_ENVELOPE_SIZE]; /* one after the other */

@@ -264,6 +264,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
             m.limit = text(c->limit);
         m.prepare_stages = (uint32_t)c->stages;
         m.corrected = c->corrected;
+        m.guest = c->guest;
         m.coefficient_version = c->version;
         m.coefficient_age = c->age;
         fill_health(&health, &c->health);
@@ -416,6 +417,7 @@ static void fill_counters(Hilbert__V1__Counters *m, const hb_counters *c, const 
     m->reloads = s->reloads;
     m->reload_errors = s->reload_errors;
     m->handshakes_refused = s->handshakes_refused;
+    m->guest_requests = s->guest_requests;
 }
 
 /* The coefficients as the doubles of the contract. */

@@ -72,7 +72,8 @@ bool hb_worker_run(hb_worker *w)
     if (atomic_load_explicit(&w->state, memory_order_acquire) != POSTED)
         return false;
     atomic_store(&w->interrupt, false);
-    w->unprepared = w->job.kind == HB_JOB_COMMAND || w->unprepared;
+    if (w->job.kind == HB_JOB_COMMAND && !w->job.request->guest)
+        w->unprepared = true;
     run(w, &w->job);
     return true;
 }

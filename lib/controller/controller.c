@@ -64,6 +64,8 @@ typedef struct answered {
 struct hb_controller {
     const hb_model *m;
     int nx, nu;
+    /* Guests' requests are planned with a thread of planning's half of their own, whose owner has all the rest. */
+    hb_controller *guest, *owner; /* NULL: there is none; this is none */
 
     /* thread of telemetry */
     hb_estimator *estimator;
@@ -181,14 +183,13 @@ static void take_settings(hb_controller *c, const hb_controller_settings *s)
 
 static void publish(hb_controller *c);
 
-int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
-                      void *memory, hb_error *resumed, hb_error *err)
+/* Without what the thread of telemetry needs. */
+static int planning_half(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
+                         hb_error *err)
 {
     hb_arena arena = {0};
     int r;
 
-    if ((r = hb_controller_check(m, s, err)))
-        return r;
     lay_out(m, s, &arena);
     if ((r = hb_arena_allocate(&arena, err)))
         return r;
@@ -203,13 +204,30 @@ int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controlle
     for (int i = 0; i < m->nu; i++)
         c->close[i] = same_control * (m->control_max[i] - m->control_min[i]);
     take_settings(c, s);
-    if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
-        (r = hb_stepper_new(&c->stepper, m, err)) || (r = hb_stepper_new(&c->average, m, err)) ||
+    if ((r = hb_stepper_new(&c->stepper, m, err)) ||
         (m->nu > 0 && ((r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)) ||
                        (r = hb_trim_new(&c->trimming, m, err))))) {
         hb_controller_free(c);
         return r;
     }
+    *ret = c;
+    return 0;
+}
+
+int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
+                      void *memory, hb_error *resumed, hb_error *err)
+{
+    hb_controller *c = NULL;
+    int r = hb_controller_check(m, s, err);
+
+    if (r || (r = planning_half(&c, m, s, pool, err)))
+        return r;
+    if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
+        (r = hb_stepper_new(&c->average, m, err)) || (r = planning_half(&c->guest, m, s, pool, err))) {
+        hb_controller_free(c);
+        return r;
+    }
+    c->guest->owner = c;
     publish(c);
     *ret = c;
     return 0;
@@ -219,6 +237,7 @@ void hb_controller_free(hb_controller *c)
 {
     if (!c)
         return;
+    hb_controller_free(c->guest);
     hb_trim_free(c->trimming);
     hb_planner_free(c->planner);
     hb_stepper_free(c->average);
@@ -234,7 +253,7 @@ void hb_controller_free(hb_controller *c)
 
 static void count_by(hb_controller *c, size_t index, uint64_t amount)
 {
-    atomic_fetch_add_explicit(&c->counter[index], amount, memory_order_relaxed);
+    atomic_fetch_add_explicit(&(c->owner ? c->owner : c)->counter[index], amount, memory_order_relaxed);
 }
 
 void hb_controller_counters(const hb_controller *c, hb_counters *ret)
@@ -431,6 +450,8 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
                         .u_before = r->applied,
                         .reset_counter = r->reset_counter};
 
+    if (r->fresh)
+        t->waiting = t->started = false;
     if (!telemetry_lives && r->applied)
         return take_in(c, t, &o, now, false);
     /* without telemetry nor `applied` there is no telling what moved the vehicle: the next transition starts here */
@@ -497,10 +518,12 @@ int hb_controller_seed(hb_controller *c, const hb_real *coefficient, hb_error *e
 /* The newest snapshot, its coefficients in the predictor. */
 static const snapshot *take_snapshot(hb_controller *c)
 {
-    if (atomic_load_explicit(&c->middle, memory_order_relaxed) & FRESH)
-        c->reading = atomic_exchange_explicit(&c->middle, c->reading, memory_order_acq_rel) & ~FRESH;
+    hb_controller *owner = c->owner ? c->owner : c;
 
-    const snapshot *s = &c->buffer[c->reading];
+    if (atomic_load_explicit(&owner->middle, memory_order_relaxed) & FRESH)
+        owner->reading = atomic_exchange_explicit(&owner->middle, owner->reading, memory_order_acq_rel) & ~FRESH;
+
+    const snapshot *s = &owner->buffer[owner->reading];
     uint64_t wanted = c->s.adapt ? s->health.version : 0;
     if (wanted != c->set_version) {
         hb_predictor_set(hb_stepper_predictor(c->stepper), wanted ? s->coefficient : NULL);
@@ -574,9 +597,11 @@ static void answer(hb_controller *c, const double *action)
     c->command.action = c->action;
 }
 
-/* The action will be in force: both histories hear of it. */
+/* The action will be in force: both histories hear of it. A guest's will not. */
 static void tell(hb_controller *c, const hb_request *r)
 {
+    if (c->owner)
+        return;
     unsigned in = atomic_load_explicit(&c->answers_in, memory_order_relaxed),
              out = atomic_load_explicit(&c->answers_out, memory_order_acquire);
     int64_t from_us = r->time_us + microseconds(c->s.delay);
@@ -617,8 +642,9 @@ static void advance(hb_controller *c, const hb_request *r)
 {
     double period = (double)(r->time_us - c->time_us) * 1e-6;
 
-    if (!c->running || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
+    if (!c->running || r->fresh || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
         start_afresh(c, r);
+        c->clocks_agree &= !r->fresh; /* its clock may be another */
         c->time_us = r->time_us;
     } else if (c->planned && r->time_us > c->time_us) {
         hb_planner_shift(c->planner, fmin(period / hb_planner_step(c->planner), c->s.planner.horizon));
@@ -627,6 +653,8 @@ static void advance(hb_controller *c, const hb_request *r)
     }
     if (r->received - c->heard > pause_factor * c->s.fallback_after)
         c->awake_at = r->received;
+    if (c->owner)
+        c->awake_at = -INFINITY;
     c->heard = r->received;
     c->running = true;
     c->before_us = c->time_us;
@@ -642,6 +670,7 @@ static hb_command *start_reply(hb_controller *c, const snapshot *s, const hb_req
         .version = s->health.version,
         .age = age_of_telemetry(c, s, r, now),
         .preparing = c->preparing,
+        .guest = c->owner != NULL,
     };
     c->preparing = 0;
     if (c->planner) {
@@ -761,8 +790,20 @@ static hb_status rung(const hb_controller *c, const snapshot *s, const hb_plan *
     return plan->converged ? HB_STATUS_CONVERGED : HB_STATUS_TRUNCATED;
 }
 
+/* Who plans for a request: for a guest someone who knows no request before it, and whom telemetry owes no time. */
+static hb_controller *planner_of(hb_controller *c, const hb_request *r)
+{
+    if (!r->guest)
+        return c;
+    c->guest->running = c->guest->clocks_agree = false;
+    c->guest->reported_us_seen = 0;
+    c->guest->time_us = c->guest->before_us = 0;
+    return c->guest;
+}
+
 const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock)
 {
+    c = planner_of(c, r);
     double begun = clock->now(clock->context);
     const snapshot *s = take_snapshot(c);
     hb_command *reply = start_reply(c, s, r, begun);
@@ -836,6 +877,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
 
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now)
 {
+    c = planner_of(c, r);
     hb_reason reason = check_request(c, r);
 
     start_reply(c, take_snapshot(c), r, now);
@@ -883,9 +925,12 @@ int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_e
         hb_estimator_retune(c->estimator, &before, NULL);
         return r;
     }
+    if (c->guest->planner)
+        hb_planner_retune(c->guest->planner, &s->planner, &s->cost, NULL);
     if (s->adapt != c->s.adapt)
         c->nrecent = 0;
     take_settings(c, s);
+    take_settings(c->guest, s);
     publish(c);
     return 0;
 }

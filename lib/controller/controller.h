@@ -60,6 +60,9 @@ typedef struct hb_request {
     double budget;             /* seconds; 0: the configured one. The smaller holds */
     double received;           /* caller's clock when the request came in */
     uint64_t tick;             /* keys the random draws; the caller counts requests */
+    bool fresh;                /* the first one of another client than before: starts afresh, as reset_counter does */
+    bool guest;                /* of someone who does not fly: planned from nothing, and answered without moving
+                                  anything that later requests build on */
 } hb_request;
 
 typedef struct hb_command {
@@ -72,6 +75,7 @@ typedef struct hb_command {
     double planning;  /* seconds, from the request on */
     double preparing; /* seconds spent before it, between requests */
     uint64_t stages;  /* of hb_controller_prepare that the plan began with */
+    bool guest;       /* the request was one's */
     bool corrected;   /* it began with what they had prepared; false: it was made from nothing but the last plan */
     uint64_t version; /* of the coefficients */
     double age;       /* seconds since the newest sample behind the coefficients; infinite before the first */

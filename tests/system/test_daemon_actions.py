@@ -211,6 +211,99 @@ class Clients(TestCase):
                 self.assertEqual(client.request(0, [0, 0]).status, Status.WARMING_UP)
 
 
+class Pilot(TestCase):
+    """One client flies; others are answered, and change nothing for it."""
+
+    def others(self, daemon, n):
+        """n clients of their own, who ask without pause from a thread."""
+        sockets = [raw(daemon) for _ in range(n)]
+        message = pb.ActionRequest(id=1, time_us=2**60, state=[5, 5], applied=[0.5]).SerializeToString()
+        stop = threading.Event()
+
+        def pour():
+            while not stop.is_set():
+                for socket in sockets:
+                    if socket.poll(0, zmq.POLLOUT):
+                        socket.send(message)
+                    while socket.poll(0):
+                        socket.recv()
+                time.sleep(0.001)
+        thread = threading.Thread(target=pour)
+
+        def end():
+            stop.set()
+            thread.join()
+            for socket in sockets:
+                socket.close()
+        self.addCleanup(end)
+        thread.start()
+
+    def test_many_others_do_not_starve_the_pilot(self):
+        busy = CART.replace("horizon: 10, samples: 16, iterations: 20", "method: mppi, horizon: 10, samples: 64, iterations: 1000000")
+        daemon = self.started(busy.replace("budget: 0.5", "budget: 0.1"))
+        pilot = daemon.client()
+        pilot.request(0, [0, 0])
+        for more in (8, 192):
+            self.others(daemon, more)
+            replies = []
+            for k in range(30):
+                replies.append(pilot.request(k, [0, 0]))
+                time.sleep(0.02)
+            planned = [r for r in replies if r.status in (Status.WARMING_UP, Status.TRUNCATED, Status.CONVERGED)]
+            # a late answer now and then is the machine's
+            self.assertGreater(len(planned), 24, [(r.status.name, r.reason) for r in replies])
+            self.assertFalse(any(r.guest for r in replies))
+        status = pilot.status()
+        self.assertGreater(status.counters.guest_requests, 200)
+        self.assertIn("answered as a guest", daemon.text())
+
+    def test_a_guest_moves_neither_the_window_nor_the_age_of_telemetry(self):
+        daemon = self.started(CART.replace("stale_after: 60, fallback_after: 120", "stale_after: 0.2, fallback_after: 1.0"))
+        pilot, guest = daemon.client(), daemon.client()
+        cart = Cart()
+        for k in range(20):
+            pilot.request(cart.time_us, cart.state, applied=[0.1])
+            cart.step(0.1)
+            reply = guest.request(2**60 + k * 50000, [3, 4], applied=[-0.5])
+            self.assertTrue(reply.guest)
+        before = pilot.status()
+        self.assertGreater(before.counters.transitions, 10)
+        for k in range(20):
+            guest.request(2**60 + (20 + k) * 50000, [k, -k], applied=[0.5])
+        status = pilot.status()
+        self.assertEqual(status.counters.transitions, before.counters.transitions)
+        self.assertEqual(status.counters.guest_requests, 40)
+        # what the vehicle does not report gets old for the pilot, whatever a guest says
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            guest.request(2**60, [0, 0], applied=[0.5])
+            reply = pilot.request(cart.time_us, cart.state)
+            cart.time_us += 10000
+            time.sleep(0.01)
+        self.assertEqual((reply.status, reply.reason), (Status.FALLBACK, "stale"))
+
+    def test_by_name(self):
+        daemon = self.started(CART + "security: {{pilot: bridge}}\n")
+        other = daemon.client()
+        self.assertTrue(other.request(0, [0, 0]).guest)
+        bridge = hilbert.Client(daemon.folder, timeout=20, name="bridge")
+        self.addCleanup(bridge.close)
+        self.assertFalse(bridge.request(0, [0, 0]).guest)
+        # nobody takes the name from it while it is there; and when it comes back, it is its own again
+        thief = hilbert.Client(daemon.folder, timeout=1, name="bridge")
+        for k in range(5):
+            try:
+                self.assertTrue(thief.request(k, [0, 0]).guest)
+            except hilbert.TimedOut:
+                pass
+            self.assertFalse(bridge.request(k, [0, 0]).guest)
+        thief.close()
+        bridge.close()
+        again = hilbert.Client(daemon.folder, timeout=20, name="bridge")
+        self.addCleanup(again.close)
+        self.assertFalse(again.request(0, [0, 0]).guest)
+
+
 class Equality(TestCase):
     """Actions over the wire are those of lib's controller on the same inputs and seed, to the byte."""
 

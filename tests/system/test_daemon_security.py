@@ -71,6 +71,20 @@ class Security(TestCase):
             wait_until(arrives, "arrival of telemetry")
         self.assertEqual(client.status().counters.handshakes_refused, 0)
 
+    def test_the_pilot_is_told_by_its_key(self):
+        config, ports = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub], pilot_key: bob.pub}}\n")
+        daemon = self.daemon(config)
+        for name in ("server", "alice", "bob"):
+            keygen(f"{daemon.folder}/{name}")
+        daemon.start()
+        places = endpoints(ports)
+        alice, bob = self.client(daemon, places, "alice"), self.client(daemon, places, "bob")
+        for k in range(3):
+            self.assertTrue(alice.request(k, [0, 0]).guest)
+            self.assertFalse(bob.request(k, [0, 0]).guest)
+        # nor is it whoever is on this machine
+        self.assertTrue(daemon.client().request(0, [0, 0]).guest)
+
     def test_others_are_not(self):
         daemon, places = self.secured()
         local = daemon.client()

@@ -1165,6 +1165,79 @@ static void test_snapshots_are_whole(void **state)
     hb_model_free(m);
 }
 
+/* ---- guests ---- */
+
+/* Requests and preparations of a flight; what a guest asks in between may not change a byte of the answers. */
+static void fly_with_guests(fixture *f, bool guests, double *action)
+{
+    static const double applied = 2.9, elsewhere[NX] = {-40, 3};
+
+    start(f);
+    f->x[0] = f->x[1] = 0;
+    f->clock.time = 1000;
+    f->time_us = 5000000;
+    f->tick = 0;
+    for (int k = 0; k < 60; k++) {
+        if (k < 40)
+            observe(f); /* and then telemetry stops */
+        hb_request theirs = {.time_us = k % 2 ? (int64_t)1 << 60 : 0,
+                             .x = elsewhere,
+                             .nx = NX,
+                             .applied = &applied,
+                             .napplied = 1,
+                             .target = elsewhere,
+                             .ntargets = 1,
+                             .reset_counter = (uint32_t)k,
+                             .received = f->clock.time,
+                             .tick = 1000000 + (uint64_t)k,
+                             .guest = true};
+        if (guests && k % 5 == 4)
+            assert_int_equal(hb_controller_fallback(f->c, &theirs, HB_REASON_LATE, f->clock.time)->status,
+                             HB_STATUS_FALLBACK);
+        else if (guests)
+            assert_true(hb_controller_command(f->c, &theirs, &f->clock.clock)->guest);
+        const hb_command *reply = command(f);
+        assert_false(reply->guest);
+        action[3 * k] = f->u[0] = reply->action[0];
+        action[3 * k + 1] = (double)reply->status;
+        action[3 * k + 2] = reply->cost;
+        if (guests)
+            hb_controller_command(f->c, &theirs, &f->clock.clock);
+        hb_controller_prepare(f->c, &f->clock.clock, NULL, UINT64_MAX);
+        move(f->x, 0.4, f->u[0], period);
+        pass(f, period);
+    }
+}
+
+static void test_guests_change_nothing_for_the_pilot(void **state)
+{
+    fixture *f = *state;
+    static double alone[180], among_guests[180];
+
+    fly_with_guests(f, false, alone);
+    fly_with_guests(f, true, among_guests);
+    assert_memory_equal(alone, among_guests, sizeof alone);
+    assert_int_equal((int)alone[3 * 59 + 1], HB_STATUS_FALLBACK);
+    /* and when telemetry is old, a guest is not told otherwise */
+    hb_request r = request(f);
+    r.guest = true;
+    assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->status, HB_STATUS_FALLBACK);
+}
+
+static void test_another_pilot_starts_afresh(void **state)
+{
+    fixture *f = *state;
+
+    fly(f, 30, 0);
+    command(f);
+    assert_int_equal(command(f)->status, HB_STATUS_CONVERGED);
+    /* one whose clock is far ahead: nothing of the plan of the one before is flown on */
+    hb_request r = request(f);
+    r.time_us += (int64_t)1 << 50;
+    r.fresh = true;
+    assert_near(hb_controller_fallback(f->c, &r, HB_REASON_LATE, f->clock.time)->action[0], f->m->control_trim[0], 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -1194,6 +1267,8 @@ int main(void)
         TEST(test_no_memory_is_taken_on_the_way),
         TEST(test_whatever_comes_actions_are_finite_and_within_bounds),
         TEST(test_snapshots_are_whole),
+        TEST(test_guests_change_nothing_for_the_pilot),
+        TEST(test_another_pilot_starts_afresh),
     };
     hb_numeric_single_thread();
     return cmocka_run_group_tests(tests, NULL, NULL);

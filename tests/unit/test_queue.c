@@ -37,8 +37,7 @@ static hb_client *ask(hb_queue *q, int client, uint64_t id, double now)
             .x = x, .nx = 2, .target = target, .ntargets = 2, .applied = applied, .napplied = 1, .received = now}};
 
     if (c) {
-        hb_queue_copy(q, &c->waiting, &e, &r, 0.005);
-        c->waits = true;
+        hb_queue_put(q, c, &e, &r, 0.005);
     }
     return c;
 }
@@ -51,6 +50,7 @@ static uint64_t serve(hb_queue *q)
     if (!c)
         return 0;
     hb_queue_take(q, c);
+    hb_queue_done(q, c->seen);
     return hb_queue_in_hand(q)->id;
 }
 
@@ -59,7 +59,7 @@ static void test_a_request_keeps_what_it_points_to(void **state)
     (void)state;
     hb_queue *q;
 
-    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, &(hb_pilot){0}, NULL), 0);
     ask(q, 7, 99, 1.5);
     assert_int_equal(serve(q), 99);
     const hb_waiting *w = hb_queue_in_hand(q);
@@ -78,7 +78,7 @@ static void test_a_client_has_one_place(void **state)
     (void)state;
     hb_queue *q;
 
-    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, &(hb_pilot){0}, NULL), 0);
     hb_client *first = ask(q, 1, 10, 1);
     assert_ptr_equal(ask(q, 1, 11, 2), first);
     assert_int_equal(serve(q), 11);
@@ -93,7 +93,7 @@ static void test_a_flood_crowds_out_only_itself(void **state)
     int quiet_served = 0, flood_served = 0;
     double now = 0;
 
-    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, &(hb_pilot){0}, NULL), 0);
     /* client 1 asks ten times a turn, client 2 once */
     for (int turn = 0; turn < 1000; turn++) {
         for (int i = 0; i < 10; i++)
@@ -123,7 +123,7 @@ static void test_when_everyone_waits_a_newcomer_is_turned_away(void **state)
     (void)state;
     hb_queue *q;
 
-    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, &(hb_pilot){0}, NULL), 0);
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
         assert_non_null(ask(q, i, 1 + (uint64_t)i, i));
     assert_null(ask(q, 1000, 5, 100));
@@ -141,7 +141,7 @@ static void test_the_longest_silent_makes_room(void **state)
     (void)state;
     hb_queue *q;
 
-    assert_int_equal(hb_queue_new(&q, 2, 1, 4, NULL), 0);
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, &(hb_pilot){0}, NULL), 0);
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++) {
         ask(q, i, 1, i == 5 ? 0 : 1 + i);
         serve(q);
@@ -153,6 +153,113 @@ static void test_the_longest_silent_makes_room(void **state)
     hb_queue_free(q);
 }
 
+/* ---- who flies ---- */
+
+static hb_queue *queue_with(const hb_pilot *pilot)
+{
+    hb_queue *q = NULL;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, pilot, NULL), 0);
+    return q;
+}
+
+static void test_the_first_to_ask_flies_until_it_is_silent(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){0});
+
+    assert_true(hb_queue_flies(q, ask(q, 1, 11, 10)));
+    assert_false(hb_queue_flies(q, ask(q, 2, 21, 10)));
+    /* the pilot goes first, and says that it is new; the other is a guest */
+    assert_int_equal(serve(q), 11);
+    assert_true(hb_queue_in_hand(q)->request.fresh && !hb_queue_in_hand(q)->request.guest);
+    assert_int_equal(serve(q), 21);
+    assert_true(!hb_queue_in_hand(q)->request.fresh && hb_queue_in_hand(q)->request.guest);
+    ask(q, 1, 12, 10.5);
+    serve(q);
+    assert_false(hb_queue_in_hand(q)->request.fresh);
+    /* not silent for long enough */
+    assert_false(hb_queue_flies(q, ask(q, 2, 22, 11.4)));
+    assert_true(hb_queue_is_pilots(q, &(hb_envelope){.nframes = 1, .size = {4}, .data = {1}}, 11.4));
+    assert_false(hb_queue_is_pilots(q, &(hb_envelope){.nframes = 1, .size = {4}, .data = {2}}, 11.4));
+    serve(q);
+    /* one that waits, or is being planned for, is not silent */
+    hb_client *pilot = ask(q, 1, 13, 12);
+    assert_false(hb_queue_flies(q, ask(q, 2, 23, 20)));
+    hb_queue_take(q, pilot);
+    assert_false(hb_queue_flies(q, ask(q, 2, 24, 30)));
+    hb_queue_done(q, 31);
+    assert_false(hb_queue_flies(q, ask(q, 2, 25, 32)));
+    assert_true(hb_queue_flies(q, ask(q, 2, 26, 32.1)));
+    assert_false(hb_queue_flies(q, ask(q, 1, 14, 32.2)));
+    assert_int_equal(serve(q), 26);
+    assert_true(hb_queue_in_hand(q)->request.fresh && !hb_queue_in_hand(q)->request.guest);
+    hb_queue_free(q);
+}
+
+static void test_a_pilot_by_name_or_key_goes_first_and_has_a_place(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){.name = "p\1\1\1"});
+    const int pilot = 0x01010170;
+
+    /* all places that guests can have are taken by such as came long ago, and new ones get a part of them only */
+    for (int i = 0; i < HB_QUEUE_CLIENTS - 1; i++)
+        assert_non_null(ask(q, i, 100 + (uint64_t)i, 10 * i));
+    assert_null(ask(q, 1000, 5, 1000));
+    assert_int_equal(hb_queue_guests(q, 1000, 1e9), HB_QUEUE_CLIENTS - 1);
+    assert_true(hb_queue_flies(q, ask(q, pilot, 7, 1000)));
+    assert_int_equal(serve(q), 7);
+    /* again and again, however late the others are */
+    for (uint64_t id = 8; id < 20; id++) {
+        ask(q, pilot, id, 1000);
+        assert_int_equal(serve(q), id);
+    }
+    assert_int_equal(serve(q), 100);
+    hb_queue_free(q);
+
+    q = queue_with(&(hb_pilot){.key = 2});
+    hb_envelope e = envelope_of(1);
+    assert_false(hb_queue_flies(q, hb_queue_client(q, &e, 0)));
+    e = envelope_of(2);
+    e.key = 1;
+    assert_false(hb_queue_flies(q, hb_queue_client(q, &e, 0)));
+    e = envelope_of(3);
+    e.key = 2;
+    assert_true(hb_queue_flies(q, hb_queue_client(q, &e, 0)));
+    hb_queue_free(q);
+}
+
+static void test_newcomers_have_a_part_of_the_places(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){0});
+
+    ask(q, 1, 1, 100);
+    for (int i = 0; i < HB_QUEUE_NEWCOMERS; i++)
+        assert_non_null(ask(q, 100 + i, 1, 100));
+    assert_null(ask(q, 200, 1, 100));
+    assert_non_null(ask(q, 1, 2, 100));   /* the pilot's place is its own */
+    assert_non_null(ask(q, 201, 1, 102)); /* who has waited is no newcomer any more */
+    hb_queue_free(q);
+}
+
+static void test_guests_go_by_deadline_and_the_first_to_come_takes_turns(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){0});
+
+    ask(q, 1, 1, 1);
+    ask(q, 2, 2, 3);
+    ask(q, 3, 3, 2);
+    assert_int_equal(serve(q), 1);
+    ask(q, 1, 4, 4);
+    assert_int_equal(serve(q), 3);
+    assert_int_equal(serve(q), 4);
+    assert_int_equal(serve(q), 2);
+    hb_queue_free(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +268,10 @@ int main(void)
         cmocka_unit_test(test_a_flood_crowds_out_only_itself),
         cmocka_unit_test(test_when_everyone_waits_a_newcomer_is_turned_away),
         cmocka_unit_test(test_the_longest_silent_makes_room),
+        cmocka_unit_test(test_the_first_to_ask_flies_until_it_is_silent),
+        cmocka_unit_test(test_a_pilot_by_name_or_key_goes_first_and_has_a_place),
+        cmocka_unit_test(test_newcomers_have_a_part_of_the_places),
+        cmocka_unit_test(test_guests_go_by_deadline_and_the_first_to_come_takes_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,7 @@ class Reply:
     plan: list[list[float]]  #: with want_plan: a row of controls for each step
     predicted: list[list[float]]  #: with want_plan: a row of states for each step, and the last
     limit: str = ""  #: the configured limit that the plan breaks most
+    guest: bool = False  #: another client flies: this was planned from nothing, and moved nothing
 
 
 def _vector(name: str, values: Vector | None) -> list[float]:
@@ -164,6 +165,7 @@ def _reply(m: pb.ActionReply, nx: int, nu: int) -> Reply:
         preparing=1e-6 * m.preparing_us,
         prepare_stages=m.prepare_stages,
         corrected=m.corrected,
+        guest=m.guest,
         coefficient_version=m.coefficient_version,
         coefficient_age=m.coefficient_age,
         health=m.health,
@@ -196,8 +198,11 @@ class Client:
         client_key: str | os.PathLike[str] | None = None,
         timeout: float = 1.0,
         connect_timeout: float = 1.0,
+        name: str | None = None,
     ) -> None:
         """Endpoints default to the ipc sockets in `folder`; keys (both or none) are files, for tcp.
+
+        By `name` the daemon's security.pilot tells the client that flies.
 
         The first request waits up to `connect_timeout` seconds for the daemon, if that is longer than its own time-out.
         """
@@ -205,6 +210,7 @@ class Client:
             raise Error("CURVE needs both server_key and client_key")
         self.timeout = timeout
         self.connect_timeout = connect_timeout
+        self._name = name
         self._keys = (_read_key(server_key), _read_key(client_key)) if server_key and client_key else None
         self._endpoint = {
             "telemetry": telemetry or f"ipc://{folder}/telemetry",
@@ -375,6 +381,8 @@ class Client:
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 50)
         if kind == zmq.DEALER:
             socket.setsockopt(zmq.IMMEDIATE, 1)  # questions do not pile up for a daemon that is not there
+        if name == "actions" and self._name:
+            socket.setsockopt(zmq.ROUTING_ID, self._name.encode())
         if self._keys:
             socket.curve_serverkey, socket.curve_secretkey = self._keys
             socket.curve_publickey = zmq.curve_public(self._keys[1])

@@ -302,6 +302,14 @@ static void publish(hb_controller *c)
     c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;
 }
 
+void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action)
+{
+    /* a clock that was set back starts a new history */
+    if (c->told.count > 0 && from_us < c->told.from[0])
+        hb_command_history_reset(&c->told);
+    hb_command_history_tell(&c->told, from_us, action);
+}
+
 /* Takes in what was answered since the last sample. */
 static void hear_answers(hb_controller *c)
 {
@@ -310,10 +318,7 @@ static void hear_answers(hb_controller *c)
 
     for (; out != in; out++) {
         const answered *a = &c->answer[out % ANSWERS];
-        /* a clock that was set back starts a new history */
-        if (c->told.count > 0 && a->from_us < c->told.from[0])
-            hb_command_history_reset(&c->told);
-        hb_command_history_tell(&c->told, a->from_us, a->u);
+        hb_controller_hear(c, a->from_us, a->u);
     }
     atomic_store_explicit(&c->answers_out, out, memory_order_release);
 }
@@ -484,6 +489,18 @@ const hb_real *hb_controller_coefficients(const hb_controller *c, const double *
 const double *hb_controller_covariance(const hb_controller *c)
 {
     return hb_estimator_covariance(c->estimator);
+}
+
+double hb_controller_error(const hb_controller *c, const double *std)
+{
+    const double *square = hb_estimator_mean_square(c->estimator);
+    double sum = 0;
+
+    for (int i = 0; i < c->nx; i++) {
+        double scale = c->m->state_std[i] / std[i];
+        sum += square[i] * scale * scale;
+    }
+    return sqrt(sum / c->nx);
 }
 
 /* Squared deviation of coefficient i in the trained population. */
@@ -933,4 +950,43 @@ int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_e
     take_settings(c->guest, s);
     publish(c);
     return 0;
+}
+
+static void copy_history(hb_command_history *to, const hb_command_history *from)
+{
+    hb_command_history copy = *from;
+
+    copy.close = to->close;
+    copy.u = to->u;
+    if (from->nu > 0)
+        memcpy(copy.u, from->u, (size_t)from->count * (size_t)from->nu * sizeof *from->u);
+    *to = copy;
+}
+
+void hb_controller_take_over(hb_controller *to, hb_controller *from)
+{
+    for (size_t i = 0; i < sizeof to->counter / sizeof *to->counter; i++) {
+        uint64_t mine = atomic_load_explicit(&to->counter[i], memory_order_relaxed);
+        atomic_store_explicit(&to->counter[i], atomic_exchange_explicit(&from->counter[i], mine, memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+    /* what was answered last is in both histories, or on its way to one */
+    hear_answers(from);
+    copy_history(&to->told, &from->told);
+    copy_history(&to->history, &from->history);
+    to->reported_us_seen = from->reported_us_seen;
+    to->running = from->running;
+    to->heard = from->heard;
+    to->awake_at = from->awake_at;
+    to->time_us = from->time_us;
+    to->before_us = from->before_us;
+    to->reset_counter = from->reset_counter;
+    to->planned = from->planned;
+    to->planned_us = from->planned_us;
+    to->preparing = from->preparing;
+    to->usual_period = from->usual_period;
+    to->clocks_agree = from->clocks_agree;
+    to->trimmed = false;
+    if (to->planner)
+        hb_planner_take_over(to->planner, from->planner);
 }

@@ -117,11 +117,16 @@ hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, 
  * Telemetry, as long as it is not stale, goes first: then, and without `applied`, the request is set aside uncounted
  * (HB_REASON_FIRST). */
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now);
+/* Thread of telemetry. What another controller of the same vehicle answered, and from when on it is in force. */
+void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action);
 void hb_controller_forget(hb_controller *c); /* reset the window */
 /* The estimator's, but for one_step_error, which is that of the model in use: the average without adapt. */
 const hb_health *hb_controller_health(const hb_controller *c);
 const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
 const double *hb_controller_covariance(const hb_controller *c); /* hb_estimator_covariance */
+/* RMS one-step prediction error of recent transitions, before they are used and with the coefficients then known, in
+ * units of std (nx): so that those of two models can be compared. */
+double hb_controller_error(const hb_controller *c, const double *std);
 /* Takes given coefficients (restored from a file), until the window is warm. -EBUSY when it is, and -EINVAL for
  * coefficients that no vehicle of the trained population has: then nothing is taken. */
 int hb_controller_seed(hb_controller *c, const hb_real *coefficient, hb_error *err);
@@ -144,6 +149,11 @@ int hb_controller_predict(hb_controller *c, const double *x, const double *contr
  * detect_changes and thresholds change) and the limits of a transition's period: a different value there is -EINVAL, as
  * is what hb_planner_retune refuses; then nothing changes. */
 int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err);
+
+/* While neither thread of either is in another call. `to`, of another model of the same vehicle with the same sizes and
+ * horizon, goes on where `from` is: with its plan, its commands under way, what it knows of requests, and its counters,
+ * for which it gives its own. Coefficients and windows stay with their models. */
+void hb_controller_take_over(hb_controller *to, hb_controller *from);
 
 /* Sum of both threads' counters, each read once; safe from any thread. */
 void hb_controller_counters(const hb_controller *c, hb_counters *ret);

@@ -96,6 +96,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.problem = hb_arena_take(arena, (size_t)nproblems, sizeof *e.problem);
     hb_change_lay_out(&e.change, arena);
     e.error = hb_arena_take(arena, nx, sizeof *e.error);
+    e.mean_square = hb_arena_take(arena, nx, sizeof *e.mean_square);
     e.control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.control);
     e.staged_value = hb_arena_take(arena, HB_ESTIMATOR_TOGETHER * staged_size(m), sizeof *e.staged_value);
     if (!*memory)
@@ -205,9 +206,13 @@ void hb_estimator_predict(hb_estimator *e)
     int nx = e->m->nx;
     double squared = 0;
 
+    /* the mean of the first ones, until there are enough to let them fade */
+    double fresh = 1 / fmin((double)e->predictions + 1, HB_ESTIMATOR_ERRORS);
     for (int d = 0; d < nx; d++) {
+        double square;
         e->error[d] = hb_estimator_error(e, e->rows.row, e->coefficient, d);
-        squared += e->error[d] * e->error[d];
+        squared += square = e->error[d] * e->error[d];
+        e->mean_square[d] += fresh * (square - e->mean_square[d]);
     }
     e->recent[e->predictions++ % HB_RECENT] = squared / nx;
 
@@ -440,6 +445,11 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
 const hb_real *hb_estimator_coefficients(const hb_estimator *e)
 {
     return e->coefficient;
+}
+
+const double *hb_estimator_mean_square(const hb_estimator *e)
+{
+    return e->mean_square;
 }
 
 const double *hb_estimator_variance(const hb_estimator *e)

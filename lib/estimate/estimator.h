@@ -58,7 +58,10 @@ typedef struct hb_estimator_settings {
     hb_actuator_settings actuators;
 } hb_estimator_settings;
 
-enum { HB_ESTIMATOR_LARGEST = 100000 }; /* window, in transitions */
+enum {
+    HB_ESTIMATOR_LARGEST = 100000, /* window, in transitions */
+    HB_ESTIMATOR_ERRORS = 50,      /* transitions behind hb_estimator_mean_square, about */
+};
 
 /* Defaults and rows: estimator_settings.c. */
 extern const hb_estimator_settings hb_estimator_defaults;
@@ -123,6 +126,9 @@ const double *hb_estimator_noise(const hb_estimator *e);
 const hb_actuators *hb_estimator_actuators(const hb_estimator *e);
 /* What was found, and how certain it is; deviations are 0 for what is given. */
 hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e);
+/* Of the one-step prediction errors of recent transitions before they are used: the mean square of each state, nx,
+ * normalised. Old ones fade. */
+const double *hb_estimator_mean_square(const hb_estimator *e);
 const hb_health *hb_estimator_health(const hb_estimator *e);
 /* Takes given coefficients (restored from a file), until the window is warm. */
 void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient);

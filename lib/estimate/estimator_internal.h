@@ -52,6 +52,7 @@ struct hb_estimator {
     uint64_t relinearised;    /* sequence of the entry that was re-evaluated last */
     double recent[HB_RECENT]; /* squared errors of predictions, in turn */
     uint64_t predictions;
+    double *mean_square; /* nx, of the errors of predictions, fading */
 
     /* plain */
     hb_regression regression;

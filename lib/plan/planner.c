@@ -175,6 +175,43 @@ void hb_planner_reset(hb_planner *p)
     hb_preparation_forget(&p->preparation);
 }
 
+/* Copies what a plan was made for: the vectors of *to have room. */
+static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *actuator_state, hb_goal *to)
+{
+    const int nx = p->m->nx, nu = p->m->nu;
+    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag;
+
+    *to = *goal;
+    to->target = memcpy(target, goal->target, (size_t)(goal->ntargets * nx) * sizeof *target);
+    to->actuator_state = memcpy(actuators, actuator_state, (size_t)nu * sizeof *actuators);
+    for (int i = 0; i < nu; i++)
+        lag[i] = goal->lag ? goal->lag[i] : 0;
+    to->lag = lag;
+    /* the caller's may be gone by then, and what came before this plan matters to no later one */
+    to->last_control = actuators;
+    to->start = NULL;
+}
+
+void hb_planner_take_over(hb_planner *p, const hb_planner *from)
+{
+    const int nh = p->settings.horizon, nx = p->m->nx;
+
+    hb_planner_reset(p);
+    if (from->cold)
+        return;
+    /* directions mean about the same for both models */
+    if (!hb_control_map_follow(&p->map, nh, from->action, p->warm))
+        memcpy(p->warm, from->warm, hb_planner_sequence_bytes(p));
+    hb_control_map_apply(&p->map, nh, p->warm, p->action);
+    memcpy(p->states, from->states, hb_planner_states_bytes(p));
+    memcpy(p->made_at, from->made_at, (size_t)nx * sizeof *p->made_at);
+    copy_goal(p, &from->made_for, from->made_for.actuator_state, &p->made_for);
+    p->made_for.trim = p->m->control_trim;
+    p->cold = false;
+    p->step = hb_planner_step(from);
+    p->elapsed = from->elapsed;
+}
+
 void hb_planner_shift(hb_planner *p, double steps)
 {
     if (!(steps > 0))
@@ -435,20 +472,9 @@ static bool search_second_order(hb_planner *p)
 static void note_problem(hb_planner *p)
 {
     const hb_goal *goal = p->problem.goal;
-    const int nx = p->m->nx, nu = p->m->nu;
-    double *target = (double *)p->made_for.target, *actuators = (double *)p->made_for.actuator_state,
-           *lag = (double *)p->made_for.lag;
 
-    memcpy(p->made_at, p->problem.x0, (size_t)nx * sizeof *p->made_at);
-    p->made_for = *goal;
-    p->made_for.target = memcpy(target, goal->target, (size_t)(goal->ntargets * nx) * sizeof *target);
-    p->made_for.actuator_state = memcpy(actuators, hb_lag_start(goal), (size_t)nu * sizeof *actuators);
-    for (int i = 0; i < nu; i++)
-        lag[i] = goal->lag ? goal->lag[i] : 0;
-    p->made_for.lag = lag;
-    /* the caller's may be gone by then, and what came before this plan matters to no later one */
-    p->made_for.last_control = actuators;
-    p->made_for.start = NULL;
+    memcpy(p->made_at, p->problem.x0, (size_t)p->m->nx * sizeof *p->made_at);
+    copy_goal(p, goal, hb_lag_start(goal), &p->made_for);
 }
 
 /* the warm start, when steps become longer or shorter */

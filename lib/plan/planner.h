@@ -93,6 +93,9 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
 
 /* Forgets the warm start. */
 void hb_planner_reset(hb_planner *p);
+/* Goes on with the plan in hand of another planner with as many controls, steps and directions: that of another model
+ * of the same vehicle. */
+void hb_planner_take_over(hb_planner *p, const hb_planner *from);
 /* Seconds a step of the plan in hand: hb_goal.step of the last plan, or the settings'. */
 double hb_planner_step(const hb_planner *p);
 /* Moves the warm start on by a number of steps (a fraction is interpolated between steps). */

@@ -20,6 +20,7 @@
 #include "process/realtime.h"
 #include "process/selftest.h"
 #include "server/server.h"
+#include "server/shadow.h"
 #include "server/sockets.h"
 #include "process/state.h"
 
@@ -46,12 +47,15 @@ typedef struct hb_daemon {
     hb_order *order;
     hb_config_errors *errors;
     hb_inherited inherited;
-    hb_model *model;
+    hb_model *model;        /* in use */
+    hb_model *shadow_model; /* NULL: there is none */
+    hb_controller_settings *shadow_settings;
     int signals; /* signalfd */
     hb_pool *pool;
+    hb_pool *shadow_pool; /* the shadow's own, so that it can be tested while the other plans */
     hb_state state;
     bool resumed;
-    hb_controller *controller;
+    hb_controller *controller, *shadow_controller;
     hb_sockets sockets;
     hb_server *server;
     pthread_t thread;
@@ -113,6 +117,45 @@ static void print_errors(const hb_config_errors *errors)
         fprintf(stderr, "and %d more\n", errors->n - HB_CONFIG_ERRORS);
 }
 
+/* What the configuration means for the shadow's model; its errors go to *errors, with the place of shadow.model. */
+static int understand_shadow(const hb_config *c, const hb_model *model, const hb_model *shadow,
+                             hb_controller_settings *ret, hb_config_errors *errors)
+{
+    hb_config *own = malloc(sizeof *own);
+    hb_config_errors *wrong = malloc(sizeof *wrong);
+    hb_error err = {0};
+    const char *why = "out of memory";
+
+    if (own && wrong) {
+        *own = *c;
+        why = hb_shadow_fits(model, shadow, &err)          ? err.text
+              : hb_config_resolve(own, shadow, wrong) != 0 ? wrong->text[0]
+                                                           : NULL;
+    }
+    if (why)
+        hb_config_error(errors, c, c->mark[hb_config_find("shadow.model")], "shadow.model", "%s", why);
+    else
+        *ret = own->controller;
+    free(wrong);
+    free(own);
+    return errors->n;
+}
+
+/* Loads it too, where the configuration names one. */
+static int load_shadow(const hb_config *c, const hb_model *model, hb_model **shadow, hb_controller_settings *ret,
+                       hb_config_errors *errors)
+{
+    hb_error err;
+
+    if (!*c->shadow.model)
+        return 0;
+    if (!*shadow && hb_model_load(shadow, c->shadow.model, &err))
+        hb_config_error(errors, c, c->mark[hb_config_find("shadow.model")], "shadow.model", "%s", err.text);
+    else
+        understand_shadow(c, model, *shadow, ret, errors);
+    return errors->n;
+}
+
 /* The model that gives a configuration's names a meaning, and all that can be said of both on this machine. Returns the
  * number of errors. */
 static int understand(hb_config *c, hb_model **model, const hb_inherited *inherited, hb_config_errors *errors)
@@ -135,6 +178,8 @@ static int load(hb_daemon *d, const options *o)
         hb_notify("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=loading %s", d->config->model);
         wrong = understand(d->config, &d->model, &d->inherited, d->errors);
     }
+    if (!wrong)
+        wrong = load_shadow(d->config, d->model, &d->shadow_model, d->shadow_settings, d->errors);
     for (int i = 0; i < d->config->warnings.n; i++)
         fprintf(stderr, "%s\n", d->config->warnings.text[i]);
     print_errors(d->errors);
@@ -179,6 +224,23 @@ static void pool_started(void *context, int index)
 
     snprintf(name, sizeof name, "planner-%d", index);
     hb_realtime_thread(d->config, HB_ROLE_PLANNER, name);
+}
+
+/* The shadow's estimator has its window in plain memory; its planner waits until it is promoted. */
+static int make_shadow(hb_daemon *d, void (*started)(void *context, int index), hb_error *err)
+{
+    double seconds = 0;
+    hb_error why;
+
+    if (!d->shadow_model)
+        return 0;
+    int r = hb_pool_new(&d->shadow_pool, d->config->threads, started, d, &why);
+    if (!r)
+        r = hb_selftest(d->shadow_model, d->shadow_settings, d->shadow_pool, &seconds, &why);
+    if (!r)
+        r = hb_controller_new(&d->shadow_controller, d->shadow_model, d->shadow_settings, d->shadow_pool, NULL, NULL,
+                              &why);
+    return r ? hb_fail(err, -r, "shadow.model: %s", why.text) : 0;
 }
 
 static int make_controller(hb_daemon *d, hb_error *err)
@@ -229,12 +291,17 @@ static int set_up(hb_daemon *d, hb_error *err)
     if (!r)
         r = make_controller(d, err);
     if (!r)
+        r = make_shadow(d, pool_started, err);
+    if (!r)
         r = hb_sockets_open(&d->sockets, d->config, &d->inherited, &d->log, err);
     if (!r)
         r = hb_server_new(&d->server,
                           &(hb_server_settings){.config = d->config,
                                                 .model = d->model,
                                                 .controller = d->controller,
+                                                .shadow = d->shadow_model,
+                                                .shadow_controller = d->shadow_controller,
+                                                .shadow_settings = d->shadow_settings,
                                                 .transport = hb_sockets_transport(&d->sockets),
                                                 .pilot_key = d->sockets.pilot_key,
                                                 .clock = {.now = hb_clock_monotonic},
@@ -256,6 +323,8 @@ static void tear_down(hb_daemon *d)
     }
     hb_server_free(d->server);
     hb_sockets_close(&d->sockets);
+    hb_controller_free(d->shadow_controller);
+    hb_pool_free(d->shadow_pool);
     hb_controller_free(d->controller);
     hb_state_close(&d->state);
     hb_pool_free(d->pool);
@@ -280,6 +349,8 @@ static int rehearse(hb_daemon *d)
         r = hb_selftest(d->model, &d->config->controller, d->pool, &seconds, &err);
     if (!r)
         r = hb_controller_new(&d->controller, d->model, &d->config->controller, d->pool, NULL, NULL, &err);
+    if (!r)
+        r = make_shadow(d, NULL, &err);
     if (r) {
         *d->errors = (hb_config_errors){0};
         hb_config_error_of(d->errors, d->config, &err);
@@ -294,14 +365,17 @@ static int rehearse(hb_daemon *d)
 /* Says whether a restart with what was read for a reload would fail: its other keys hold only then. */
 static void foresee_restart(hb_daemon *d)
 {
-    hb_model *other = NULL;
+    hb_model *other = NULL, *shadow = NULL;
     bool same = strcmp(d->next->model, d->config->model) == 0;
+    hb_model **model = same ? &d->model : &other;
 
     *d->spare = *d->next;
-    if (understand(d->spare, same ? &d->model : &other, &d->inherited, d->errors)) {
+    if (understand(d->spare, model, &d->inherited, d->errors) ||
+        load_shadow(d->spare, *model, &shadow, &d->order->shadow_settings, d->errors)) {
         hb_log_line(&d->log, HB_LOG_ERROR, "reload: a restart would fail: %s", d->errors->text[0]);
         snprintf(d->order->restart_error, sizeof d->order->restart_error, "%s", d->errors->text[0]);
     }
+    hb_model_free(shadow);
     hb_model_free(other);
 }
 
@@ -325,6 +399,9 @@ static void reload(hb_daemon *d)
         order->nrestart = hb_config_merge(d->spare, d->next, order->restart);
         hb_config_resolve(d->spare, d->model, d->errors);
         order->settings = d->spare->controller;
+        if (d->shadow_model &&
+            understand_shadow(d->spare, d->model, d->shadow_model, &order->shadow_settings, d->errors))
+            order->error = d->errors->text[0];
         order->status_period = d->spare->status_period;
     }
     if (hb_server_order(d->server, order, &err)) {
@@ -332,6 +409,7 @@ static void reload(hb_daemon *d)
                     order->error ? ", and a restart would fail" : "", err.text);
     } else {
         *d->config = *d->spare;
+        *d->shadow_settings = order->shadow_settings;
         atomic_store(&d->log.level, d->config->log_level);
         hb_log_line(&d->log, HB_LOG_NOTICE, "reload: done");
         for (int i = 0; i < order->nrestart; i++)
@@ -341,16 +419,60 @@ static void reload(hb_daemon *d)
     hb_notify("READY=1\nSTATUS=reloaded");
 }
 
+/* The models change places, and all that goes with them. */
+static void exchange(hb_daemon *d)
+{
+    hb_model *model = d->model;
+    hb_controller *controller = d->controller;
+    hb_pool *pool = d->pool;
+
+    d->model = d->shadow_model;
+    d->shadow_model = model;
+    d->controller = d->shadow_controller;
+    d->shadow_controller = controller;
+    d->pool = d->shadow_pool;
+    d->shadow_pool = pool;
+    *d->spare = *d->config;
+    d->config->controller = *d->shadow_settings;
+    *d->shadow_settings = d->spare->controller;
+    memcpy(d->config->model, d->spare->shadow.model, sizeof d->config->model);
+    memcpy(d->config->shadow.model, d->spare->model, sizeof d->config->shadow.model);
+}
+
+/* A client wants the shadow's model to fly: it plans once from where the vehicle is, with what it knows, and then
+ * does. The planning side of its controller is ours until the order. */
+static void promote(hb_daemon *d)
+{
+    hb_error err = {0}, why;
+    double seconds = 0;
+
+    *d->order = (hb_order){.promote = true};
+    if (hb_selftest_of(d->shadow_controller, d->shadow_model, hb_server_trial(d->server), &seconds, &why)) {
+        hb_fail(&err, EINVAL, "the shadow failed its self-test: %s", why.text);
+        d->order->error = err.text;
+    }
+    if (hb_server_order(d->server, d->order, &why)) {
+        hb_log_line(&d->log, HB_LOG_ERROR, "promote: nothing was changed: %s", why.text);
+        return;
+    }
+    exchange(d);
+    hb_log_line(&d->log, HB_LOG_NOTICE,
+                "promoted: %s is in use, %s is its shadow, until the next restart (self-test %.2f ms); to keep it so, "
+                "exchange model and shadow.model in %s",
+                d->config->model, d->config->shadow.model, 1e3 * seconds, d->config->file);
+}
+
 /* Until a signal says stop. */
 static void run(hb_daemon *d)
 {
     struct pollfd wait[] = {{.fd = d->signals, .events = POLLIN},
-                            {.fd = hb_server_reload_fd(d->server), .events = POLLIN}};
+                            {.fd = hb_server_reload_fd(d->server), .events = POLLIN},
+                            {.fd = hb_server_promote_fd(d->server), .events = POLLIN}};
 
     for (;;) {
         struct signalfd_siginfo info = {0};
         eventfd_t count;
-        if (poll(wait, 2, -1) < 0)
+        if (poll(wait, 3, -1) < 0)
             continue;
         bool wanted = wait[1].revents && eventfd_read(wait[1].fd, &count) == 0;
         if (wait[0].revents && read(d->signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGHUP) {
@@ -359,6 +481,8 @@ static void run(hb_daemon *d)
         }
         if (wanted || info.ssi_signo == SIGHUP)
             reload(d);
+        if (wait[2].revents && eventfd_read(wait[2].fd, &count) == 0)
+            promote(d);
     }
 }
 
@@ -409,7 +533,8 @@ int main(int argc, char **argv)
     d.spare = calloc(1, sizeof *d.spare);
     d.order = calloc(1, sizeof *d.order);
     d.errors = calloc(1, sizeof *d.errors);
-    if (!d.config || !d.next || !d.spare || !d.order || !d.errors)
+    d.shadow_settings = calloc(1, sizeof *d.shadow_settings);
+    if (!d.config || !d.next || !d.spare || !d.order || !d.errors || !d.shadow_settings)
         fputs("hilbertd: out of memory\n", stderr);
     else if (o.print)
         status = print_config(&d, &o);
@@ -419,7 +544,9 @@ int main(int argc, char **argv)
         status = rehearse(&d) || printf("%s: ok\n", o.file) < 0;
     else
         status = serve_vehicle(&d);
+    hb_model_free(d.shadow_model);
     hb_model_free(d.model);
+    free(d.shadow_settings);
     free(d.errors);
     free(d.order);
     free(d.spare);

@@ -1,4 +1,4 @@
-/* hilbertctl reset, target, reload: what changes a running daemon. */
+/* hilbertctl reset, target, reload, promote: what changes a running daemon. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +49,38 @@ static int run_reload(const ctl_command *self, int argc, char **argv)
             printf("a restart would fail: %s\n", reply->restart_error);
     }
     hilbert__v1__control_reply__free_unpacked(reply, NULL);
+    return result;
+}
+
+/* Says what the two made of the last samples, so that the operator sees what was exchanged for what. */
+static int run_promote(const ctl_command *self, int argc, char **argv)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    Hilbert__V1__ControlReply *before, *model = NULL, *reply = NULL;
+    ctl_connection c;
+    int result = ctl_connection_options(&c, self, argc, argv, NULL, 0);
+
+    if (result)
+        return result;
+    before = ctl_ask_status(&c, self);
+    if (before)
+        model = ctl_ask_model(&c, self);
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE;
+    request.promote = &nothing;
+    if (model)
+        reply = ctl_ask(&c, self, &request);
+    if (reply && before->status->shadow) {
+        const Hilbert__V1__Shadow *s = before->status->shadow;
+        printf("%s is in use now: its one-step error was %.3g as the shadow\n", s->path, s->error);
+        printf("%s is its shadow now: its one-step error was %.3g in use\n", model->model->path, s->error_in_use);
+        puts("a restart goes back to the configuration: exchange model and shadow.model there to keep it so");
+    }
+    result = reply ? CTL_OK : CTL_FAILURE;
+    hilbert__v1__control_reply__free_unpacked(reply, NULL);
+    hilbert__v1__control_reply__free_unpacked(model, NULL);
+    hilbert__v1__control_reply__free_unpacked(before, NULL);
+    ctl_connection_end(&c);
     return result;
 }
 
@@ -119,6 +151,16 @@ const ctl_command ctl_command_reload = {
     .help = "As systemctl reload does. Prints the errors of the file, or the keys that need a restart.\n"
             "\n" CTL_CONNECTION_HELP,
     .run = run_reload,
+};
+
+const ctl_command ctl_command_promote = {
+    .name = "promote",
+    .arguments = "[OPTIONS]",
+    .summary = "have the shadow's model fly, and the present one become the shadow",
+    .help = "The shadow (shadow.model) plans once from the present state with its present coefficients; if that is "
+            "sound, the\nmodels change places between two requests, and the plan in hand goes over. Again: back.\n"
+            "\n" CTL_CONNECTION_HELP,
+    .run = run_promote,
 };
 
 const ctl_command ctl_command_target = {

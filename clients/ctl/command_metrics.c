@@ -75,6 +75,31 @@ static void histogram(const Hilbert__V1__Status *s, const char *name, const char
     put(s, series, NULL, NULL, (double)l->count);
 }
 
+static void print_shadow(const Hilbert__V1__Status *s)
+{
+    const Hilbert__V1__Shadow *shadow = s->shadow;
+
+    head("shadow_info", "gauge", "Model of the shadow.");
+    printf("hilbert_shadow_info{name=\"");
+    put_escaped(s->name);
+    printf("\",model=\"%016" PRIx64 "\"} 1\n", shadow->model_hash);
+    gauge(s, "shadow_estimate_status", "Of the shadow: see estimate_status.", (double)shadow->health->status);
+    gauge(s, "shadow_error", "One-step prediction error of the shadow, normalised by the model in use.", shadow->error);
+    gauge(s, "shadow_error_in_use", "The same of the model in use.", shadow->error_in_use);
+    gauge(s, "shadow_out_of_span", "Part of the residual's energy that no coefficients of the shadow explain.",
+          shadow->health->out_of_span);
+    gauge(s, "shadow_plausibility", "Squared distance of the shadow from its trained population, per coefficient.",
+          shadow->health->plausibility);
+    head("shadow_coefficient", "gauge", "Coefficients of the shadow's basis functions.");
+    for (size_t i = 0; i < shadow->n_coefficient; i++) {
+        char index[24];
+        snprintf(index, sizeof index, "%zu", i);
+        put(s, "shadow_coefficient", "index", index, shadow->coefficient[i]);
+    }
+    head("shadow_lost_total", "counter", "Samples, requests and answers that the shadow could not keep up with.");
+    put(s, "shadow_lost_total", NULL, NULL, (double)shadow->lost);
+}
+
 static void print(const Hilbert__V1__Status *s)
 {
     const Hilbert__V1__Health *h = s->health;
@@ -118,6 +143,8 @@ static void print(const Hilbert__V1__Status *s)
     }
     head("dynamics_changes_total", "counter", "Changes of the vehicle's dynamics that were detected.");
     put(s, "dynamics_changes_total", NULL, NULL, (double)h->changes);
+    if (s->shadow)
+        print_shadow(s);
 }
 
 static int run(const ctl_command *self, int argc, char **argv)

@@ -96,6 +96,18 @@ static void print_estimate(const Hilbert__V1__Status *s)
            1e3 * h->actuator_delay_deviation);
 }
 
+static void print_shadow(const Hilbert__V1__Shadow *s)
+{
+    char status[32];
+
+    printf("shadow       %s: %s, %" PRIu32 " samples\n", s->path,
+           hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)s->health->status, status, sizeof status),
+           s->health->samples);
+    printf("  one-step error %.3g, that of the model in use %.3g; out of span %.0f %%, plausibility %.2g, %" PRIu64
+           " lost\n",
+           s->error, s->error_in_use, 100 * s->health->out_of_span, s->health->plausibility, s->lost);
+}
+
 static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInfo *m)
 {
     printf("%s           hilbertd %s, up %s\n", s->name, s->version, show_span(s->uptime).text);
@@ -103,6 +115,8 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
            m->basis_functions);
     print_actions(s);
     print_estimate(s);
+    if (s->shadow)
+        print_shadow(s->shadow);
     print_vector("state", s->n_state, s->state, m->state, m->n_state);
     print_vector("target", s->n_target, s->target, m->state, m->n_state);
     print_vector("action", s->n_action, s->action, m->control, m->n_control);

@@ -16,8 +16,8 @@ typedef struct ctl_command {
 extern const ctl_command ctl_command_model;
 
 /* these talk to a daemon: only in a build that has one (HB_WITH_DAEMON) */
-extern const ctl_command ctl_command_status, ctl_command_top, ctl_command_watch, ctl_command_metrics,
-    ctl_command_reset, ctl_command_target, ctl_command_reload, ctl_command_request, ctl_command_predict,
+extern const ctl_command ctl_command_status, ctl_command_top, ctl_command_watch, ctl_command_metrics, ctl_command_reset,
+    ctl_command_target, ctl_command_reload, ctl_command_promote, ctl_command_request, ctl_command_predict,
     ctl_command_coefficients, ctl_command_keygen;
 
 /* Prints usage and help to stdout. */

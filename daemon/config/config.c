@@ -860,6 +860,8 @@ static void check(hb_config *c, hb_config_errors *errors)
         hb_config_error(errors, c, mark_at(c, "model"), "model", "a basis file is needed");
     else
         must_be_file(c, errors, "model", c->model);
+    if (*c->shadow.model)
+        must_be_file(c, errors, "shadow.model", c->shadow.model);
     check_sockets(c, errors);
 }
 
@@ -933,6 +935,7 @@ int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t s
 
     const char *models = getenv("HILBERT_MODELS");
     place(c, c->model, models ? models : HB_MODEL_FOLDER);
+    place(c, c->shadow.model, models ? models : HB_MODEL_FOLDER);
     place(c, c->security.server_key, NULL);
     place(c, c->state_file, NULL);
     for (int i = 0; i < c->security.client_keys.n; i++)

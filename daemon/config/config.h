@@ -131,6 +131,9 @@ typedef struct hb_config {
         bool lock_memory, required;
     } realtime;
     char state_file[HB_CONFIG_PATH_SIZE];
+    struct {
+        char model[HB_CONFIG_PATH_SIZE];
+    } shadow;
     int direction_width;               /* controls in a row of planner.directions */
     hb_controller_settings controller; /* complete after hb_config_resolve */
 } hb_config;

@@ -90,6 +90,13 @@ static const hb_setting limits[] = {
         BETWEEN(0, HB_LIMITS)),
 };
 
+static const hb_setting shadow[] = {
+    ROW("shadow.model", HB_TYPE_PATH, shadow.model, HB_FIXED,
+        "A second basis file, found like model, of the same states, controls and period: it estimates and predicts "
+        "beside the one in use and never acts; hilbertctl promote exchanges the two in flight. Empty: none.",
+        .max = 0),
+};
+
 static const hb_setting process[] = {
     ROW("realtime.scheduling", HB_SETTING_CHOICE, realtime.scheduling, HB_FIXED,
         "fifo: real-time scheduling (needs CAP_SYS_NICE or LimitRTPRIO).",
@@ -143,6 +150,7 @@ hb_setting hb_config_row(int i)
         {hb_limits_rows(), offsetof(hb_config, controller.cost.limits)},
         {{limits, COUNT(limits)}, 0},
         {hb_controller_rows(), offsetof(hb_config, controller)},
+        {{shadow, COUNT(shadow)}, 0},
         {{process, COUNT(process)}, 0},
     };
 

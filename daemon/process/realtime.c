@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/monotonic.h"
 
@@ -44,6 +46,15 @@ void hb_realtime_thread(const hb_config *c, hb_role role, const char *name)
     pthread_setname_np(pthread_self(), name);
     set_scheduling(c, role, NULL);
     set_cpus(c, role, NULL);
+}
+
+void hb_realtime_aside(const char *name)
+{
+    enum { NICE = 10 };
+
+    pthread_setname_np(pthread_self(), name);
+    /* on Linux a thread has a niceness of its own; without it the thread is like any other */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 }
 
 static int lock_memory(const hb_config *c, hb_error *err)

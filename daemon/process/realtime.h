@@ -14,6 +14,9 @@ int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
 /* Names and places the calling thread, as far as hb_realtime_start found it permitted. */
 void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 
+/* Names the calling thread, which has time: it is nice to all others. */
+void hb_realtime_aside(const char *name);
+
 /* The readings of an hb_clock: seconds of the monotonic clock, and of the time of day. */
 double hb_clock_monotonic(void *context);
 double hb_clock_wall(void *context);

@@ -44,27 +44,32 @@ static void typical_state(const hb_model *m, double *x)
         x[i] = norm > 1e-6 ? x[i] / sqrt(norm) : i == q + 3;
 }
 
-static int plan(hb_controller *c, const hb_model *m, bool needs_target, hb_error *err)
+static int plan(hb_controller *c, const hb_model *m, const double *x, hb_error *err)
 {
-    const hb_clock clock = {.now = monotonic};
-    double x[HB_MAX_VEHICLE_STATES];
-    const hb_request request = {
-        .x = x, .nx = m->nx, .target = needs_target ? x : NULL, .ntargets = needs_target ? 1 : 0, .received = hb_now()};
-
-    typical_state(m, x);
-    return check(m, hb_controller_command(c, &request, &clock), err);
+    return check(m, hb_controller_rehearse(c, x, most_seconds, &(hb_clock){.now = monotonic}), err);
 }
 
 /* Of a model without controls, the next state. */
-static int predict(hb_controller *c, const hb_model *m, hb_error *err)
+static int predict(hb_controller *c, const hb_model *m, const double *x, hb_error *err)
 {
     double states[2 * HB_MAX_VEHICLE_STATES];
-    int r = hb_controller_predict(c, m->state_mean, NULL, 1, m->dt, states, err);
+    int r = hb_controller_predict(c, x, NULL, 1, m->dt, states, err);
 
     for (int i = 0; i < m->nx && !r; i++)
         if (!isfinite(states[m->nx + i]))
             return hb_fail(err, EDOM, "self-test: state %s of the first prediction is %g: is the model sound?",
                            m->state_name[i], states[m->nx + i]);
+    return r;
+}
+
+int hb_selftest_of(hb_controller *c, const hb_model *m, const double *x, double *ret_seconds, hb_error *err)
+{
+    double typical[HB_MAX_VEHICLE_STATES], begun = hb_now();
+
+    if (!x)
+        typical_state(m, typical);
+    int r = (m->nu > 0 ? plan : predict)(c, m, x ? x : typical, err);
+    *ret_seconds = hb_now() - begun;
     return r;
 }
 
@@ -79,12 +84,9 @@ int hb_selftest(const hb_model *m, const hb_controller_settings *s, hb_pool *poo
     /* it learns nothing, so a window of one will do */
     *mine = *s;
     mine->estimator.window = mine->estimator.warmup = m->dt;
-    mine->budget = fmin(mine->budget, most_seconds);
     r = hb_controller_new(&c, m, mine, pool, NULL, NULL, err);
-    double begun = hb_now();
     if (!r)
-        r = m->nu > 0 ? plan(c, m, s->ntarget == 0, err) : predict(c, m, err);
-    *ret_seconds = hb_now() - begun;
+        r = hb_selftest_of(c, m, NULL, ret_seconds, err);
     hb_controller_free(c);
     free(mine);
     return r;

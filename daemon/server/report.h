@@ -4,6 +4,7 @@
 
 #include "controller/controller.h"
 #include "server/histogram.h"
+#include "server/shadow.h"
 
 /* What the server counts beside the controller's own counters (hb_counters). */
 typedef struct hb_server_counters {
@@ -11,11 +12,21 @@ typedef struct hb_server_counters {
     uint64_t requests, guest_requests, replies_late, replies_undelivered;
     uint64_t control_requests, control_errors;
     uint64_t reloads, reload_errors;
+    uint64_t promotions;
     uint64_t handshakes_refused;
     uint64_t status[HB_NSTATUSES];   /* of replies that the controller did not make */
     uint64_t refused[HB_NREASONS];   /* likewise, by reason */
     uint64_t set_aside[HB_NREASONS]; /* samples that did not reach the controller, by reason */
 } hb_server_counters;
+
+/* Of the second model, which looks on. */
+typedef struct hb_shadow_report {
+    const char *path;
+    uint64_t model_hash;
+    const hb_shadow_view *view;
+    int ncoefficients;
+    double error_in_use;
+} hb_shadow_report;
 
 typedef struct hb_report {
     const char *version, *name;
@@ -41,6 +52,7 @@ typedef struct hb_report {
     hb_counters controller;
     hb_server_counters server;
     bool resumed, adapting;
+    hb_shadow_report shadow; /* without a view: there is none */
 } hb_report;
 
 #endif

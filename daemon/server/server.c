@@ -105,6 +105,7 @@ static void learn(hb_server *s)
         hb_sample *sample = &s->ring[s->ring_first];
         (n > 1 ? hb_controller_observe_more : hb_controller_observe)(s->controller, &sample->observation,
                                                                      sample->arrived);
+        hb_shadow_observe(s->shadow, &sample->observation, sample->arrived);
         s->ring_first = (s->ring_first + 1) % HB_RING;
         s->ring_count--;
     }
@@ -112,19 +113,38 @@ static void learn(hb_server *s)
 
 /* ---- the main thread's orders ---- */
 
-static void take_order(hb_server *s)
+/* Both return false when it has to wait for a later turn. */
+static bool take_reload(hb_server *s, const hb_order *order)
 {
-    if (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_POSTED || !hb_worker_idle(s->worker))
-        return;
-    const hb_order *order = s->order;
-    s->order_error = (hb_error){0};
     if (order->error)
         hb_fail(&s->order_error, EINVAL, "%s", order->error);
-    else if (hb_server_retune(s, &order->settings, &s->order_error) == 0)
+    else if (s->shadow && !hb_shadow_claim(s->shadow))
+        return false;
+    else if (hb_server_retune(s, &order->settings, &order->shadow_settings, &s->order_error) == 0)
         s->status_period = order->status_period;
     s->counters.reloads++;
     s->counters.reload_errors += s->order_error.code != 0;
     hb_server_reloaded(s, order, s->order_error.code ? s->order_error.text : NULL);
+    return true;
+}
+
+static bool take_promotion(hb_server *s, const hb_order *order)
+{
+    if (order->error)
+        hb_fail(&s->order_error, EINVAL, "%s", order->error);
+    else if (hb_server_promote(s, &s->order_error) == -EAGAIN)
+        return false;
+    hb_server_promoted(s, s->order_error.code ? s->order_error.text : NULL);
+    return true;
+}
+
+static void take_order(hb_server *s)
+{
+    if (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_POSTED || !hb_worker_idle(s->worker))
+        return;
+    s->order_error = (hb_error){0};
+    if (!(s->order->promote ? take_promotion : take_reload)(s, s->order))
+        return;
     atomic_store_explicit(&s->order_state, HB_ORDER_DONE, memory_order_release);
     hb_wake(s->done_fd);
 }
@@ -230,7 +250,10 @@ static void notice_lost_state(hb_server *s)
 {
     if (!hb_state_lost())
         return;
-    hb_controller_forget(s->controller);
+    if (s->kept == s->controller)
+        hb_controller_forget(s->controller);
+    else
+        hb_shadow_forget(s->shadow);
     hb_log_line(s->log, HB_LOG_ERROR,
                 "state_file was cut short by somebody: the window is lost, and starts anew in memory alone");
 }
@@ -291,6 +314,21 @@ static void planner_started(void *context)
     hb_realtime_thread(s->config, HB_ROLE_PLANNER, "planner");
 }
 
+/* Of the model in use or the shadow's, whichever has more. */
+static int most_coefficients(const hb_server_settings *set)
+{
+    int n = hb_model_ncoefficients(set->model), shadow = set->shadow ? hb_model_ncoefficients(set->shadow) : 0;
+
+    return n > shadow ? n : shadow;
+}
+
+/* On the shadow's thread: it makes way for everyone. */
+static void shadow_started(void *context)
+{
+    (void)context;
+    hb_realtime_aside("shadow");
+}
+
 static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
 {
     size_t nx = (size_t)set->model->nx, nu = (size_t)set->model->nu, message = (size_t)set->config->sockets.max_message;
@@ -301,6 +339,7 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     double *state = hb_arena_take(arena, nx, sizeof *state);
     double *control = hb_arena_take(arena, nu, sizeof *control);
     double *action = hb_arena_take(arena, nu, sizeof *action);
+    double *trial = hb_arena_take(arena, nx, sizeof *trial);
     hb_prediction p = {.state = hb_arena_take(arena, numbers, sizeof(double)),
                        .control = hb_arena_take(arena, numbers, sizeof(double)),
                        .predicted = hb_arena_take(arena, numbers, sizeof(double))};
@@ -312,6 +351,7 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
         s->newest_control = control;
         s->last_action = action;
         s->prediction = p;
+        s->trial = trial;
     }
     for (int i = 0; i < HB_RING; i++) {
         double *x = hb_arena_take(arena, nx, sizeof *x), *u = hb_arena_take(arena, nu, sizeof *u);
@@ -329,7 +369,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     const hb_model *m = set->model;
 
     s->model = m;
-    s->controller = set->controller;
+    s->controller = s->kept = set->controller;
     s->transport = set->transport;
     s->clock = set->clock;
     s->wall = set->wall;
@@ -346,8 +386,12 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
                               .path = s->model_path,
                               .horizon = c->controller.planner.horizon,
                               .plan_dt = c->controller.planner.dt > 0 ? c->controller.planner.dt : m->dt};
-    memcpy(s->safe_action, c->controller.nsafe_action ? c->controller.safe_action : m->control_trim,
-           (size_t)m->nu * sizeof *s->safe_action);
+    if (set->shadow) {
+        s->shadow_model = set->shadow;
+        s->shadow_settings = *set->shadow_settings;
+        memcpy(s->shadow_path, c->shadow.model, sizeof s->shadow_path);
+    }
+    hb_server_take_settings(s);
     s->status_limit.period = s->estimate_limit.period = 1;
     s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = 5;
     s->reset_limit.period = s->target_limit.period = 1;
@@ -355,6 +399,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->promote_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
@@ -375,6 +420,8 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                                  .horizon = nh,
                                  .ncoefficients = hb_model_ncoefficients(m),
                                  .nb = m->nb,
+                                 .shadow_nb = set->shadow ? set->shadow->nb : 0,
+                                 .nshadow = set->shadow ? hb_model_ncoefficients(set->shadow) : 0,
                                  .max_message = c->sockets.max_message};
     hb_pilot pilot = {.key = set->pilot_key};
     memcpy(pilot.name, c->security.pilot, sizeof pilot.name);
@@ -386,7 +433,14 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
         .started = planner_started,
         .context = s,
     };
-    if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0)
+    const hb_shadow_settings shadow = {
+        .model = set->shadow,
+        .controller = set->shadow_controller,
+        .most_coefficients = most_coefficients(set),
+        .stepped = set->stepped,
+        .started = shadow_started,
+    };
+    if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0 || s->promote_fd < 0)
         r = hb_fail(err, errno, "eventfd: %s", strerror(errno));
     if (!r)
         r = hb_wire_new(&s->wire, &sizes, err);
@@ -395,6 +449,8 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                          &pilot, err);
     if (!r)
         r = hb_worker_new(&s->worker, &worker, err);
+    if (!r && set->shadow)
+        r = hb_shadow_new(&s->shadow, &shadow, err);
     if (r) {
         hb_server_free(s);
         return r;
@@ -407,10 +463,11 @@ void hb_server_free(hb_server *s)
 {
     if (!s)
         return;
+    hb_shadow_free(s->shadow);
     hb_worker_free(s->worker);
     hb_queue_free(s->queue);
     hb_wire_free(s->wire);
-    const int fds[] = {s->wake_fd, s->done_fd, s->reload_fd};
+    const int fds[] = {s->wake_fd, s->done_fd, s->reload_fd, s->promote_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);

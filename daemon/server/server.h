@@ -20,6 +20,9 @@ typedef struct hb_server_settings {
     const hb_config *config; /* read during hb_server_new only */
     const hb_model *model;
     hb_controller *controller;
+    const hb_model *shadow; /* NULL: there is none */
+    hb_controller *shadow_controller;
+    const hb_controller_settings *shadow_settings; /* read during hb_server_new only */
     hb_transport transport;
     int pilot_key;  /* hb_envelope.key of the client that flies; 0: it is not told by a key */
     hb_clock clock; /* monotonic: all that is measured */
@@ -49,10 +52,16 @@ void hb_server_stop(hb_server *s);
 /* Readable when a client asks for a reload. */
 int hb_server_reload_fd(const hb_server *s);
 
-/* What came of reading the configuration again. */
+/* Readable when a client asks for a promotion of the shadow: until an order for it, the planning side of its controller
+ * is the main thread's, to be tested from this state (nx; NULL: none is known). */
+int hb_server_promote_fd(const hb_server *s);
+const double *hb_server_trial(const hb_server *s);
+
+/* What came of reading the configuration again, or of testing the shadow. */
 typedef struct hb_order {
+    bool promote;      /* the shadow and the model in use are to change places; the rest but error is not looked at */
     const char *error; /* NULL: the rest is to be applied */
-    hb_controller_settings settings;
+    hb_controller_settings settings, shadow_settings;
     double status_period;
     const char *restart[HB_CONFIG_ROWS]; /* keys that hold only after a restart */
     int nrestart;

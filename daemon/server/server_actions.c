@@ -79,6 +79,8 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
                          .total = total};
 
     reply(s, &w->envelope, &r);
+    if (r.status != HB_STATUS_REFUSED && !command->guest)
+        hb_shadow_hear(s->shadow, w->request.time_us + llround(1e6 * s->settings.delay), r.action);
     hb_histogram_add(&s->queued, r.queue);
     hb_histogram_add(&s->planned, r.planning);
     if (r.preparing > 0)
@@ -136,10 +138,12 @@ void hb_server_receive_requests(hb_server *s)
         }
         r.request.received = now;
         r.request.fresh = client->fresh;
-        if (hb_queue_flies(s->queue, client))
+        if (hb_queue_flies(s->queue, client)) {
             hb_controller_observe_request(s->controller, &r.request, now);
-        else
+            hb_shadow_observe_request(s->shadow, &r.request, now);
+        } else {
             note_guest(s, now);
+        }
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
                    HB_REASON_SUPERSEDED, NULL);

@@ -18,17 +18,39 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
 
 /* ---- changes ---- */
 
-int hb_server_retune(hb_server *s, const hb_controller_settings *next, hb_error *err)
+void hb_server_take_settings(hb_server *s)
 {
-    hb_worker_hold(s->worker);
-    int r = hb_controller_retune(s->controller, next, err);
-    hb_worker_release(s->worker);
+    const hb_controller_settings *set = &s->settings;
 
+    memcpy(s->safe_action, set->nsafe_action ? set->safe_action : s->model->control_trim,
+           (size_t)s->model->nu * sizeof *s->safe_action);
+}
+
+static int retune_shadow(hb_server *s, const hb_controller_settings *next, hb_error *err)
+{
+    return s->shadow ? hb_controller_retune(hb_shadow_controller(s->shadow), next, err) : 0;
+}
+
+int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_controller_settings *shadow_next,
+                     hb_error *err)
+{
+    int r = retune_shadow(s, shadow_next, err);
+
+    if (!r) {
+        hb_worker_hold(s->worker);
+        r = hb_controller_retune(s->controller, next, err);
+        hb_worker_release(s->worker);
+        if (r)
+            retune_shadow(s, &s->shadow_settings, NULL);
+    }
+    if (s->shadow)
+        hb_shadow_release(s->shadow);
     if (r)
         return r;
     s->settings = *next;
-    memcpy(s->safe_action, next->nsafe_action ? next->safe_action : s->model->control_trim,
-           (size_t)s->model->nu * sizeof *s->safe_action);
+    if (s->shadow)
+        s->shadow_settings = *shadow_next;
+    hb_server_take_settings(s);
     return 0;
 }
 
@@ -45,7 +67,7 @@ static int set_coefficients(hb_server *s, const hb_control_request *r, hb_error 
 
 /* ---- what takes a while ---- */
 
-static int call(hb_caller *caller, const hb_envelope *e, uint64_t id, const char *what, hb_error *err)
+int hb_server_call(hb_caller *caller, const hb_envelope *e, uint64_t id, const char *what, hb_error *err)
 {
     if (caller->waits)
         return hb_fail(err, EBUSY, "another %s is under way: ask again", what);
@@ -53,12 +75,21 @@ static int call(hb_caller *caller, const hb_envelope *e, uint64_t id, const char
     return 0;
 }
 
+void hb_server_answer(hb_server *s, hb_caller *caller, hb_control_reply *r)
+{
+    if (!caller->waits)
+        return;
+    caller->waits = false;
+    r->id = caller->id;
+    reply(s, &caller->envelope, r);
+}
+
 static int start_prediction(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
 {
     size_t nx = (size_t)s->model->nx, nu = (size_t)s->model->nu;
     size_t count = (size_t)r->predict.count, steps = (size_t)r->predict.steps;
     hb_prediction *p = &s->prediction;
-    int result = call(&s->predictor, e, r->id, "prediction", err);
+    int result = hb_server_call(&s->predictor, e, r->id, "prediction", err);
 
     if (result)
         return result;
@@ -77,29 +108,31 @@ void hb_server_predicted(hb_server *s)
 {
     const hb_prediction *p = &s->prediction;
 
-    if (!s->predictor.waits || (p->trajectory < p->count && !p->failed))
+    if (p->trajectory < p->count && !p->failed)
         return;
-    s->predictor.waits = false;
-    reply(s, &s->predictor.envelope,
-          &(hb_control_reply){.id = s->predictor.id,
-                              .error = p->failed ? p->error.text : NULL,
-                              .predicted = p->failed ? NULL : p->predicted,
-                              .count = p->count,
-                              .steps = p->steps,
-                              .version = hb_controller_health(s->controller)->version});
+    hb_server_answer(s, &s->predictor,
+                     &(hb_control_reply){.error = p->failed ? p->error.text : NULL,
+                                         .predicted = p->failed ? NULL : p->predicted,
+                                         .count = p->count,
+                                         .steps = p->steps,
+                                         .version = hb_controller_health(s->controller)->version});
 }
 
 /* The planning side is the worker's while it plans: the change waits for that. */
 static int start_target(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
 {
-    int result = call(&s->targeter, e, r->id, "change of target", err);
+    int result = hb_server_call(&s->targeter, e, r->id, "change of target", err);
 
     if (result)
         return result;
-    s->retuned = s->settings;
-    s->retuned.ntarget = s->model->nx;
-    memcpy(s->retuned.target, r->target, (size_t)s->model->nx * sizeof *r->target);
+    memcpy(s->wanted_target, r->target, (size_t)s->model->nx * sizeof *r->target);
     return 0;
+}
+
+static void aim(hb_controller_settings *s, const double *target, int nx)
+{
+    s->ntarget = nx;
+    memcpy(s->target, target, (size_t)nx * sizeof *target);
 }
 
 static void log_target(hb_server *s)
@@ -123,18 +156,23 @@ void hb_server_set_target(hb_server *s)
 {
     hb_error err;
 
-    if (!s->targeter.waits || !hb_worker_idle(s->worker))
+    /* the shadow's planning side is the main thread's while it is tested */
+    if (!s->targeter.waits || !hb_worker_idle(s->worker) || s->promoter.waits ||
+        (s->shadow && !hb_shadow_claim(s->shadow)))
         return;
-    s->targeter.waits = false;
-    int result = hb_server_retune(s, &s->retuned, &err);
+    s->retuned = s->settings;
+    s->shadow_retuned = s->shadow_settings;
+    aim(&s->retuned, s->wanted_target, s->model->nx);
+    aim(&s->shadow_retuned, s->wanted_target, s->model->nx);
+    int result = hb_server_retune(s, &s->retuned, &s->shadow_retuned, &err);
     if (!result)
         log_target(s);
-    reply(s, &s->targeter.envelope, &(hb_control_reply){.id = s->targeter.id, .error = result ? err.text : NULL});
+    hb_server_answer(s, &s->targeter, &(hb_control_reply){.error = result ? err.text : NULL});
 }
 
 static int start_reload(hb_server *s, const hb_envelope *e, uint64_t id, hb_error *err)
 {
-    int result = call(&s->reloader, e, id, "reload", err);
+    int result = hb_server_call(&s->reloader, e, id, "reload", err);
     ssize_t n = result ? 0 : write(s->reload_fd, &(uint64_t){1}, sizeof(uint64_t));
 
     (void)n;
@@ -143,15 +181,11 @@ static int start_reload(hb_server *s, const hb_envelope *e, uint64_t id, hb_erro
 
 void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error)
 {
-    if (!s->reloader.waits)
-        return;
-    s->reloader.waits = false;
-    reply(s, &s->reloader.envelope,
-          &(hb_control_reply){.id = s->reloader.id,
-                              .error = error,
-                              .needs_restart = error ? NULL : order->restart,
-                              .nneeds_restart = error ? 0 : order->nrestart,
-                              .restart_error = error ? "" : order->restart_error});
+    hb_server_answer(s, &s->reloader,
+                     &(hb_control_reply){.error = error,
+                                         .needs_restart = error ? NULL : order->restart,
+                                         .nneeds_restart = error ? 0 : order->nrestart,
+                                         .restart_error = error ? "" : order->restart_error});
 }
 
 /* ---- receiving ---- */
@@ -173,6 +207,7 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         break;
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
+        hb_shadow_forget(s->shadow);
         if (hb_log_due(&s->reset_limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request (%u more like it before)", held);
         break;
@@ -197,6 +232,11 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         break;
     case HB_CONTROL_PREDICT:
         result = start_prediction(s, e, r, err);
+        if (!result)
+            return false;
+        break;
+    case HB_CONTROL_PROMOTE:
+        result = hb_server_start_promotion(s, e, r->id, err);
         if (!result)
             return false;
         break;

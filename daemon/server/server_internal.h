@@ -41,16 +41,26 @@ struct hb_server {
     hb_wire *wire;
     hb_queue *queue;
     hb_worker *worker;
+    hb_shadow *shadow; /* NULL: there is none */
     uint8_t *frame;    /* max_message: the newest frame received */
     hb_config *config; /* as it was at the start: for the threads' places */
 
-    hb_controller_settings settings; /* in force */
-    hb_controller_settings retuned;  /* scratch of a change */
+    hb_controller_settings settings;                /* in force */
+    hb_controller_settings retuned, shadow_retuned; /* scratch of a change */
     hb_model_card card;
     char name[HB_NAME_SIZE], model_path[HB_CONFIG_PATH_SIZE];
     double status_period, watchdog;
     int max_message;
     double safe_action[HB_MAX_CONTROLS];
+
+    /* the shadow: see server_shadow.c */
+    const hb_model *shadow_model;
+    hb_controller_settings shadow_settings;
+    char shadow_path[HB_CONFIG_PATH_SIZE];
+    hb_controller *kept; /* the controller whose window outlives the process */
+    double *trial;       /* nx: the state that it is tested from, */
+    bool tried;          /* if there is one */
+    double promote_by;   /* when a promotion that cannot be made is given up; 0: none is under way */
 
     /* telemetry */
     hb_sample ring[HB_RING];
@@ -68,8 +78,9 @@ struct hb_server {
     double reserve;  /* seconds: the largest overrun of it of late, see server_actions.c */
 
     /* control */
-    hb_caller reloader, predictor, targeter;
+    hb_caller reloader, predictor, targeter, promoter;
     hb_prediction prediction;
+    double wanted_target[HB_MAX_VEHICLE_STATES]; /* of the targeter */
 
     /* what is reported */
     double started;
@@ -102,7 +113,7 @@ struct hb_server {
     _Atomic int order_state;
     const hb_order *order;
     hb_error order_error;
-    int wake_fd, done_fd, reload_fd; /* eventfds: to the server, back, and a client's wish */
+    int wake_fd, done_fd, reload_fd, promote_fd; /* eventfds: to the server, back, and clients' wishes */
 };
 
 static inline double hb_server_now(const hb_server *s)
@@ -127,8 +138,22 @@ void hb_server_receive_control(hb_server *s);
 void hb_server_set_target(hb_server *s); /* when one waits and the worker is idle */
 void hb_server_predicted(hb_server *s);  /* a slice of a prediction came back */
 void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error);
-/* Applies settings while the worker is idle. */
-int hb_server_retune(hb_server *s, const hb_controller_settings *next, hb_error *err);
+/* Applies settings while the worker is idle and the shadow, if there is one, is claimed: that is then released. */
+int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_controller_settings *shadow_next,
+                     hb_error *err);
+void hb_server_take_settings(hb_server *s); /* what the server keeps of s->settings for itself */
+
+/* Notes who waits for what takes a while; -EBUSY while another does. */
+int hb_server_call(hb_caller *caller, const hb_envelope *e, uint64_t id, const char *what, hb_error *err);
+/* Answers a caller who waits, if there is one. */
+void hb_server_answer(hb_server *s, hb_caller *caller, hb_control_reply *r);
+
+/* server_shadow.c */
+int hb_server_start_promotion(hb_server *s, const hb_envelope *e, uint64_t id, hb_error *err);
+/* While the worker is idle: 0, the models have changed places; -EAGAIN, not yet; or why they have not. */
+int hb_server_promote(hb_server *s, hb_error *err);
+void hb_server_promoted(hb_server *s, const char *error);
+void hb_server_report_shadow(hb_server *s, hb_shadow_report *ret);
 
 /* server_status.c */
 void hb_server_report(hb_server *s, hb_report *ret);

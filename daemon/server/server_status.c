@@ -46,6 +46,7 @@ void hb_server_report(hb_server *s, hb_report *ret)
     };
     ret->coefficient = hb_controller_coefficients(s->controller, &ret->variance);
     hb_controller_counters(s->controller, &ret->controller);
+    hb_server_report_shadow(s, &ret->shadow);
 }
 
 /* ---- publishing ---- */

@@ -23,6 +23,7 @@ typedef struct message {
     message_kind kind;
     int64_t time_us;
     uint32_t reset_counter;
+    bool fresh;       /* of a request: by another client than the last */
     bool has_control; /* of an observation; `applied` of a request */
     double now;
     double *x, *u; /* nx, nu */
@@ -44,7 +45,7 @@ struct hb_shadow {
     _Atomic bool stop;
     int wake_fd;
     pthread_t thread;
-    bool running;
+    bool running; /* there is a thread */
 
     hb_shadow_view view;
     hb_real *coefficient; /* most_coefficients, */
@@ -61,8 +62,8 @@ static int same_channels(const char *what, int n, char (*name)[HB_NAME_SIZE], ch
                        n);
     for (int i = 0; i < n; i++) {
         if (strcmp(name[i], other[i]))
-            return hb_fail(err, EINVAL, "its %s %d is %s, that of the model in use %s: both must be of one vehicle", what,
-                           i, other[i], name[i]);
+            return hb_fail(err, EINVAL, "its %s %d is %s, that of the model in use %s: both must be of one vehicle",
+                           what, i, other[i], name[i]);
         if (strcmp(unit[i], other_unit[i]))
             return hb_fail(err, EINVAL, "its %s %s is in '%s', that of the model in use in '%s'", what, name[i],
                            other_unit[i], unit[i]);
@@ -107,7 +108,8 @@ static void take_in(hb_shadow *s, const message *m)
                                                     .nx = s->nx,
                                                     .applied = m->has_control ? m->u : NULL,
                                                     .napplied = m->has_control ? s->nu : 0,
-                                                    .reset_counter = m->reset_counter},
+                                                    .reset_counter = m->reset_counter,
+                                                    .fresh = m->fresh},
                                       m->now);
     else if (m->kind == HEAR)
         hb_controller_hear(c, m->time_us, m->u);
@@ -125,6 +127,17 @@ static bool become(hb_shadow *s, int next)
     return atomic_compare_exchange_strong(&s->state, &(int){IDLE}, next);
 }
 
+/* All that waits, until somebody else wants the controller: who claims it wakes this thread when done. */
+static void catch_up(hb_shadow *s)
+{
+    while (!atomic_load(&s->stop) && !atomic_load(&s->wanted) && waits(s) && become(s, BUSY)) {
+        unsigned out = atomic_load_explicit(&s->out, memory_order_relaxed);
+        take_in(s, &s->ring[out % RING]);
+        atomic_store_explicit(&s->out, out + 1, memory_order_release);
+        atomic_store(&s->state, IDLE);
+    }
+}
+
 static void *work(void *context)
 {
     hb_shadow *s = context;
@@ -135,13 +148,7 @@ static void *work(void *context)
         struct pollfd wait = {.fd = s->wake_fd, .events = POLLIN};
         if (poll(&wait, 1, -1) > 0)
             hb_wake_drain(s->wake_fd);
-        /* who claims it wakes this thread when done */
-        while (!atomic_load(&s->stop) && !atomic_load(&s->wanted) && waits(s) && become(s, BUSY)) {
-            unsigned out = atomic_load_explicit(&s->out, memory_order_relaxed);
-            take_in(s, &s->ring[out % RING]);
-            atomic_store_explicit(&s->out, out + 1, memory_order_release);
-            atomic_store(&s->state, IDLE);
-        }
+        catch_up(s);
     }
     return NULL;
 }
@@ -166,7 +173,10 @@ static message *put(hb_shadow *s, message_kind kind)
 static void send(hb_shadow *s)
 {
     atomic_fetch_add_explicit(&s->in, 1, memory_order_release);
-    hb_wake(s->wake_fd);
+    if (s->running)
+        hb_wake(s->wake_fd);
+    else
+        catch_up(s);
 }
 
 static void copy(double *to, const double *from, int n)
@@ -198,6 +208,7 @@ void hb_shadow_observe_request(hb_shadow *s, const hb_request *r, double now)
         return;
     m->time_us = r->time_us;
     m->reset_counter = r->reset_counter;
+    m->fresh = r->fresh;
     m->now = now;
     copy(m->x, r->x, s->nx);
     if ((m->has_control = r->applied != NULL))
@@ -306,12 +317,13 @@ int hb_shadow_new(hb_shadow **ret, const hb_shadow_settings *set, hb_error *err)
     s->started = set->started;
     s->context = set->context;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int why = s->wake_fd < 0 ? errno : pthread_create(&s->thread, NULL, work, s);
+    s->running = !set->stepped;
+    int why = s->wake_fd < 0 ? errno : set->stepped ? 0 : pthread_create(&s->thread, NULL, work, s);
     if (why) {
+        s->running = false;
         hb_shadow_free(s);
         return hb_fail(err, why, "cannot start the shadow's thread: %s", strerror(why));
     }
-    s->running = true;
     *ret = s;
     return 0;
 }

@@ -17,6 +17,7 @@ typedef struct hb_shadow_settings {
     const hb_model *model;
     hb_controller *controller;      /* of that model; borrowed */
     int most_coefficients;          /* of any model that it may ever have */
+    bool stepped;                   /* no thread: what it is told is taken in at once */
     void (*started)(void *context); /* on the new thread, for its name and priority; may be NULL */
     void *context;
 } hb_shadow_settings;
@@ -26,7 +27,7 @@ typedef struct hb_shadow_view {
     hb_health health;
     const hb_real *coefficient; /* hb_model_ncoefficients of its model */
     const double *variance;
-    double error; /* hb_controller_error, in the units asked for */
+    double error;  /* hb_controller_error, in the units asked for */
     uint64_t lost; /* samples, requests and answers that it could not keep up with */
 } hb_shadow_view;
 

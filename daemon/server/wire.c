@@ -57,10 +57,29 @@ static bool covariance_fits(const hb_wire_sizes *s)
            (size_t)s->max_message;
 }
 
+/* With the shadow in the place of the model in use. */
+static hb_wire_sizes exchanged(const hb_wire_sizes *s)
+{
+    hb_wire_sizes e = *s;
+
+    e.ncoefficients = s->nshadow;
+    e.nb = s->shadow_nb;
+    e.nshadow = s->ncoefficients;
+    e.shadow_nb = s->nb;
+    return e;
+}
+
+/* Bytes of the covariance in a message. */
+static size_t covariance_bytes(const hb_wire_sizes *s)
+{
+    return covariance_fits(s) ? packed_covariance(s) * sizeof(double) : 0;
+}
+
 static hb_wire *lay_out(const hb_wire_sizes *s, hb_arena *arena)
 {
     hb_wire *w = hb_arena_take(arena, 1, sizeof *w);
-    size_t nx = (size_t)s->nx, nu = (size_t)s->nu, nh = (size_t)s->horizon, nc = (size_t)s->ncoefficients;
+    size_t nx = (size_t)s->nx, nu = (size_t)s->nu, nh = (size_t)s->horizon;
+    size_t nc = (size_t)s->ncoefficients + (size_t)s->nshadow;
     size_t message = (size_t)s->max_message;
     size_t vectors = 2 * nc + 3 * nx + 2 * nu;
     size_t largest = vectors * NUMBER_TEXT + STATUS_FIXED; /* a status as JSON */
@@ -68,9 +87,10 @@ static hb_wire *lay_out(const hb_wire_sizes *s, hb_arena *arena)
 
     largest = plan > largest ? plan : largest;
     largest = message > largest ? message : largest;
-    size_t nin = message * UNPACKED + UNPACKED_FIXED,
-           nout =
-               (nc + nx + nu) * 256 + STATUS_FIXED + (covariance_fits(s) ? packed_covariance(s) * sizeof(double) : 0);
+    const hb_wire_sizes other = exchanged(s);
+    size_t covariance = covariance_bytes(s), theirs = covariance_bytes(&other);
+    size_t nin = message * UNPACKED + UNPACKED_FIXED;
+    size_t nout = (nc + nx + nu) * 256 + STATUS_FIXED + (covariance > theirs ? covariance : theirs);
     void *in = hb_arena_take(arena, nin, 1);
     void *out = hb_arena_take(arena, nout, 1);
     uint8_t *frame = hb_arena_take(arena, largest, 1);
@@ -99,6 +119,11 @@ int hb_wire_new(hb_wire **ret, const hb_wire_sizes *s, hb_error *err)
 void hb_wire_free(hb_wire *w)
 {
     free(w);
+}
+
+void hb_wire_exchange(hb_wire *w)
+{
+    w->sizes = exchanged(&w->sizes);
 }
 
 /* ---- checks ---- */
@@ -358,6 +383,9 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
     case HILBERT__V1__CONTROL_REQUEST__COMMAND_PREDICT:
         ret->kind = HB_CONTROL_PREDICT;
         return read_predict(w, m->predict, ret, err);
+    case HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE:
+        ret->kind = HB_CONTROL_PROMOTE;
+        return 0;
     default:
         return hb_fail(err, ENOSYS, "the request names no command that this version knows");
     }
@@ -368,6 +396,8 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
 typedef struct status_messages {
     Hilbert__V1__Status status;
     Hilbert__V1__Health health;
+    Hilbert__V1__Shadow shadow;
+    Hilbert__V1__Health shadow_health;
     Hilbert__V1__Latency queue, planning, preparing, total;
     Hilbert__V1__ReplyCounts replies;
     Hilbert__V1__ReasonCounts refused, set_aside;
@@ -416,14 +446,14 @@ static void fill_counters(Hilbert__V1__Counters *m, const hb_counters *c, const 
     m->prepare_us = c->prepare_us;
     m->reloads = s->reloads;
     m->reload_errors = s->reload_errors;
+    m->promotions = s->promotions;
     m->handshakes_refused = s->handshakes_refused;
     m->guest_requests = s->guest_requests;
 }
 
 /* The coefficients as the doubles of the contract. */
-static double *widen(hb_wire *w, const hb_real *c)
+static double *widen(hb_wire *w, const hb_real *c, size_t n)
 {
-    size_t n = (size_t)w->sizes.ncoefficients;
     double *v = c ? hb_bump_take(&w->out, n * sizeof *v) : NULL;
 
     for (size_t i = 0; v && i < n; i++)
@@ -441,6 +471,25 @@ static double *pack_covariance(hb_wire *w, const double *covariance)
         for (size_t j = 0; j <= row % nb; j++)
             v[at++] = covariance[row * nb + j];
     return v;
+}
+
+static void fill_shadow(hb_wire *w, status_messages *m, const hb_shadow_report *r)
+{
+    Hilbert__V1__Shadow *s = &m->shadow;
+    size_t n = (size_t)r->ncoefficients;
+
+    if (!r->view)
+        return;
+    hilbert__v1__shadow__init(s);
+    s->path = text(r->path);
+    s->model_hash = r->model_hash;
+    fill_health(s->health = &m->shadow_health, &r->view->health);
+    s->coefficient = vector(widen(w, r->view->coefficient, n), n, &s->n_coefficient);
+    s->variance = vector(r->view->variance, n, &s->n_variance);
+    s->error = r->view->error;
+    s->error_in_use = r->error_in_use;
+    s->lost = r->view->lost;
+    m->status.shadow = s;
 }
 
 static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
@@ -462,7 +511,7 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     }
     s->telemetry_age = r->telemetry_age;
     fill_health(s->health = &m->health, &r->health);
-    s->coefficient = vector(widen(w, r->coefficient), nc, &s->n_coefficient);
+    s->coefficient = vector(widen(w, r->coefficient, nc), nc, &s->n_coefficient);
     s->variance = vector(r->variance, nc, &s->n_variance);
     s->state = vector(r->state, nx, &s->n_state);
     s->control = vector(r->control, nu, &s->n_control);
@@ -489,6 +538,7 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     fill_counts(&s->refused->base, hb_reason_name, HB_NREASONS, r->controller.refused, r->server.refused);
     fill_counts(&s->set_aside->base, hb_reason_name, HB_NREASONS, r->controller.set_aside, r->server.set_aside);
     fill_counters(s->counters = &m->counters, &r->controller, &r->server);
+    fill_shadow(w, m, &r->shadow);
 }
 
 size_t hb_wire_write_status(hb_wire *w, const hb_report *r, const void **ret)
@@ -579,7 +629,8 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
     } else if (r->coefficient) {
         coefficients.model_hash = r->model_hash;
         coefficients.version = r->version;
-        coefficients.value = vector(widen(w, r->coefficient), (size_t)w->sizes.ncoefficients, &coefficients.n_value);
+        size_t nc = (size_t)w->sizes.ncoefficients;
+        coefficients.value = vector(widen(w, r->coefficient, nc), nc, &coefficients.n_value);
         coefficients.variance = vector(r->variance, (size_t)w->sizes.ncoefficients, &coefficients.n_variance);
         coefficients.covariance =
             vector(pack_covariance(w, r->covariance), packed_covariance(&w->sizes), &coefficients.n_covariance);

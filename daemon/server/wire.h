@@ -12,12 +12,15 @@ typedef struct hb_wire hb_wire;
 
 typedef struct hb_wire_sizes {
     int nx, nu, horizon, ncoefficients;
-    int nb;          /* basis functions: ncoefficients, or ncoefficients / nx */
-    int max_message; /* bytes */
+    int nb;                 /* basis functions: ncoefficients, or ncoefficients / nx */
+    int nshadow, shadow_nb; /* the same of the shadow; 0: there is none */
+    int max_message;        /* bytes */
 } hb_wire_sizes;
 
 int hb_wire_new(hb_wire **ret, const hb_wire_sizes *s, hb_error *err);
 void hb_wire_free(hb_wire *w);
+/* The model in use and its shadow have changed places, and so have the numbers of their coefficients. */
+void hb_wire_exchange(hb_wire *w);
 
 /* ---- telemetry ---- */
 
@@ -62,6 +65,7 @@ typedef enum {
     HB_CONTROL_GET_COEFFICIENTS,
     HB_CONTROL_SET_COEFFICIENTS,
     HB_CONTROL_PREDICT,
+    HB_CONTROL_PROMOTE,
 } hb_control_kind;
 
 typedef struct hb_predict {

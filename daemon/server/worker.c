@@ -176,6 +176,12 @@ void hb_worker_release(hb_worker *w)
     atomic_store(&w->interrupt, false);
 }
 
+void hb_worker_use(hb_worker *w, hb_controller *controller, const hb_model *model)
+{
+    w->settings.controller = controller;
+    w->settings.model = model;
+}
+
 const hb_plan_order *hb_worker_collect(hb_worker *w)
 {
     hb_wake_drain(w->wake_server);

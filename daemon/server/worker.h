@@ -57,6 +57,8 @@ void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
 /* While idle: until release, nothing is prepared; waits for the piece of work at hand. */
 void hb_worker_hold(hb_worker *w);
 void hb_worker_release(hb_worker *w);
+/* While held: commands and predictions come from another controller from now on. */
+void hb_worker_use(hb_worker *w, hb_controller *controller, const hb_model *model);
 /* The job that has come back, valid until the next post; NULL when there is none. */
 const hb_plan_order *hb_worker_collect(hb_worker *w);
 int hb_worker_fd(const hb_worker *w); /* readable when there is something to collect */

@@ -111,6 +111,7 @@ struct hb_controller {
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
     double preparing;   /* seconds of hb_controller_prepare since the last command */
+    bool rehearsing;    /* what is answered is not meant */
     hb_command_history history;
     int64_t reported_us_seen;              /* of the newest report taken into the history */
     double usual_period;                   /* seconds between requests; 0: not known */
@@ -624,6 +625,8 @@ static void tell(hb_controller *c, const hb_request *r)
     int64_t from_us = r->time_us + microseconds(c->s.delay);
 
     hb_command_history_tell(&c->history, from_us, c->action);
+    if (c->rehearsing)
+        return;
     if (in - out == ANSWERS) /* nobody listens: the other thread has had no sample since so many requests */
         return;
     c->answer[in % ANSWERS].from_us = from_us;
@@ -902,6 +905,22 @@ const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, 
         return refuse(c, reason);
     advance(c, r);
     return fall_back(c, r, why);
+}
+
+const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, double budget, const hb_clock *clock)
+{
+    const hb_request r = {.x = x,
+                          .nx = c->nx,
+                          .target = c->s.ntarget ? NULL : x,
+                          .ntargets = c->s.ntarget ? 0 : 1,
+                          .budget = budget,
+                          .received = clock->now(clock->context)};
+
+    c->running = false;
+    c->rehearsing = true;
+    const hb_command *command = hb_controller_command(c, &r, clock);
+    c->rehearsing = c->running = false;
+    return command;
 }
 
 int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,

@@ -1,4 +1,4 @@
-/* usage: make_model cart|quadrotor|paper FILE */
+/* usage: make_model cart|wrong-cart|quadrotor|paper FILE */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,12 +13,14 @@ int main(int argc, char **argv)
 
     if (!strcmp(kind, "cart"))
         r = hb_test_cart(&m, &err);
+    else if (!strcmp(kind, "wrong-cart"))
+        r = hb_test_wrong_cart(&m, &err);
     else if (!strcmp(kind, "quadrotor"))
         r = hb_test_quadrotor(&m, 8, 32, &err);
     else if (!strcmp(kind, "paper"))
         r = hb_test_paper(&m, 100, &err);
     else
-        fputs("usage: make_model cart|quadrotor|paper FILE\n", stderr);
+        fputs("usage: make_model cart|wrong-cart|quadrotor|paper FILE\n", stderr);
     if (!r)
         r = hb_model_save(m, argv[2], &err);
     if (r && err.code)

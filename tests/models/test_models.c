@@ -6,12 +6,13 @@
 
 #include "base/numeric.h"
 
-int hb_test_cart(hb_model **ret, hb_error *err)
+/* With the first nb basis functions, a motor of this strength as the average, and states in units of std. */
+static int make_cart(hb_model **ret, int nb, hb_real strength, double std, const char *notes, hb_error *err)
 {
     enum { NX = 2, NU = 1, NB = 3, IN = NX + NU, HIDDEN = 2 * IN + 1 };
     const hb_model shape = {.nx = NX,
                             .nu = NU,
-                            .nb = NB,
+                            .nb = nb,
                             .architecture = HB_SHARED,
                             .activation = HB_RELU,
                             .average = HB_AVERAGE_HEAD,
@@ -24,7 +25,7 @@ int hb_test_cart(hb_model **ret, hb_error *err)
                             .dt = 0.02,
                             .basis = {.nlayers = 2, .width = {0, HIDDEN}}};
     hb_model *m;
-    int r = hb_model_new(&m, &shape, "a cart on a rail, exact", err);
+    int r = hb_model_new(&m, &shape, notes, err);
 
     if (r)
         return r;
@@ -35,25 +36,28 @@ int hb_test_cart(hb_model **ret, hb_error *err)
         weight[(2 * i + 1) * IN + i] = -1;
     }
     bias[2 * IN] = 1;
-    /* head: rows of basis 0, 1, 2, then of the average; a linear form v . input + k is one row */
+    /* head: rows of the basis, then of the average; a linear form v . input + k is one row */
+    const hb_real unit = (hb_real)(1 / std);
     const struct {
         hb_real input[IN], constant;
     } form[NB + 1][NX] = {
         {{{0}, 0}, {{0, 1, 0}, 0}},
-        {{{0}, 0}, {{0, 0, 1}, 0}},
-        {{{0}, 0}, {{0}, 1}},
-        {{{0, 1, 0}, 0}, {{0, 0, 1}, 0}},
+        {{{0}, 0}, {{0, 0, unit}, 0}},
+        {{{0}, 0}, {{0}, unit}},
+        {{{0, 1, 0}, 0}, {{0, 0, strength * unit}, 0}},
     };
     hb_real *head = bias + HIDDEN;
-    for (int f = 0; f <= NB; f++)
+    for (int b = 0; b <= nb; b++)
         for (int x = 0; x < NX; x++) {
-            hb_real *row = head + (f * NX + x) * HIDDEN;
+            const int f = b < nb ? b : NB;
+            hb_real *row = head + (b * NX + x) * HIDDEN;
             for (int i = 0; i < IN; i++) {
                 row[2 * i] = form[f][x].input[i];
                 row[2 * i + 1] = -form[f][x].input[i];
             }
             row[2 * IN] = form[f][x].constant;
         }
+    m->state_std[0] = m->state_std[1] = std;
     strcpy(m->state_name[0], "position");
     strcpy(m->state_unit[0], "m");
     strcpy(m->state_name[1], "velocity");
@@ -65,6 +69,16 @@ int hb_test_cart(hb_model **ret, hb_error *err)
     hb_model_seal(m);
     *ret = m;
     return hb_model_check(m, err);
+}
+
+int hb_test_cart(hb_model **ret, hb_error *err)
+{
+    return make_cart(ret, 3, 1, 1, "a cart on a rail, exact", err);
+}
+
+int hb_test_wrong_cart(hb_model **ret, hb_error *err)
+{
+    return make_cart(ret, 1, 0.4F, 2, "a cart on a rail, wrong", err);
 }
 
 /* Weights of about 1 / sqrt(inputs), the last layer's smaller still. */

@@ -11,6 +11,10 @@
  * The network is exact, so that the coefficients of a cart with known drag, weak motor and slope are known. */
 int hb_test_cart(hb_model **ret, hb_error *err);
 
+/* The same with a motor that is thought too weak, and with c0 alone, so that nothing makes up for it; states are in other
+ * units. */
+int hb_test_wrong_cart(hb_model **ret, hb_error *err);
+
 /* The paper's quadrotor with the nominal model as its average and nb basis functions with small random weights. */
 int hb_test_quadrotor(hb_model **ret, int nb, int width, hb_error *err);
 

@@ -20,7 +20,12 @@ static hb_wire *new_wire(int max_message)
 {
     hb_wire *w = NULL;
 
-    assert_int_equal(hb_wire_new(&w, &(hb_wire_sizes){NX, NU, NH, NC, NC, max_message}, NULL), 0);
+    assert_int_equal(
+        hb_wire_new(&w,
+                    &(hb_wire_sizes){
+                        .nx = NX, .nu = NU, .horizon = NH, .ncoefficients = NC, .nb = NC, .max_message = max_message},
+                    NULL),
+        0);
     return w;
 }
 
@@ -398,7 +403,12 @@ static void test_the_covariance_arrives_packed(void **state)
     for (int per_state = 0; per_state < 2; per_state++) {
         hb_wire *w;
         const int nc = per_state ? 2 * NX : 2;
-        assert_int_equal(hb_wire_new(&w, &(hb_wire_sizes){NX, NU, NH, nc, 2, 8192}, NULL), 0);
+        assert_int_equal(
+            hb_wire_new(
+                &w,
+                &(hb_wire_sizes){.nx = NX, .nu = NU, .horizon = NH, .ncoefficients = nc, .nb = 2, .max_message = 8192},
+                NULL),
+            0);
         const hb_control_reply reply = {
             .id = 3, .coefficient = coefficient, .variance = variance, .covariance = covariance};
         size_t n = hb_wire_write_control(w, &reply, &data);

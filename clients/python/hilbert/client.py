@@ -317,6 +317,10 @@ class Client:
         """Have the configuration read again; returns the keys that hold only after a restart."""
         return list(self._command(reload=pb.Nothing()).needs_restart)
 
+    def promote(self) -> None:
+        """Has the shadow's model fly from the next request on; the one in use becomes the shadow."""
+        self._command(promote=pb.Nothing())
+
     def coefficients(self) -> pb.Coefficients:
         """What the vehicle has taught the daemon, to be kept and given back by set_coefficients.
 

@@ -26,6 +26,8 @@ enum {
     PARAMETER_INT32 = 6,
 };
 
+static const int64_t longest_own_us = 60000; /* from one ATTITUDE_TARGET to the next: PX4 has 50 a second or more */
+
 /* PX4 that loses the stream holds the last setpoint until the time-out: these are the values that were measured to lose
  * 0.2 m of height and 8 degrees of tilt; its defaults lose a second */
 static const hb_parameter px4_parameters[] = {
@@ -166,6 +168,38 @@ static bool take_position(hb_autopilot *a, const hb_mav_local_position_ned *p, d
     return take_sample(a, (int64_t)p->time_boot_ms * 1000, x, reset, now, now_ns);
 }
 
+/* --- what it commands by itself --- */
+
+static void take_attitude_target(hb_autopilot *a, const hb_mav_attitude_target *t)
+{
+    int64_t time_us = (int64_t)t->time_boot_ms * 1000;
+    const double u[HB_NCONTROL] = {[HB_THRUST] = (double)t->thrust,
+                                   [HB_ROLL_RATE] = (double)t->body_roll_rate,
+                                   [HB_PITCH_RATE] = -(double)t->body_pitch_rate,
+                                   [HB_YAW_RATE] = -(double)t->body_yaw_rate};
+
+    for (int i = 0; i < HB_NCONTROL; i++)
+        if (!isfinite(u[i]))
+            return;
+    hb_own_control *own = &a->own[a->nown++ % HB_OWN_CONTROLS];
+    own->time_us = time_us;
+    memcpy(own->u, u, sizeof u);
+}
+
+const double *hb_autopilot_own_control(const hb_autopilot *a, int64_t time_us)
+{
+    uint64_t oldest = a->nown > HB_OWN_CONTROLS ? a->nown - HB_OWN_CONTROLS : 0;
+
+    if (!a->armed || a->landed != HB_LANDED_IN_AIR)
+        return NULL;
+    for (uint64_t i = a->nown; i > oldest; i--) {
+        const hb_own_control *own = &a->own[(i - 1) % HB_OWN_CONTROLS];
+        if (own->time_us <= time_us)
+            return time_us - own->time_us <= longest_own_us ? own->u : NULL;
+    }
+    return NULL;
+}
+
 /* --- parameters --- */
 
 static void take_parameter(hb_autopilot *a, const hb_mav_param_value *v)
@@ -229,6 +263,7 @@ bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now,
         hb_mav_param_value parameter;
         hb_mav_attitude_quaternion attitude;
         hb_mav_local_position_ned position;
+        hb_mav_attitude_target target;
         hb_mav_command_ack ack;
         hb_mav_timesync sync;
         hb_mav_extended_sys_state extended;
@@ -254,6 +289,9 @@ bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now,
         return false;
     case HB_MAV_ID_LOCAL_POSITION_NED:
         return take_position(a, &body.position, now, now_ns);
+    case HB_MAV_ID_ATTITUDE_TARGET:
+        take_attitude_target(a, &body.target);
+        return false;
     case HB_MAV_ID_CURRENT_MODE:
         a->mode = body.mode.custom_mode;
         a->mode_heard = a->current_mode_heard = now;

@@ -24,7 +24,13 @@ typedef struct hb_parameter {
     int asked; /* times */
 } hb_parameter;
 
-enum { HB_MAX_PARAMETERS = 4, HB_AGES = 512 };
+enum { HB_MAX_PARAMETERS = 4, HB_AGES = 512, HB_OWN_CONTROLS = 16, HB_LANDED_IN_AIR = 2 };
+
+/* What the autopilot's own controllers command, from ATTITUDE_TARGET. */
+typedef struct hb_own_control {
+    int64_t time_us; /* autopilot's clock */
+    double u[HB_NCONTROL];
+} hb_own_control;
 
 /* Messages that are counted, for --check. */
 typedef struct hb_stream_count {
@@ -63,6 +69,9 @@ typedef struct hb_autopilot {
     bool have_reset;
     uint8_t reset_counter; /* of ODOMETRY */
 
+    hb_own_control own[HB_OWN_CONTROLS];
+    uint64_t nown;
+
     hb_stream_count stream[32]; /* by index in the table of messages */
     uint16_t acknowledged;      /* command of the last COMMAND_ACK, */
     int result;                 /* and its result; -1: none yet */
@@ -86,6 +95,11 @@ hb_parameter *hb_autopilot_next_parameter(hb_autopilot *a);
 bool hb_parameter_good(const hb_parameter *p);
 /* Whether all are known and good; if not, *ret_problem is the first that is not. */
 bool hb_autopilot_parameters_good(const hb_autopilot *a, const hb_parameter **ret_problem);
+
+/* Thrust and rates that the autopilot's own controllers had in force at a time of its clock, in the model's frame.
+ * NULL: not known, or it stands on the ground. PX4 tells them while it flies by itself or to a position, and no longer
+ * once rates come from outside: what is old is never used. */
+const double *hb_autopilot_own_control(const hb_autopilot *a, int64_t time_us);
 
 /* Of the samples' ages: a quantile 0..1, seconds. */
 double hb_autopilot_age(const hb_autopilot *a, double quantile);

@@ -17,7 +17,6 @@ enum {
     MASK_RATES = 128,       /* of SET_ATTITUDE_TARGET: attitude is ignored, rates and thrust are not */
     MASK_POSITION = 0x09F8, /* of SET_POSITION_TARGET_LOCAL_NED: position and yaw alone */
     FRAME_LOCAL_NED = 1,
-    LANDED_IN_AIR = 2,
 };
 
 static const double tick = 0.02;          /* seconds between cycles while no samples come */
@@ -174,15 +173,20 @@ static void send_hold(hb_bridge *b)
     remember(b, false);
 }
 
-static void ask_for_stream(hb_bridge *b, uint32_t id, double interval)
+/* Asks for a stream, again and again while it comes fewer than `least` times a second: a question may be lost, and the
+ * autopilot streams some of them slowly anyway. */
+static void ask_for_stream(hb_bridge *b, uint32_t id, double interval, double least)
 {
+    hb_stream_count *s = &b->pilot.stream[hb_mav_find(id) - hb_mav_at(0)];
     hb_mav_command_long c = {.command = COMMAND_SET_MESSAGE_INTERVAL,
                              .param1 = (float)id,
                              .param2 = (float)(interval * 1e6),
                              .target_system = b->pilot.address.system,
                              .target_component = b->pilot.address.component};
-    if (hb_autopilot_rate(&b->pilot, id) == 0 || b->now - b->pilot.stream[hb_mav_find(id) - hb_mav_at(0)].last > 1)
-        send_message(b, HB_MAV_ID_COMMAND_LONG, &c);
+    if (hb_autopilot_rate(&b->pilot, id) >= least && b->now - s->last < 1)
+        return;
+    send_message(b, HB_MAV_ID_COMMAND_LONG, &c);
+    s->count = 0;
 }
 
 /* --- what is due by the clock --- */
@@ -209,14 +213,17 @@ static void keep_in_touch(hb_bridge *b)
     if (now - b->asked_streams >= 1) {
         /* asked for faster than it can: then PX4 sends every sample, at even distances */
         if (b->pilot.kind == HB_AUTOPILOT_PX4) {
-            ask_for_stream(b, HB_MAV_ID_ODOMETRY, 0.001);
-            ask_for_stream(b, HB_MAV_ID_CURRENT_MODE, 0.02);
+            ask_for_stream(b, HB_MAV_ID_ODOMETRY, 0.001, 50);
+            /* what it commands itself; it falls silent while rates come from us */
+            if (b->ladder.rung != HB_RUNG_FLYING)
+                ask_for_stream(b, HB_MAV_ID_ATTITUDE_TARGET, 0.008, 20);
         } else {
-            ask_for_stream(b, HB_MAV_ID_ATTITUDE_QUATERNION, 0.01);
-            ask_for_stream(b, HB_MAV_ID_LOCAL_POSITION_NED, 0.01);
+            ask_for_stream(b, HB_MAV_ID_ATTITUDE_QUATERNION, 0.01, 40);
+            ask_for_stream(b, HB_MAV_ID_LOCAL_POSITION_NED, 0.01, 40);
         }
-        ask_for_stream(b, HB_MAV_ID_EXTENDED_SYS_STATE, 0.1);
-        ask_for_stream(b, HB_MAV_ID_SYS_STATUS, 0.5);
+        ask_for_stream(b, HB_MAV_ID_CURRENT_MODE, 0.02, 20);
+        ask_for_stream(b, HB_MAV_ID_EXTENDED_SYS_STATE, 0.1, 2);
+        ask_for_stream(b, HB_MAV_ID_SYS_STATUS, 0.5, 0.2);
         b->asked_streams = now;
     }
     if (now - b->asked_parameters >= 0.2) {
@@ -258,20 +265,22 @@ const char *hb_bridge_obstacle(hb_bridge *b)
         return "the battery is low";
     if (!a->armed)
         return "disarmed";
-    if (a->landed != LANDED_IN_AIR)
+    if (a->landed != HB_LANDED_IN_AIR)
         return "not in the air";
     return NULL;
 }
 
-/* The control in force at the autopilot's time: NULL when it was not ours. */
+/* The control in force at the autopilot's time, ours or its own; NULL when it is not known. */
 static const double *control_at(const hb_bridge *b, int64_t time_us)
 {
+    if (b->ladder.rung != HB_RUNG_FLYING)
+        return hb_autopilot_own_control(&b->pilot, time_us);
     uint64_t oldest = b->nsent > HB_BRIDGE_SENT ? b->nsent - HB_BRIDGE_SENT : 0;
 
     for (uint64_t i = b->nsent; i > oldest; i--) {
         const hb_sent *s = &b->sent[(i - 1) % HB_BRIDGE_SENT];
         if (s->time_us <= time_us)
-            return s->rates && b->ladder.rung == HB_RUNG_FLYING ? s->u : NULL;
+            return s->rates ? s->u : hb_autopilot_own_control(&b->pilot, time_us);
     }
     return NULL;
 }
@@ -305,8 +314,10 @@ static const char *ask(hb_bridge *b)
     double u[HB_NCONTROL], asked = seconds();
 
     if (b->has_target) {
-        r.target = b->target;
-        r.ntarget = HB_NSTATE;
+        r.target = b->target[0];
+        r.ntarget = HB_WAYPOINT_ROWS * HB_NSTATE;
+        r.target_time = b->target_time;
+        r.ntarget_time = HB_WAYPOINT_ROWS;
     }
     b->counters.requests++;
     int status = hilbert_request(b->client, &r, b->s.reply_timeout, &reply);
@@ -316,13 +327,20 @@ static const char *ask(hb_bridge *b)
         b->counters.missed++;
         return "hilbertd did not answer in time";
     }
-    b->counters.status[reply.status]++;
-    if (reply.status >= HILBERT_STALE || reply.naction != HB_NCONTROL) {
+    if ((unsigned)reply.status < HB_BRIDGE_STATUSES)
+        b->counters.status[reply.status]++;
+    if (!hilbert_is_planned(reply.status) || reply.status == HILBERT_STALE || reply.naction != HB_NCONTROL) {
         b->counters.untrusted++;
-        return reply.status == HILBERT_REFUSED ? "hilbertd refused the request (is its model one of thrust and rates?)"
-               : reply.naction != HB_NCONTROL  ? "hilbertd's model has other controls than thrust and three rates"
-               : reply.status == HILBERT_STALE ? "hilbertd says that telemetry is stale"
-                                               : "hilbertd has no plan (fallback)";
+        if (reply.status == HILBERT_REFUSED)
+            snprintf(b->mistrust, sizeof b->mistrust, "hilbertd refused the request: %.100s",
+                     reply.detail[0] ? reply.detail : reply.reason);
+        else if (reply.naction != HB_NCONTROL)
+            return "hilbertd's model has other controls than thrust and three rates";
+        else if (reply.status == HILBERT_STALE)
+            return "hilbertd says that telemetry is stale";
+        else
+            snprintf(b->mistrust, sizeof b->mistrust, "hilbertd has no plan (fallback: %.40s)", reply.reason);
+        return b->mistrust;
     }
     memcpy(u, reply.action, sizeof u);
     if (!hb_limits_clamp(&b->s.limits, u)) {
@@ -370,7 +388,7 @@ static void cycle(hb_bridge *b, bool fresh)
         if (b->has_target && !moving)
             hb_waypoints_restart(&b->waypoints);
         if (b->has_target)
-            hb_waypoints_target(&b->waypoints, b->now, b->pilot.x, b->target);
+            hb_waypoints_reference(&b->waypoints, b->now, b->pilot.x, b->target, b->target_time);
         limit = hb_limits_exceeded(&b->s.limits, b->pilot.x);
         doubt = ask(b); /* also beyond a limit: hilbertd goes on with what it knows */
     }
@@ -509,6 +527,11 @@ void hb_bridge_report(const hb_bridge *b)
             1000 * b->counters.slowest);
 }
 
+static bool is_an_answer(uint32_t id)
+{
+    return id == HB_MAV_ID_COMMAND_ACK || id == HB_MAV_ID_PARAM_VALUE || id == HB_MAV_ID_TIMESYNC;
+}
+
 bool hb_bridge_check_report(hb_bridge *b)
 {
     const hb_autopilot *a = &b->pilot;
@@ -531,7 +554,7 @@ bool hb_bridge_check_report(hb_bridge *b)
     if (a->battery >= 0)
         printf("battery     %d %%\n", a->battery);
     for (int i = 0; hb_mav_at(i); i++)
-        if (a->stream[i].count > 1)
+        if (a->stream[i].count > 1 && !is_an_answer(hb_mav_at(i)->id))
             printf("stream      %-28s %7.1f Hz\n", hb_mav_at(i)->name, hb_autopilot_rate(a, hb_mav_at(i)->id));
     if (hb_timesync_known(&a->sync))
         printf("clock       round trip %.3f ms\n", (double)hb_timesync_trip_us(&a->sync) * 1e-3);
@@ -559,7 +582,7 @@ bool hb_bridge_check_report(hb_bridge *b)
     }
     printf("hilbertd    %" PRIu64 " requests, %" PRIu64 " missed, %" PRIu64 " untrusted, slowest %.1f ms\n",
            b->counters.requests, b->counters.missed, b->counters.untrusted, 1000 * b->counters.slowest);
-    for (int i = HILBERT_CONVERGED; i <= HILBERT_REFUSED; i++)
+    for (int i = HILBERT_CONVERGED; i < HB_BRIDGE_STATUSES; i++)
         if (b->counters.status[i])
             printf("            %-12s %" PRIu64 "\n", hilbert_status_name((hilbert_status)i), b->counters.status[i]);
     if (b->counters.requests == 0 || 2 * (b->counters.missed + b->counters.untrusted) > b->counters.requests) {

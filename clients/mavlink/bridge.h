@@ -5,8 +5,9 @@
  *                                                                      SET_POSITION_TARGET_LOCAL_NED (hold), or nothing
  *
  * The control that telemetry reports is the one in force at the sample's time: the last setpoint that had left before
- * it, on the autopilot's clock. Where it is not known (the autopilot holds position, or somebody else flies), the
- * sample's reset counter changes, so that nothing is learned from it. */
+ * it, on the autopilot's clock; while the autopilot flies by itself or to a position, what it says that it commands
+ * (PX4's ATTITUDE_TARGET), so that the vehicle is known before it is engaged. Where it is not known, the sample's reset
+ * counter changes, so that nothing is learned from it. */
 #ifndef HB_MAVLINK_BRIDGE_H
 #define HB_MAVLINK_BRIDGE_H
 
@@ -20,7 +21,7 @@
 #include "mavlink/settings.h"
 #include "mavlink/waypoints.h"
 
-enum { HB_BRIDGE_SENT = 32, HB_BRIDGE_STATUSES = 8 };
+enum { HB_BRIDGE_SENT = 32, HB_BRIDGE_STATUSES = HILBERT_LIMITED + 1 };
 
 /* A setpoint that was sent. */
 typedef struct hb_sent {
@@ -67,9 +68,9 @@ typedef struct hb_bridge {
     uint32_t unknown_controls;  /* added to the reset counter */
 
     double hold[3], hold_heading; /* model's frame */
-    double target[HB_NSTATE];
+    double target[HB_WAYPOINT_ROWS][HB_NSTATE], target_time[HB_WAYPOINT_ROWS];
     bool has_target;
-    char obstacle[160], link_trouble[512];
+    char obstacle[160], mistrust[160], link_trouble[512];
     const char *doubt; /* of the last cycle */
 } hb_bridge;
 

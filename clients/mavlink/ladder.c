@@ -8,7 +8,7 @@ const char *const hb_rung_name[] = {
 #undef X
 };
 
-static const double forget = 0.2;       /* seconds of holding forgotten per second of flying */
+static const double forget = 0.5;       /* seconds of holding forgotten per second of flying */
 static const double repeat_after = 0.2; /* seconds until a mode is commanded again */
 static const double engage_for = 2;     /* seconds until asking for offboard is given up */
 static const double silent_for =

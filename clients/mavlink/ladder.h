@@ -9,7 +9,7 @@
  * engaging      offboard was asked for
  * flying        body rates and thrust of the plan
  * holding       a missed or untrusted reply, a limit, an estimator reset: the autopilot holds position, still offboard.
- *               Back to flying after some good cycles. Time spent here is forgotten five times slower than it adds up,
+ *               Back to flying after some good cycles. Time spent here is forgotten half as fast as it adds up,
  *               so that flying in turns with holding ends, too
  * handing over  Hold mode is commanded until the autopilot leaves offboard; position setpoints go on until then
  * yielded       somebody else flies; nothing is sent. The bridge never comes back unasked: after a second the stream

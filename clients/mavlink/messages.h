@@ -23,6 +23,7 @@
     M(COMMAND_LONG, command_long, 76, 152)                                                                             \
     M(COMMAND_ACK, command_ack, 77, 143)                                                                               \
     M(SET_ATTITUDE_TARGET, set_attitude_target, 82, 49)                                                                \
+    M(ATTITUDE_TARGET, attitude_target, 83, 22)                                                                        \
     M(SET_POSITION_TARGET_LOCAL_NED, set_position_target_local_ned, 84, 143)                                           \
     M(HIL_ACTUATOR_CONTROLS, hil_actuator_controls, 93, 47)                                                            \
     M(HIGHRES_IMU, highres_imu, 105, 93)                                                                               \
@@ -153,6 +154,15 @@
     F(uint8_t, target_component)                                                                                       \
     F(uint8_t, type_mask)                                                                                              \
     Y(float, thrust_body, 3)
+
+#define HB_MAV_ATTITUDE_TARGET(F, A, X, Y)                                                                             \
+    F(uint32_t, time_boot_ms)                                                                                          \
+    A(float, q, 4) /* w first */                                                                                       \
+    F(float, body_roll_rate)                                                                                           \
+    F(float, body_pitch_rate)                                                                                          \
+    F(float, body_yaw_rate)                                                                                            \
+    F(float, thrust)                                                                                                   \
+    F(uint8_t, type_mask)
 
 #define HB_MAV_SET_POSITION_TARGET_LOCAL_NED(F, A, X, Y)                                                               \
     F(uint32_t, time_boot_ms)                                                                                          \

@@ -57,37 +57,60 @@ static double distance(const double a[3], const double b[3])
     return sqrt((a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]) + (a[2] - b[2]) * (a[2] - b[2]));
 }
 
-void hb_waypoints_target(hb_waypoints *w, double now, const double x[HB_NSTATE], double target[HB_NSTATE])
+/* The target moves on by dt seconds. arrives: whether the vehicle is near enough to the waypoint that it flies to. */
+static void move(const hb_waypoints *w, hb_waypoint_target *t, double dt, bool arrives)
 {
-    const double here[3] = {x[HB_X], x[HB_Y], x[HB_Z]};
+    double step = w->speed * dt;
+
+    t->time += dt;
+    memset(t->velocity, 0, sizeof t->velocity);
+    if (t->next == w->n)
+        return;
+    const hb_waypoint *to = &w->at[t->next];
+    double left = distance(to->position, t->position);
+    for (int i = 0; i < 3; i++) {
+        t->velocity[i] = left <= step ? 0 : w->speed * (to->position[i] - t->position[i]) / left;
+        t->position[i] = left <= step ? to->position[i] : t->position[i] + dt * t->velocity[i];
+    }
+    if (t->arrived < 0 && left <= step && arrives)
+        t->arrived = t->time;
+    if (t->arrived >= 0 && t->time - t->arrived >= to->stay) {
+        t->next++;
+        t->arrived = -1;
+    }
+}
+
+static void tell(const hb_waypoints *w, const hb_waypoint_target *t, double row[HB_NSTATE])
+{
+    double heading = w->at[t->next < w->n ? t->next : w->n - 1].heading;
+
+    memset(row, 0, HB_NSTATE * sizeof *row);
+    for (int i = 0; i < 3; i++) {
+        row[HB_X + 2 * i] = t->position[i];
+        row[HB_VX + 2 * i] = t->velocity[i];
+    }
+    row[HB_QZ] = sin(heading / 2);
+    row[HB_QW] = cos(heading / 2);
+}
+
+void hb_waypoints_reference(hb_waypoints *w, double now, const double x[HB_NSTATE],
+                            double row[HB_WAYPOINT_ROWS][HB_NSTATE], double time[HB_WAYPOINT_ROWS])
+{
+    const double here[3] = {x[HB_X], x[HB_Y], x[HB_Z]}, part = 0.01;
 
     if (!w->started) {
-        memcpy(w->target, here, sizeof here);
-        w->next = 0;
-        w->arrived = -1;
-        w->last = now;
+        w->target = (hb_waypoint_target){.position = {here[0], here[1], here[2]}, .arrived = -1, .time = now};
         w->started = true;
     }
-    double step = w->speed * (now - w->last);
-    w->last = now;
-    if (w->next < w->n) {
-        const hb_waypoint *to = &w->at[w->next];
-        double left = distance(to->position, w->target);
-        for (int i = 0; i < 3; i++)
-            w->target[i] =
-                left <= step ? to->position[i] : w->target[i] + step * (to->position[i] - w->target[i]) / left;
-        if (w->arrived < 0 && left <= step && distance(to->position, here) <= w->radius)
-            w->arrived = now;
-        if (w->arrived >= 0 && now - w->arrived >= to->stay) {
-            w->next++;
-            w->arrived = -1;
-        }
+    hb_waypoint_target *t = &w->target;
+    move(w, t, now - t->time, t->next < w->n && distance(w->at[t->next].position, here) <= w->radius);
+
+    /* where it will be if the vehicle keeps up */
+    hb_waypoint_target ahead = *t;
+    for (int i = 0; i < HB_WAYPOINT_ROWS; i++) {
+        time[i] = 0.1 * i;
+        for (; ahead.time < t->time + time[i] - part / 2;)
+            move(w, &ahead, part, true);
+        tell(w, &ahead, row[i]);
     }
-    double heading = w->at[w->next < w->n ? w->next : w->n - 1].heading;
-    memset(target, 0, HB_NSTATE * sizeof *target);
-    target[HB_X] = w->target[0];
-    target[HB_Y] = w->target[1];
-    target[HB_Z] = w->target[2];
-    target[HB_QZ] = sin(heading / 2);
-    target[HB_QW] = cos(heading / 2);
 }

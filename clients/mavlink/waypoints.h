@@ -10,13 +10,20 @@
 #include "base/base.h"
 #include "mavlink/convert.h"
 
-enum { HB_MAX_WAYPOINTS = 1000 };
+enum { HB_MAX_WAYPOINTS = 1000, HB_WAYPOINT_ROWS = 12 /* 0.1 s apart */ };
 
 typedef struct hb_waypoint {
     double position[3];
     double heading; /* rad */
     double stay;    /* seconds */
 } hb_waypoint;
+
+/* The target on its way. */
+typedef struct hb_waypoint_target {
+    int next; /* waypoint that is flown to; n: all are done */
+    double position[3], velocity[3];
+    double time, arrived; /* seconds; arrived < 0: not yet */
+} hb_waypoint_target;
 
 typedef struct hb_waypoints {
     int n;
@@ -25,15 +32,15 @@ typedef struct hb_waypoints {
     double radius; /* m: near enough */
 
     bool started;
-    int next;             /* the one that is flown to; n: all are done */
-    double target[3];     /* where the target is now */
-    double arrived, last; /* seconds; arrived < 0: not yet */
+    hb_waypoint_target target;
 } hb_waypoints;
 
 /* Errors begin with path:line. */
 int hb_waypoints_read(hb_waypoints *w, const char *path, hb_error *err);
-/* The target at time `now` for a vehicle at x, as a state at rest. Begins at the vehicle's place. */
-void hb_waypoints_target(hb_waypoints *w, double now, const double x[HB_NSTATE], double target[HB_NSTATE]);
+/* For a vehicle at x, the target at time `now` and at the moments after it that a plan looks at: states, and seconds
+ * from now. Begins at the vehicle's place. */
+void hb_waypoints_reference(hb_waypoints *w, double now, const double x[HB_NSTATE],
+                            double row[HB_WAYPOINT_ROWS][HB_NSTATE], double time[HB_WAYPOINT_ROWS]);
 /* Begins anew at the first waypoint. */
 void hb_waypoints_restart(hb_waypoints *w);
 

@@ -33,7 +33,7 @@ enum {
     LAND = 4 << 16 | 6 << 24
 };
 enum { ACCEPTED = 0, TEMPORARILY_REJECTED = 1, DENIED = 2 };
-enum { QUEUED = 64, NSTREAMS = 5 };
+enum { QUEUED = 64, NSTREAMS = 6 };
 
 typedef enum { NO_SETPOINT, RATES_SETPOINT, POSITION_SETPOINT } setpoint_kind;
 
@@ -45,7 +45,8 @@ typedef struct late {
 
 typedef struct peer {
     /* what can be set */
-    double load, drag, wind_x, wind_y, noise, loss, delay, battery, landed, armed, odometry, age, seed;
+    double load, drag, wind_x, wind_y, noise, loss, battery, landed, armed, odometry, age, own_targets, seed;
+    double delay; /* from setpoint to motors, seconds; below 0: as measured, 4 ms mostly and 8 to 20 at times */
     double COM_OF_LOSS_T, COM_OBL_RC_ACT, COM_FAIL_ACT_T;
 
     hb_multirotor body;
@@ -66,6 +67,9 @@ typedef struct peer {
     double u[HB_MULTIROTOR_NU];   /* commanded rates and thrust */
     double point[3], heading;     /* commanded position */
     double hold[3], hold_heading; /* of Hold mode */
+    double drawn_delay;           /* of the setpoint in force */
+    double own[HB_MULTIROTOR_NU]; /* what its position controller commands, */
+    bool by_itself;               /* and whether that is in force */
     double offset[3];             /* by which the estimator is off after jumps */
     uint8_t resets;
     double sign_of_q;
@@ -75,8 +79,9 @@ typedef struct peer {
     int nqueue;
 } peer;
 
-static const uint32_t stream_id[NSTREAMS] = {HB_MAV_ID_HEARTBEAT, HB_MAV_ID_ODOMETRY, HB_MAV_ID_CURRENT_MODE,
-                                             HB_MAV_ID_EXTENDED_SYS_STATE, HB_MAV_ID_SYS_STATUS};
+static const uint32_t stream_id[NSTREAMS] = {HB_MAV_ID_HEARTBEAT,    HB_MAV_ID_ODOMETRY,
+                                             HB_MAV_ID_CURRENT_MODE, HB_MAV_ID_EXTENDED_SYS_STATE,
+                                             HB_MAV_ID_SYS_STATUS,   HB_MAV_ID_ATTITUDE_TARGET};
 
 #define SETTABLE(X)                                                                                                    \
     X(load)                                                                                                            \
@@ -85,8 +90,8 @@ static const uint32_t stream_id[NSTREAMS] = {HB_MAV_ID_HEARTBEAT, HB_MAV_ID_ODOM
     X(wind_y)                                                                                                          \
     X(noise)                                                                                                           \
     X(loss)                                                                                                            \
-    X(delay) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T) X(COM_OBL_RC_ACT)               \
-        X(COM_FAIL_ACT_T)
+    X(delay) X(own_targets) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T)                  \
+        X(COM_OBL_RC_ACT) X(COM_FAIL_ACT_T)
 
 static bool set(peer *p, const char *name, double value)
 {
@@ -137,7 +142,7 @@ static void take_parameters(peer *p)
     p->body.frequency = 18;
     p->body.damping = 0.7;
     p->body.yaw_bandwidth = 6;
-    p->body.delay = p->delay;
+    p->body.delay = p->delay < 0 ? p->drawn_delay : p->delay;
 }
 
 /* The autopilot's own position controller: thrust and rates towards a point. */
@@ -190,12 +195,14 @@ static void physics_step(peer *p)
     if (p->mode_due >= 0 && now(p) >= p->mode_due)
         go_to_mode(p, p->next_mode);
     watch_the_stream(p);
-    if (p->mode == OFFBOARD && p->setpoint == RATES_SETPOINT)
+    p->by_itself = p->mode != OFFBOARD || p->setpoint != RATES_SETPOINT;
+    if (!p->by_itself)
         memcpy(u, p->u, sizeof u);
     else if (p->mode == OFFBOARD && p->setpoint == POSITION_SETPOINT)
         fly_to(p, p->point, p->heading, u);
     else
         fly_to(p, p->hold, p->hold_heading, u);
+    memcpy(p->own, u, sizeof u);
     take_parameters(p);
     hb_multirotor_step(&p->body, u);
     p->steps++;
@@ -215,7 +222,7 @@ static void queue_odometry(peer *p)
     if (uniform(p) < 0.0005)
         p->sign_of_q = -p->sign_of_q;
     /* age: 8.7 ms mostly, with a tail to 26 ms; samples stay in order */
-    double due = now(p) + p->age * (0.7 + 0.5 * uniform(p) + (uniform(p) < 0.02 ? 2 * uniform(p) : 0));
+    double due = now(p) + p->age * (0.7 + 0.5 * uniform(p) + (uniform(p) < 0.03 ? 3 * uniform(p) : 0));
     if (p->nqueue && due < p->queue[p->nqueue - 1].due)
         due = p->queue[p->nqueue - 1].due;
     if (p->nqueue == QUEUED)
@@ -264,6 +271,15 @@ static void stream(peer *p)
                          &(hb_mav_extended_sys_state){.landed_state = (uint8_t)(p->landed > 0 ? 1 : 2)});
         if (stream_id[i] == HB_MAV_ID_SYS_STATUS)
             send_message(p, stream_id[i], &(hb_mav_sys_status){.battery_remaining = (int8_t)p->battery});
+        /* stale while rates come from outside: not sent */
+        if (stream_id[i] == HB_MAV_ID_ATTITUDE_TARGET && p->by_itself && p->own_targets > 0)
+            send_message(p, stream_id[i],
+                         &(hb_mav_attitude_target){.time_boot_ms = (uint32_t)p->steps,
+                                                   .q = {1, 0, 0, 0},
+                                                   .body_roll_rate = (float)p->own[1],
+                                                   .body_pitch_rate = (float)-p->own[2],
+                                                   .body_yaw_rate = (float)-p->own[3],
+                                                   .thrust = (float)p->own[0]});
     }
     while (p->nqueue && p->queue[0].due <= now(p)) {
         send_message(p, HB_MAV_ID_ODOMETRY, &p->queue[0].body);
@@ -352,6 +368,7 @@ static void take(peer *p, const hb_mav_received *r)
             break;
         p->setpoint = RATES_SETPOINT;
         p->setpoint_time = now(p);
+        p->drawn_delay = uniform(p) < 0.15 ? 0.008 + 0.012 * uniform(p) : 0.004;
         p->u[0] = fmax(0, fmin(1, (double)b.rates.thrust));
         p->u[1] = (double)b.rates.body_roll_rate;
         p->u[2] = -(double)b.rates.body_pitch_rate;
@@ -454,7 +471,9 @@ int main(int argc, char **argv)
     static peer p = {.load = 1,
                      .drag = 1,
                      .noise = 1,
-                     .delay = 0.006,
+                     .delay = -1,
+                     .drawn_delay = 0.004,
+                     .own_targets = 1,
                      .battery = 80,
                      .armed = 1,
                      .odometry = 1,
@@ -465,7 +484,7 @@ int main(int argc, char **argv)
                      .mode_due = -1,
                      .setpoint_time = -1e9,
                      .sign_of_q = 1,
-                     .interval = {1, 0, 0, 0, 1}};
+                     .interval = {1, 0.03, 0, 0, 1, 0}};
     const double start[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1};
     hb_error err = {0};
 

@@ -1,5 +1,5 @@
-"""hilbert-mavlink between a real hilbertd and mavlink_peer, a vehicle with PX4's rules: every rung of the failsafe ladder,
-with the whole chain in real time.
+"""hilbert-mavlink between a real hilbertd and mavlink_peer, a vehicle with PX4's rules: every rung of the failsafe ladder
+with the whole chain in real time. test_mavlink_flights.py flies config/px4.yaml as it is.
 
 usage: test_mavlink.py BUILD_ROOT SOURCE_ROOT
 """
@@ -14,11 +14,12 @@ import tempfile
 import threading
 import unittest
 
-from harness import BUILD, HILBERTD, PATIENCE, wait_until
+from harness import BUILD, HILBERTCTL, HILBERTD, PATIENCE, shipped, wait_until
 
 SOURCE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else f"{BUILD}/.."
 BRIDGE = f"{BUILD}/clients/mavlink/hilbert-mavlink"
 PEER = f"{BUILD}/tests/system/mavlink_peer"
+CLOCK = f"{BUILD}/tests/system/libslow_clock.so"
 
 # patient, since the machine may be busy: what is tested is who does what when, not how fast it is
 DAEMON = """
@@ -53,6 +54,13 @@ status_every: 1
 """
 
 
+AS_SHIPPED = """
+telemetry: ipc://{folder}/telemetry
+actions: ipc://{folder}/actions
+status_every: 1
+"""
+
+
 class Truth:
     """A line of the peer's."""
 
@@ -64,25 +72,28 @@ class Truth:
 
 
 class Flight:
-    """Daemon, bridge and vehicle in a folder of their own."""
+    """Daemon, bridge and vehicle in a folder of their own. slow: time passes so many times slower. as_shipped: the daemon
+    with config/px4.yaml, and the bridge with its defaults."""
 
-    def __init__(self, peer=(), settings="", options=(), link="udp", daemon=True):
+    def __init__(self, peer=(), settings="", options=(), daemon=True, slow=1, as_shipped=False):
         self.folder = tempfile.TemporaryDirectory()
         path = self.folder.name
+        self.patience = PATIENCE * slow
+        env = dict(os.environ, LD_PRELOAD=CLOCK, SLOW_CLOCK=str(slow)) if slow > 1 else None
         with open(f"{path}/hilbertd.yaml", "w", encoding="ascii") as file:
-            file.write(DAEMON.format(folder=path, source=SOURCE))
+            file.write((shipped("px4") if as_shipped else DAEMON).format(folder=path, source=SOURCE))
         with open(f"{path}/mavlink.yaml", "w", encoding="ascii") as file:
             given = {line.split(":")[0] for line in settings.splitlines()}
-            file.write("".join(line + "\n" for line in SETTINGS.format(folder=path).splitlines()
+            file.write("".join(line + "\n" for line in (AS_SHIPPED if as_shipped else SETTINGS).format(folder=path).splitlines()
                                if line.split(":")[0] not in given) + settings)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = open(f"{path}/bridge.log", "w+", encoding="ascii")
-        self.daemon = subprocess.Popen([HILBERTD, f"{path}/hilbertd.yaml"], stderr=subprocess.DEVNULL) if daemon else None
+        self.daemon = subprocess.Popen([HILBERTD, f"{path}/hilbertd.yaml"], env=env, stderr=subprocess.DEVNULL) if daemon else None
         self.command = [BRIDGE, "--config", f"{path}/mavlink.yaml", "--connect", f"udp:{self.port}"]
-        self.bridge = subprocess.Popen([*self.command, *options], stderr=self.log, stdout=subprocess.PIPE, text=True)
-        self.peer = subprocess.Popen([PEER, f"udpout:127.0.0.1:{self.port}", *peer], text=True, bufsize=1,
+        self.bridge = subprocess.Popen([*self.command, *options], env=env, stderr=self.log, stdout=subprocess.PIPE, text=True)
+        self.peer = subprocess.Popen([PEER, f"udpout:127.0.0.1:{self.port}", *peer], text=True, bufsize=1, env=env,
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log)
         self.truth = []
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -105,9 +116,20 @@ class Flight:
 
     def wait(self, condition, what):
         try:
-            wait_until(lambda: self.truth and condition(), what)
+            wait_until(lambda: self.truth and condition(), what, self.patience)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.said()}") from None
+
+    def pass_time(self, seconds):
+        """Seconds of the vehicle's time; returns what it did in them."""
+        begin = self.now().time
+        self.wait(lambda: self.now().time >= begin + seconds, f"{seconds} s of flight")
+        return [t for t in list(self.truth) if t.time >= begin]
+
+    def target(self, **states):
+        words = [f"{name}={value}" for name, value in states.items()]
+        subprocess.run([HILBERTCTL, "target", "--socket", self.folder.name, *words], check=True,
+                       capture_output=True)
 
     def ready(self):
         self.wait(lambda: "ready" in self.said(), "the bridge is ready")
@@ -142,8 +164,8 @@ def distance(a, b):
 
 class Check(unittest.TestCase):
     def test_a_tight_autopilot_is_allowed(self):
-        with Flight(options=["--check", "--seconds", "8"]) as flight:
-            text = flight.bridge.communicate(timeout=PATIENCE + 10)[0]
+        with Flight(options=["--check", "--seconds", "5"], slow=4) as flight:
+            text = flight.bridge.communicate(timeout=flight.patience)[0]
             self.assertEqual(flight.bridge.returncode, 0, text)
             self.assertRegex(text, r"PX4, system 1, hold, armed")
             self.assertRegex(text, r"ODOMETRY +1[12]\d\.\d Hz")
@@ -153,15 +175,15 @@ class Check(unittest.TestCase):
             self.assertTrue(all(t.setpoint == "none" for t in flight.truth))
 
     def test_loose_parameters_are_refused_with_the_lines_to_set(self):
-        with Flight(peer=["COM_OF_LOSS_T=1", "COM_OBL_RC_ACT=0"], options=["--check", "--seconds", "8"]) as flight:
-            text = flight.bridge.communicate(timeout=PATIENCE + 10)[0]
+        with Flight(peer=["COM_OF_LOSS_T=1", "COM_OBL_RC_ACT=0"], options=["--check", "--seconds", "5"], slow=4) as flight:
+            text = flight.bridge.communicate(timeout=flight.patience)[0]
             self.assertEqual(flight.bridge.returncode, 1, text)
             self.assertIn("    param set COM_OF_LOSS_T 0.2\n    param set COM_OBL_RC_ACT 5\n", text)
             self.assertNotIn("param set COM_FAIL_ACT_T", text)
 
     def test_a_missing_daemon_is_said(self):
         with Flight(options=["--check", "--seconds", "6"], daemon=False) as flight:
-            text = flight.bridge.communicate(timeout=PATIENCE + 10)[0]
+            text = flight.bridge.communicate(timeout=flight.patience)[0]
             self.assertEqual(flight.bridge.returncode, 1, text)
             self.assertIn("hilbertd did not answer in time", text)
 

@@ -360,12 +360,42 @@ static const char *write_file(const char *text)
     return path;
 }
 
+static void own_controls_are_those_in_force(void **state)
+{
+    (void)state;
+    hb_autopilot a = meet(12);
+    hb_mav_extended_sys_state air = {.landed_state = 2}, ground = {.landed_state = 1};
+    hb_mav_attitude_target t = {
+        .q = {1, 0, 0, 0}, .body_roll_rate = 0.1f, .body_pitch_rate = 0.2f, .body_yaw_rate = 0.3f};
+
+    tell(&a, HB_MAV_ID_EXTENDED_SYS_STATE, &air, 0);
+    assert_null(hb_autopilot_own_control(&a, 1000000));
+    for (int i = 0; i < 40; i++) {
+        t.time_boot_ms = (uint32_t)(1000 + 8 * i);
+        t.thrust = 0.4f + 0.01f * (float)i;
+        assert_false(tell(&a, HB_MAV_ID_ATTITUDE_TARGET, &t, 1));
+    }
+    /* the last one until the time asked for, in the model's frame */
+    const double *u = hb_autopilot_own_control(&a, 1000000 + 8000 * 37 + 5000);
+    assert_non_null(u);
+    assert_float_equal(u[HB_THRUST], 0.77, 1e-6);
+    assert_float_equal(u[HB_ROLL_RATE], 0.1, 1e-6);
+    assert_float_equal(u[HB_PITCH_RATE], -0.2, 1e-6);
+    assert_float_equal(u[HB_YAW_RATE], -0.3, 1e-6);
+    /* neither older than what is kept, nor old news, nor on the ground */
+    assert_null(hb_autopilot_own_control(&a, 1000000));
+    assert_null(hb_autopilot_own_control(&a, 1000000 + 8000 * 39 + 100000));
+    tell(&a, HB_MAV_ID_EXTENDED_SYS_STATE, &ground, 1);
+    assert_null(hb_autopilot_own_control(&a, 1000000 + 8000 * 39));
+}
+
 static void waypoints_are_flown_one_after_the_other(void **state)
 {
     (void)state;
     static hb_waypoints w;
     hb_error err = {0};
-    double x[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1}, target[HB_NSTATE];
+    double x[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1}, row[HB_WAYPOINT_ROWS][HB_NSTATE], *target = row[0];
+    double time[HB_WAYPOINT_ROWS];
     const char *path = write_file("# a corner\n3 0 2\n\n  3 4 2 90 2  # and stay\n");
 
     assert_int_equal(hb_waypoints_read(&w, path, &err), 0);
@@ -374,32 +404,41 @@ static void waypoints_are_flown_one_after_the_other(void **state)
     w.speed = 1;
     w.radius = 0.5;
     double now = 100;
-    hb_waypoints_target(&w, now, x, target);
+    hb_waypoints_reference(&w, now, x, row, time);
     assert_float_equal(target[HB_X], 0, 1e-9);
     /* a metre a second, never a jump */
     for (int i = 0; i < 100; i++) {
         double before = target[HB_X];
-        hb_waypoints_target(&w, now += 0.02, x, target);
+        hb_waypoints_reference(&w, now += 0.02, x, row, time);
         assert_true(target[HB_X] - before < 0.0201);
     }
     assert_float_equal(target[HB_X], 2, 1e-6);
+    /* and what comes: along with its speed, and round the corner as if the vehicle kept up */
+    for (int i = 0; i < HB_WAYPOINT_ROWS; i++) {
+        assert_true(fabs(time[i] - 0.1 * i) < 1e-9);
+        assert_float_equal(row[i][HB_X], fmin(3, 2 + time[i]), 1e-6);
+        if (i != 10)
+            assert_float_equal(row[i][HB_VX], i < 10, 1e-6);
+        assert_float_equal(row[i][HB_Y], fmax(0, time[i] - 1), 0.021);
+    }
+    assert_float_equal(row[11][HB_VY], 1, 1e-6);
     /* it waits for the vehicle */
     for (int i = 0; i < 500; i++)
-        hb_waypoints_target(&w, now += 0.02, x, target);
+        hb_waypoints_reference(&w, now += 0.02, x, row, time);
     assert_float_equal(target[HB_X], 3, 1e-6);
     assert_float_equal(target[HB_Y], 0, 1e-6);
     x[HB_X] = 2.8;
     for (int i = 0; i < 500; i++)
-        hb_waypoints_target(&w, now += 0.02, x, target);
+        hb_waypoints_reference(&w, now += 0.02, x, row, time);
     assert_float_equal(target[HB_Y], 4, 1e-6);
     assert_float_equal(hb_heading(target), M_PI / 2, 1e-9);
     x[HB_Y] = 4;
-    hb_waypoints_target(&w, now += 0.02, x, target);
-    hb_waypoints_target(&w, now += 1.9, x, target);
-    assert_int_equal(w.next, 1);
-    hb_waypoints_target(&w, now += 0.2, x, target);
-    assert_int_equal(w.next, 2); /* all done: the last one stays the target */
-    hb_waypoints_target(&w, now += 5, x, target);
+    hb_waypoints_reference(&w, now += 0.02, x, row, time);
+    hb_waypoints_reference(&w, now += 1.9, x, row, time);
+    assert_int_equal(w.target.next, 1);
+    hb_waypoints_reference(&w, now += 0.2, x, row, time);
+    assert_int_equal(w.target.next, 2); /* all done: the last one stays the target */
+    hb_waypoints_reference(&w, now += 5, x, row, time);
     assert_float_equal(target[HB_Y], 4, 1e-6);
 
     static const char *const wrong[] = {"", "1 2\n", "1 2 x\n", "1 2 3 4 5 6\n", "1 2 3 0 -1\n", "nan 0 0\n"};
@@ -470,6 +509,7 @@ int main(void)
         cmocka_unit_test(parameters_decide_over_flying),
         cmocka_unit_test(clocks_are_compared),
         cmocka_unit_test(limits_hold_whatever_the_plan_says),
+        cmocka_unit_test(own_controls_are_those_in_force),
         cmocka_unit_test(waypoints_are_flown_one_after_the_other),
         cmocka_unit_test(settings_are_checked),
     };

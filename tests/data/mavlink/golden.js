@@ -9,7 +9,7 @@ const { minimal, common, standard } = require('mavlink-mappings')
 
 const registry = { ...minimal.REGISTRY, ...(standard && standard.REGISTRY), ...common.REGISTRY }
 // all of the bridge's but for ESC_STATUS, which these mappings do not have
-const ids = [0, 1, 20, 22, 23, 31, 32, 36, 76, 77, 82, 84, 93, 105, 111, 115, 245, 253, 331, 375, 436]
+const ids = [0, 1, 20, 22, 23, 31, 32, 36, 76, 77, 82, 84, 93, 105, 111, 115, 245, 253, 331, 375, 436, 83]
 const key = Buffer.from([...Array(32).keys()].map((i) => (7 * i + 3) & 255))
 
 // a small generator, so that the file is the same every time

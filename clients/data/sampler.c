@@ -160,14 +160,14 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
         const double *x = e->x + (size_t)(row + step) * (size_t)d->header.nx;
         hb_real *z = hb_points_states(points, block, step) + lane;
         for (int i = 0; i < m->nx; i++)
-            z[(size_t)i * HB_STRIDE] = (hb_real)((x[s->state[i]] - m->state_mean[i]) / m->state_std[i]);
+            z[(size_t)i * HB_STRIDE] = (hb_real)hb_normalised_state(m, i, x[s->state[i]]);
     }
     for (int step = 0; step < points->nsteps; step++) {
         const double *u = e->u ? e->u + (size_t)(row + step) * (size_t)d->header.nu : NULL;
         hb_real *v = hb_points_controls(points, block, step) + lane;
         for (int i = 0; i < m->nu; i++) {
             double value = s->control[i].hidden ? f->hidden[s->control[i].column] : u[s->control[i].column];
-            v[(size_t)i * HB_STRIDE] = (hb_real)((value - m->control_mean[i]) / m->control_std[i]);
+            v[(size_t)i * HB_STRIDE] = (hb_real)hb_normalised_control(m, i, value);
         }
         hb_points_dt(points, block, step)[lane] = (hb_real)hb_episode_dt(d, e, row + step);
     }

@@ -248,11 +248,11 @@ static int predict(const hb_model *m, const hb_dataset *d, const double *x, doub
         for (int i = 0; i < HB_STRIDE; i++)
             dt[i] = (hb_real)flow_dt;
         for (int j = 0; j < NX; j++)
-            z[j * HB_STRIDE] = (hb_real)((x[j] - m->state_mean[j]) / m->state_std[j]);
+            z[j * HB_STRIDE] = (hb_real)hb_normalised_state(m, j, x[j]);
         for (int i = 0; i <= FLOW_STEPS; i++) {
             hb_batch in = {.n = 1, .z = z, .dt = dt};
             for (int j = 0; j < NX; j++)
-                states[i * NX + j] = m->state_mean[j] + m->state_std[j] * (double)z[j * HB_STRIDE];
+                states[i * NX + j] = hb_physical_state(m, j, z[j * HB_STRIDE]);
             hb_predictor_step(p, w, &in, z, NULL);
         }
     }

@@ -23,9 +23,9 @@ static int add_coefficients(const hb_model *m, hb_fitter *fitter, int function, 
 /* the last layer of the network is the head: rows of all basis functions, then of the average */
 static void move_average(hb_model *m, const double *mean)
 {
-    size_t nx = (size_t)m->nx, nb = (size_t)m->nb, width = (size_t)m->basis.width[m->basis.nlayers - 1];
-    size_t rows = (nb + 1) * nx;
-    hb_real *weight = m->parameter + m->basis.nparameters - rows * (width + 1), *bias = weight + rows * width;
+    const hb_head h = hb_mlp_head(&m->basis);
+    size_t nx = (size_t)m->nx, nb = (size_t)m->nb, width = h.width;
+    hb_real *weight = m->parameter + h.weight, *bias = m->parameter + h.bias;
 
     for (size_t i = 0; i < nb * nx; i++) {
         hb_real c = (hb_real)mean[m->shape == HB_PER_STATE ? i : i / nx];

@@ -32,10 +32,10 @@ static size_t fill_mlp(const hb_mlp *mlp, hb_real *parameter, hb_random_key key,
 /* the last layer's weights and biases of output rows first .. first + count - 1, times a factor */
 static void scale_rows(const hb_mlp *mlp, hb_real *parameter, size_t first, size_t count, double factor)
 {
-    size_t width = (size_t)mlp->width[mlp->nlayers - 1], rows = (size_t)mlp->width[mlp->nlayers];
-    hb_real *weight = parameter + mlp->nparameters - rows * (width + 1), *bias = weight + rows * width;
+    const hb_head h = hb_mlp_head(mlp);
+    hb_real *weight = parameter + h.weight, *bias = parameter + h.bias;
 
-    for (size_t i = first * width; i < (first + count) * width; i++)
+    for (size_t i = first * h.width; i < (first + count) * h.width; i++)
         weight[i] = (hb_real)((double)weight[i] * factor);
     for (size_t i = first; i < first + count; i++)
         bias[i] = (hb_real)((double)bias[i] * factor);
@@ -44,18 +44,16 @@ static void scale_rows(const hb_mlp *mlp, hb_real *parameter, size_t first, size
 /* copies the given average: a network of its own, or the trunk with the average's rows of the head */
 static void copy_average(hb_model *m, const hb_model *g)
 {
-    hb_real *to = m->parameter + m->nparameters - m->average_network.nparameters;
+    hb_real *to = m->parameter + hb_model_average_at(m);
 
     if (g->average == HB_AVERAGE_NETWORK) {
-        memcpy(to, g->parameter + g->nparameters - g->average_network.nparameters,
-               g->average_network.nparameters * sizeof *to);
+        memcpy(to, g->parameter + hb_model_average_at(g), g->average_network.nparameters * sizeof *to);
     } else if (g->average == HB_AVERAGE_HEAD) {
-        const hb_mlp *b = &g->basis;
-        size_t width = (size_t)b->width[b->nlayers - 1], rows = (size_t)b->width[b->nlayers], nx = (size_t)g->nx;
-        size_t trunk = b->nparameters - rows * (width + 1);
-        memcpy(to, g->parameter, trunk * sizeof *to);
-        memcpy(to + trunk, g->parameter + trunk + (rows - nx) * width, nx * width * sizeof *to);
-        memcpy(to + trunk + nx * width, g->parameter + b->nparameters - nx, nx * sizeof *to);
+        const hb_head from = hb_mlp_head(&g->basis), own = hb_mlp_head(&m->average_network);
+        size_t nx = (size_t)g->nx, first = from.rows - nx;
+        memcpy(to, g->parameter, from.weight * sizeof *to);
+        memcpy(to + own.weight, g->parameter + from.weight + first * from.width, nx * from.width * sizeof *to);
+        memcpy(to + own.bias, g->parameter + from.bias + first, nx * sizeof *to);
     }
 }
 

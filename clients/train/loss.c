@@ -192,8 +192,8 @@ static double average_error(hb_loss *l, const hb_points *example, int block, dou
 static void add_average(const hb_loss *l, double share, hb_real *dparameter)
 {
     const hb_mlp *b = &l->model->basis;
-    size_t nx = (size_t)l->model->nx,
-           own = b->nparameters - (size_t)b->width[b->nlayers] - nx * (size_t)b->width[b->nlayers - 1];
+    const hb_head h = hb_mlp_head(b);
+    size_t own = h.weight + (h.rows - (size_t)l->model->nx) * h.width;
 
     for (size_t i = 0; i < b->nparameters; i++)
         dparameter[i] += (i < own ? (hb_real)share : 1) * l->average[i];

@@ -167,14 +167,13 @@ static void mix_rows(const hb_model *m, const hb_rotation *r, int j, int k, cons
 
 static void fill_head(hb_model *to, const hb_model *m, const hb_rotation *r)
 {
-    size_t width = (size_t)m->basis.width[m->basis.nlayers - 1], nx = (size_t)m->nx;
-    size_t old_rows = (size_t)m->basis.width[m->basis.nlayers], rows = (size_t)to->basis.width[m->basis.nlayers];
-    size_t trunk = m->basis.nparameters - old_rows * (width + 1);
-    const hb_real *old_weight = m->parameter + trunk, *old_bias = old_weight + old_rows * width;
-    hb_real *weight = to->parameter + trunk, *bias = weight + rows * width;
+    const hb_head old = hb_mlp_head(&m->basis), new = hb_mlp_head(&to->basis);
+    size_t width = new.width, rows = new.rows, nx = (size_t)m->nx;
+    const hb_real *old_weight = m->parameter + old.weight, *old_bias = m->parameter + old.bias;
+    hb_real *weight = to->parameter + new.weight, *bias = to->parameter + new.bias;
     size_t kept = (size_t)to->nb * nx, old_kept = (size_t)m->nb * nx;
 
-    memcpy(to->parameter, m->parameter, trunk * sizeof *weight);
+    memcpy(to->parameter, m->parameter, old.weight * sizeof *weight);
     for (size_t row = 0; r && row < kept; row++) {
         mix_rows(m, r, (int)(row / nx), (int)(row % nx), old_weight, width, weight + row * width);
         mix_rows(m, r, (int)(row / nx), (int)(row % nx), old_bias, 1, bias + row);
@@ -208,7 +207,7 @@ static void copy_rest(hb_model *to, const hb_model *m)
         memcpy(to->actuator_lag, m->actuator_lag, nu * sizeof(double));
         memcpy(to->actuator_rate, m->actuator_rate, nu * sizeof(double));
     }
-    memcpy(to->parameter + to->nparameters - average, m->parameter + m->nparameters - average,
+    memcpy(to->parameter + hb_model_average_at(to), m->parameter + hb_model_average_at(m),
            average * sizeof *m->parameter);
 }
 

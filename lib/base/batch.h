@@ -31,4 +31,15 @@ static inline int hb_padded(int n)
     return (n + HB_LANES - 1) / HB_LANES * HB_LANES;
 }
 
+/* x = mean + std z, row by row, of n samples and their padding. */
+static inline void hb_batch_to_physical(int rows, int n, const double *mean, const double *std,
+                                        const hb_real *restrict z, hb_real *restrict x)
+{
+    for (int r = 0; r < rows; r++) {
+        const hb_real offset = (hb_real)mean[r], scale = (hb_real)std[r];
+        for (int s = 0; s < hb_padded(n); s++)
+            x[r * HB_STRIDE + s] = z[r * HB_STRIDE + s] * scale + offset;
+    }
+}
+
 #endif

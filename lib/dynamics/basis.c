@@ -10,7 +10,7 @@ static bool average_term(const hb_model *m, hb_term *term)
     *term = (hb_term){.belongs_to = HB_OF_AVERAGE};
     if (m->average == HB_AVERAGE_NETWORK) {
         term->shape = &m->average_network;
-        term->parameter = m->parameter + m->nparameters - m->average_network.nparameters;
+        term->parameter = m->parameter + hb_model_average_at(m);
         return true;
     }
     return m->average == HB_AVERAGE_NOMINAL;
@@ -74,11 +74,6 @@ static void mix(const hb_model *m, hb_workspace *w, int n, const hb_real *all, c
     }
 }
 
-static int stages(const hb_model *m)
-{
-    return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
-}
-
 /* What one stage leaves on the tape of a shared network:
  *
  *     the stage point | the rates of all functions there | the network's slopes | its layers' inputs */
@@ -112,7 +107,7 @@ static stage_record stage_of(const hb_model *m, char *tape, int stage)
 
 size_t hb_basis_tape_size(const hb_model *m)
 {
-    return m->architecture == HB_SHARED && m->nb ? (size_t)stages(m) * record_size(m) : 0;
+    return m->architecture == HB_SHARED && m->nb ? (size_t)hb_field_stages(m) * record_size(m) : 0;
 }
 
 /* all functions along the trajectory of the model in use */
@@ -121,18 +116,11 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
 {
     const int n = in->n, rows = (m->nb + 1) * m->nx;
 
-    for (int s = 0; s < hb_padded(n); s++)
-        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+    hb_rk4_start(m, w, in);
     hb_batch_clear(rows, n, g);
-    hb_batch_copy(m->nx, n, in->z, w->base);
     for (int sub = 0; sub < m->substeps; sub++) {
-        hb_batch_clear(m->nx, n, w->sum);
         for (int s = 0; s < 4; s++) {
-            const hb_real *at = w->base;
-            if (s > 0) {
-                hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
-                at = w->stage;
-            }
+            const hb_real *at = hb_rk4_point(m, w, n, s);
             hb_real *all = w->all;
             if (tape) {
                 const stage_record record = stage_of(m, tape, 4 * sub + s);
@@ -143,10 +131,11 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
                 all_rates(m, w, n, at, in->u, all, NULL);
             }
             mix(m, w, n, all, coefficient, w->rate);
-            hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            hb_rk4_add(m, w, n, s);
             hb_batch_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, all, g);
         }
-        hb_batch_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+        hb_rk4_advance(m, w, n, w->base);
+        hb_batch_clear(m->nx, n, w->sum);
     }
 }
 
@@ -260,7 +249,7 @@ static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch
     hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
     hb_batch_clear(m->nx, n, g);
     hb_batch_clear(m->nx, n, w->sum);
-    for (int i = stages(m) - 1; i >= 0; i--) {
+    for (int i = hb_field_stages(m) - 1; i >= 0; i--) {
         const stage_record record = stage_of(m, tape, i);
         const int s = i % 4;
 
@@ -305,10 +294,10 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
     hb_batch_copy(m->nx, n, in->z, w->base);
     hb_batch_clear(m->nx, n, w->sum);
     hb_batch_clear(m->nx, n, w->rate);
-    for (int i = 0; i < stages(m); i++) {
+    for (int i = 0; i < hb_field_stages(m); i++) {
         const int s = i % 4;
         if (i && s == 0) {
-            hb_batch_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+            hb_rk4_advance(m, w, n, w->base);
             hb_batch_clear(m->nx, n, w->sum);
         }
         hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
@@ -327,7 +316,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
             hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->rate, n, NULL);
         else if (has_average)
             hb_field_nominal(m, w, n, w->stage, in->u, w->rate);
-        hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+        hb_rk4_add(m, w, n, s);
     }
 }
 
@@ -347,10 +336,9 @@ void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_ba
         return;
     }
     /* the head rows of the average learn from F_avg's own loss alone: put them back as they were */
-    const int nin = m->basis.width[m->basis.nlayers - 1], nout = m->basis.width[m->basis.nlayers];
-    hb_real *weight = dparameter + m->basis.nparameters - (size_t)(m->nx * nin + nout);
-    hb_real *bias = dparameter + m->basis.nparameters - (size_t)m->nx;
-    const size_t nweight = (size_t)(m->nx * nin), nbias = (size_t)m->nx;
+    const hb_head h = hb_mlp_head(&m->basis);
+    const size_t nbias = (size_t)m->nx, nweight = nbias * h.width, first = h.rows - nbias;
+    hb_real *weight = dparameter + h.weight + first * h.width, *bias = dparameter + h.bias + first;
 
     memcpy(w->average_rows, weight, nweight * sizeof *weight);
     memcpy(w->average_rows + nweight, bias, nbias * sizeof *bias);

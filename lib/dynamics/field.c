@@ -22,11 +22,6 @@ static bool has_nominal(const hb_field *f)
     return false;
 }
 
-static int stages(const hb_model *m)
-{
-    return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
-}
-
 static size_t term_tape_size(const hb_model *m, const hb_term *t, bool gradients)
 {
     size_t size = hb_network_slopes_size(t->shape, m->activation);
@@ -46,7 +41,7 @@ static size_t stage_tape_size(const hb_field *f, bool gradients)
 
 size_t hb_field_tape_size(const hb_field *f, bool gradients)
 {
-    return stage_tape_size(f, gradients) * (size_t)stages(f->model);
+    return stage_tape_size(f, gradients) * (size_t)hb_field_stages(f->model);
 }
 
 size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bool gradients)
@@ -92,16 +87,6 @@ void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, c
         output[i * HB_STRIDE] = y[i];
 }
 
-/* x = mean + std z */
-static void to_physical(int rows, int n, const double *mean, const double *std, const hb_real *z, hb_real *x)
-{
-    for (int r = 0; r < rows; r++) {
-        const hb_real m = (hb_real)mean[r], d = (hb_real)std[r];
-        for (int s = 0; s < hb_padded(n); s++)
-            x[r * HB_STRIDE + s] = m + d * z[r * HB_STRIDE + s];
-    }
-}
-
 /* y *= factor[r], or y /= factor[r] */
 static void scale_rows(int rows, int n, const double *factor, bool divide, const hb_real *x, hb_real *y)
 {
@@ -114,8 +99,8 @@ static void scale_rows(int rows, int n, const double *factor, bool divide, const
 
 void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *rate)
 {
-    to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
-    to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
+    hb_batch_to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
+    hb_batch_to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
     m->nominal->field(m->nominal_parameter, n, w->x, w->u, w->dx);
     scale_rows(m->nx, n, m->state_std, true, w->dx, rate);
 }
@@ -123,8 +108,8 @@ void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *
 void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u,
                               const hb_real *drate, hb_real *dz, hb_real *du)
 {
-    to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
-    to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
+    hb_batch_to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
+    hb_batch_to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
     scale_rows(m->nx, n, m->state_std, true, drate, w->output);
     m->nominal->adjoint(m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du);
     scale_rows(m->nx, n, m->state_std, false, w->dx, w->dx);
@@ -186,25 +171,19 @@ void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, 
         rate(f, w, n, in->z, in->u, single, increment, tape, gradients);
         return;
     }
-    for (int s = 0; s < hb_padded(n); s++)
-        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+    hb_rk4_start(m, w, in);
     hb_batch_clear(m->nx, n, increment);
-    hb_batch_copy(m->nx, n, in->z, w->base);
     for (int sub = 0; sub < m->substeps; sub++) {
-        hb_batch_clear(m->nx, n, w->sum);
         for (int s = 0; s < 4; s++) {
-            const hb_real *at = w->base;
-            if (s > 0) {
-                hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
-                at = w->stage;
-            }
-            rate(f, w, n, at, in->u, single, w->rate, tape, gradients);
-            hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+            rate(f, w, n, hb_rk4_point(m, w, n, s), in->u, single, w->rate, tape, gradients);
+            hb_rk4_add(m, w, n, s);
             tape = tape ? tape + stage_size : NULL;
         }
-        hb_batch_advance(w->kernels, m->nx, n, increment, (hb_real)(1.0 / 6), w->step, w->sum, increment);
-        if (sub + 1 < m->substeps)
-            hb_batch_advance(w->kernels, m->nx, n, w->base, (hb_real)(1.0 / 6), w->step, w->sum, w->base);
+        hb_rk4_advance(m, w, n, increment);
+        if (sub + 1 == m->substeps)
+            break;
+        hb_rk4_advance(m, w, n, w->base);
+        hb_batch_clear(m->nx, n, w->sum);
     }
 }
 
@@ -260,7 +239,7 @@ void hb_field_adjoint(const hb_field *f, hb_workspace *w, const hb_batch *in, co
 
     /* g starts as the gradient of the state at the end; what it gains on the way down is that of the start */
     hb_batch_copy(m->nx, n, dincrement, g);
-    tape += stage_size * (size_t)stages(m);
+    tape += stage_size * (size_t)hb_field_stages(m);
     for (int sub = m->substeps - 1; sub >= 0; sub--) {
         hb_batch_clear(m->nx, n, w->sum);
         for (int s = 3; s >= 0; s--) {
@@ -282,7 +261,7 @@ void hb_field_spread_tape(const hb_field *f, const char *from, int first, int re
     const size_t point = has_nominal(f) ? (size_t)m->nx * HB_STRIDE * sizeof(hb_real) : 0;
     const size_t stage_size = stage_tape_size(f, false);
 
-    for (int s = 0; s < stages(m); s++) {
+    for (int s = 0; s < hb_field_stages(m); s++) {
         size_t at = (size_t)s * stage_size;
         if (point)
             hb_kernels_spread(m->nx, (const hb_real *)(from + at), first, repeat, n, (hb_real *)(to + at));

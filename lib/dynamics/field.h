@@ -27,6 +27,12 @@ typedef struct hb_field {
     const hb_term *term;
 } hb_field;
 
+/* Evaluations of the right-hand side in one step. */
+static inline int hb_field_stages(const hb_model *m)
+{
+    return m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
+}
+
 /* Bytes that one integration leaves for its adjoint; a multiple of HB_ALIGNMENT. */
 size_t hb_field_tape_size(const hb_field *f, bool gradients);
 
@@ -104,5 +110,35 @@ static inline void hb_batch_scale(const hb_kernels *k, int rows, int n, const hb
 /* Classical Runge-Kutta: stage s starts at base + stage_at[s] h k_{s-1}; the increment is h/6 sum weight[s] k_s. */
 static const hb_real hb_rk4_stage_at[4] = {0, (hb_real)0.5, (hb_real)0.5, 1};
 static const hb_real hb_rk4_weight[4] = {1, 2, 2, 1};
+
+/* Starts at in->z: w->base is the state at the start of a sub-step, w->step the length of each sample's sub-steps. */
+static inline void hb_rk4_start(const hb_model *m, hb_workspace *w, const hb_batch *in)
+{
+    for (int s = 0; s < hb_padded(in->n); s++)
+        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+    hb_batch_copy(m->nx, in->n, in->z, w->base);
+    hb_batch_clear(m->nx, in->n, w->sum);
+}
+
+/* The point of stage s, from the rate of the stage before it in w->rate. */
+static inline const hb_real *hb_rk4_point(const hb_model *m, hb_workspace *w, int n, int s)
+{
+    if (s == 0)
+        return w->base;
+    hb_batch_advance(w->kernels, m->nx, n, w->base, hb_rk4_stage_at[s], w->step, w->rate, w->stage);
+    return w->stage;
+}
+
+/* Takes the rate of stage s, in w->rate; w->sum is that of the sub-step so far. */
+static inline void hb_rk4_add(const hb_model *m, hb_workspace *w, int n, int s)
+{
+    hb_batch_add_times(w->kernels, m->nx, n, hb_rk4_weight[s], w->rate, w->sum);
+}
+
+/* After the last stage: y (w->base, or an increment) moves over the sub-step. */
+static inline void hb_rk4_advance(const hb_model *m, hb_workspace *w, int n, hb_real *y)
+{
+    hb_batch_advance(w->kernels, m->nx, n, y, (hb_real)(1.0 / 6), w->step, w->sum, y);
+}
 
 #endif

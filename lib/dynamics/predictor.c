@@ -22,18 +22,11 @@ static hb_mlp collapsed_shape(const hb_model *m)
 {
     hb_mlp shape = m->basis;
     if (m->architecture == HB_SHARED && shape.nlayers) {
-        const size_t nin = (size_t)shape.width[shape.nlayers - 1], nout = (size_t)shape.width[shape.nlayers];
-        shape.nparameters -= (nout - (size_t)m->nx) * (nin + 1);
+        const hb_head h = hb_mlp_head(&shape);
+        shape.nparameters -= (h.rows - (size_t)m->nx) * (h.width + 1);
         shape.width[shape.nlayers] = m->nx;
     }
     return shape;
-}
-
-/* numbers before the head: the trunk's parameters, common to the shared network and the collapsed one */
-static size_t trunk_size(const hb_mlp *shape)
-{
-    const size_t nin = (size_t)shape->width[shape->nlayers - 1], nout = (size_t)shape->width[shape->nlayers];
-    return shape->nparameters - nout * (nin + 1);
 }
 
 static void lay_out(hb_predictor *p, hb_arena *arena)
@@ -76,7 +69,7 @@ int hb_predictor_new(hb_predictor **ret, const hb_model *m, hb_error *err)
     if (m->average == HB_AVERAGE_NETWORK)
         p->term[p->nterms++] = (hb_term){
             .shape = &m->average_network,
-            .parameter = m->parameter + m->nparameters - m->average_network.nparameters,
+            .parameter = m->parameter + hb_model_average_at(m),
             .belongs_to = HB_OF_AVERAGE,
         };
     if (m->average == HB_AVERAGE_NOMINAL)
@@ -100,9 +93,10 @@ const hb_model *hb_predictor_model(const hb_predictor *p)
 static void collapse(hb_predictor *p)
 {
     const hb_model *m = p->model;
-    const size_t trunk = trunk_size(&m->basis), nin = (size_t)m->basis.width[m->basis.nlayers - 1];
-    const size_t nx = (size_t)m->nx, nout = (size_t)m->basis.width[m->basis.nlayers];
-    const hb_real *head = m->parameter + trunk, *head_bias = head + nout * nin;
+    /* the trunk is common to the shared network and the collapsed one */
+    const hb_head h = hb_mlp_head(&m->basis);
+    const size_t trunk = h.weight, nin = h.width, nx = (size_t)m->nx, nout = h.rows;
+    const hb_real *head = m->parameter + h.weight, *head_bias = m->parameter + h.bias;
     hb_real *weight = p->parameter + trunk, *bias = weight + nx * nin;
 
     memcpy(p->parameter, m->parameter, trunk * sizeof(hb_real));
@@ -266,11 +260,12 @@ void hb_predictor_spread(const hb_predictor *p, hb_workspace *w, const void *tap
 static void uncollapse(const hb_predictor *p, hb_workspace *w, hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
 {
     const hb_model *m = p->model;
-    const size_t trunk = trunk_size(&m->basis), nin = (size_t)m->basis.width[m->basis.nlayers - 1];
-    const size_t nx = (size_t)m->nx, nout = (size_t)m->basis.width[m->basis.nlayers];
-    const hb_real *head = m->parameter + trunk, *head_bias = head + nout * nin;
+    /* the trunk is common to the shared network and the collapsed one */
+    const hb_head h = hb_mlp_head(&m->basis);
+    const size_t trunk = h.weight, nin = h.width, nx = (size_t)m->nx, nout = h.rows;
+    const hb_real *head = m->parameter + h.weight, *head_bias = m->parameter + h.bias;
     const hb_real *dweight = w->collapsed_gradient + trunk, *dbias = dweight + nx * nin;
-    hb_real *dhead = dparameter + trunk, *dhead_bias = dhead + nout * nin;
+    hb_real *dhead = dparameter + h.weight, *dhead_bias = dparameter + h.bias;
 
     for (size_t k = 0; k < trunk; k++)
         dparameter[k] += w->collapsed_gradient[k];

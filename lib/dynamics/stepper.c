@@ -64,14 +64,14 @@ void hb_stepper_step(hb_stepper *s, double *x, const double *u, double dt)
 
     for (int lane = 0; lane < HB_LANES; lane++) {
         for (int i = 0; i < m->nx; i++)
-            s->z[i * HB_STRIDE + lane] = (hb_real)((x[i] - m->state_mean[i]) / m->state_std[i]);
+            s->z[i * HB_STRIDE + lane] = (hb_real)hb_normalised_state(m, i, x[i]);
         for (int i = 0; i < m->nu; i++)
-            s->u[i * HB_STRIDE + lane] = (hb_real)((u[i] - m->control_mean[i]) / m->control_std[i]);
+            s->u[i * HB_STRIDE + lane] = (hb_real)hb_normalised_control(m, i, u[i]);
         s->dt[lane] = (hb_real)dt;
     }
     hb_predictor_step(s->predictor, s->workspace, &(hb_batch){.n = 1, .z = s->z, .u = s->u, .dt = s->dt}, s->z, NULL);
     for (int i = 0; i < m->nx; i++)
-        x[i] = s->z[i * HB_STRIDE] * m->state_std[i] + m->state_mean[i];
+        x[i] = hb_physical_state(m, i, s->z[i * HB_STRIDE]);
 }
 
 double hb_stepper_error(hb_stepper *s, const hb_transition *t)

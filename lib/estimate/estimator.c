@@ -256,7 +256,7 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
 
     e->lie[e->nstaged] = false;
     for (int i = 0; i < m->nx; i++) {
-        z[i] = (t->x[i] - m->state_mean[i]) / m->state_std[i];
+        z[i] = hb_normalised_state(m, i, t->x[i]);
         dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
         check += 0 * (double)((hb_real)z[i] + (hb_real)dz[i]);
         e->lie[e->nstaged] |= e->bayesian && fabs(dz[i]) > believable_motion;
@@ -264,13 +264,13 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
     for (int k = 0; k < parts * nu; k++) {
         int i = k % nu;
         double range = believable_range * (m->control_max[i] - m->control_min[i]);
-        check += 0 * (double)(hb_real)((t->u[k] - m->control_mean[i]) / m->control_std[i]);
-        u[k] = (t->u[k] - m->control_mean[i]) / m->control_std[i];
+        check += 0 * (double)(hb_real)hb_normalised_control(m, i, t->u[k]);
+        u[k] = hb_normalised_control(m, i, t->u[k]);
         if (!e->bayesian || (t->u[k] >= m->control_min[i] - range && t->u[k] <= m->control_max[i] + range))
             continue;
         /* no such command was given: the one before it went on */
         e->lie[e->nstaged] = true;
-        u[k] = k >= nu ? u[k - nu] : before ? before[i] : (m->control_trim[i] - m->control_mean[i]) / m->control_std[i];
+        u[k] = k >= nu ? u[k - nu] : before ? before[i] : hb_normalised_control(m, i, m->control_trim[i]);
     }
     e->staged[e->nstaged] = (hb_window_entry){.dt = t->dt,
                                               .parts = parts,

@@ -130,6 +130,49 @@ static inline int hb_model_nproblems(const hb_model *m)
     return m->shape == HB_PER_STATE ? m->nx : 1;
 }
 
+/* The last layer of a network, as places in the network's parameters: all weights, row by row, then all biases. What
+ * stands before the weights is the trunk. A shared network's rows are nx for each basis function, then nx for the
+ * average if that is a head too. */
+typedef struct hb_head {
+    size_t rows, width;  /* outputs, inputs */
+    size_t weight, bias; /* offsets */
+} hb_head;
+
+static inline hb_head hb_mlp_head(const hb_mlp *mlp)
+{
+    hb_head h = {0};
+
+    if (mlp->nlayers > 0) {
+        h.rows = (size_t)mlp->width[mlp->nlayers];
+        h.width = (size_t)mlp->width[mlp->nlayers - 1];
+        h.bias = mlp->nparameters - h.rows;
+        h.weight = h.bias - h.rows * h.width;
+    }
+    return h;
+}
+
+/* Where the average's own network starts among the parameters. */
+static inline size_t hb_model_average_at(const hb_model *m)
+{
+    return m->nparameters - m->average_network.nparameters;
+}
+
+/* Between physical units and the normalised ones in which the networks work. */
+static inline double hb_normalised_state(const hb_model *m, int i, double x)
+{
+    return (x - m->state_mean[i]) / m->state_std[i];
+}
+
+static inline double hb_normalised_control(const hb_model *m, int i, double u)
+{
+    return (u - m->control_mean[i]) / m->control_std[i];
+}
+
+static inline double hb_physical_state(const hb_model *m, int i, double z)
+{
+    return m->state_mean[i] + m->state_std[i] * z;
+}
+
 /* Index of the first of four states in a row that are an attitude, named qx qy qz qw; -1: there are none. */
 int hb_model_quaternion(const hb_model *m);
 

@@ -87,18 +87,18 @@ static hb_part *add_layers(hb_part *p, const char *name, const hb_mlp *mlp, int 
 }
 
 /* The head: nb blocks of nx rows, then those of the average; all weights, then all biases. */
-static hb_part *add_head(hb_part *p, const hb_model *m, size_t offset)
+static hb_part *add_head(hb_part *p, const hb_model *m)
 {
-    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, nin = (size_t)m->basis.width[m->basis.nlayers - 1];
-    size_t rows = (size_t)m->basis.width[m->basis.nlayers], bias = offset + rows * nin;
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx;
+    const hb_head h = hb_mlp_head(&m->basis);
 
     if (nb) {
-        p = add_part(p, "head", "weight", nb, nx, nin, offset, nx * nin);
-        p = add_part(p, "head", "bias", nb, nx, 0, bias, nx);
+        p = add_part(p, "head", "weight", nb, nx, h.width, h.weight, nx * h.width);
+        p = add_part(p, "head", "bias", nb, nx, 0, h.bias, nx);
     }
     if (m->average == HB_AVERAGE_HEAD) {
-        p = add_part(p, "average.head", "weight", 0, nx, nin, offset + nb * nx * nin, 0);
-        p = add_part(p, "average.head", "bias", 0, nx, 0, bias + nb * nx, 0);
+        p = add_part(p, "average.head", "weight", 0, nx, h.width, h.weight + nb * nx * h.width, 0);
+        p = add_part(p, "average.head", "bias", 0, nx, 0, h.bias + nb * nx, 0);
     }
     return p;
 }
@@ -112,9 +112,9 @@ int hb_layout_parts(const hb_model *m, hb_part part[HB_MAX_PARTS])
         p = add_layers(p, "basis", &m->basis, m->basis.nlayers, (size_t)m->nb, &offset);
     else if (m->basis.nlayers) {
         p = add_layers(p, "trunk", &m->basis, m->basis.nlayers - 1, 0, &offset);
-        p = add_head(p, m, offset);
+        p = add_head(p, m);
     }
-    offset = m->nparameters - m->average_network.nparameters;
+    offset = hb_model_average_at(m);
     p = add_layers(p, "average", &m->average_network, m->average_network.nlayers, 0, &offset);
     return (int)(p - part);
 }

@@ -74,7 +74,7 @@ static double lane_work(const hb_model *m)
     const double stages = m->integration == HB_DIRECT ? 1 : 4 * m->substeps;
     const double numbers =
         m->architecture == HB_SHARED
-            ? (double)m->basis.nparameters - (double)m->nb * m->nx * m->basis.width[m->basis.nlayers - 1]
+            ? (double)m->basis.nparameters - (double)m->nb * m->nx * (double)hb_mlp_head(&m->basis).width
             : (double)m->nparameters;
     return 2 * stages * numbers;
 }

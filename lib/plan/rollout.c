@@ -127,17 +127,6 @@ static void fill(hb_real *row, int n, double value)
         row[s] = (hb_real)value;
 }
 
-/* to = from * std + mean, row by row */
-static void to_physical(int rows, const double *mean, const double *std, int n, const hb_real *restrict from,
-                        hb_real *restrict to)
-{
-    for (int i = 0; i < rows; i++) {
-        hb_real scale = (hb_real)std[i], offset = (hb_real)mean[i];
-        for (int s = 0; s < n; s++)
-            to[i * HB_STRIDE + s] = from[i * HB_STRIDE + s] * scale + offset;
-    }
-}
-
 /* to = (from - mean) / std */
 static void to_normalised(int rows, const double *mean, const hb_real *per_std, int n, const hb_real *restrict from,
                           hb_real *restrict to)
@@ -313,7 +302,7 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
     fill(r->stretch, lanes, 1 / start_length(r, x0));
     for (int i = 0; i < nx; i++) {
         fill(r->x + i * HB_STRIDE, lanes, x0[i]);
-        fill(r->z + i * HB_STRIDE, lanes, (x0[i] - m->state_mean[i]) / m->state_std[i]);
+        fill(r->z + i * HB_STRIDE, lanes, hb_normalised_state(m, i, x0[i]));
     }
     hb_lag_set(&r->lag, goal, nu, dt);
     for (int i = 0; r->lag.any && i < nu; i++)
@@ -331,7 +320,8 @@ bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, con
                           r->u + (ptrdiff_t)k * nu * HB_STRIDE);
         hb_batch in = step_input(r, k), next = step_input(r, k + 1);
         hb_predictor_step(p, r->workspace, &in, (hb_real *)next.z, keep ? r->tape + (size_t)k * r->tape_size : NULL);
-        to_physical(nx, m->state_mean, m->state_std, lanes, next.z, r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
+        hb_batch_to_physical(nx, lanes, m->state_mean, m->state_std, next.z,
+                             r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
         normalise(r, k, lanes);
         note_reach(r, k, c->limits.trained_range, lanes);
     }
@@ -399,9 +389,9 @@ static void load_steps(hb_rollout *r, double dt, int nsteps, const double *x, co
         /* padding lanes repeat the last one */
         const int step = s < nsteps ? s : nsteps - 1;
         for (int i = 0; i < nx; i++)
-            r->z[i * HB_STRIDE + s] = (hb_real)((x[step * nx + i] - m->state_mean[i]) / m->state_std[i]);
+            r->z[i * HB_STRIDE + s] = (hb_real)hb_normalised_state(m, i, x[step * nx + i]);
         for (int i = 0; i < nu; i++)
-            r->u[i * HB_STRIDE + s] = (hb_real)((u[step * nu + i] - m->control_mean[i]) / m->control_std[i]);
+            r->u[i * HB_STRIDE + s] = (hb_real)hb_normalised_control(m, i, u[step * nu + i]);
     }
 }
 
@@ -417,7 +407,7 @@ static void seed_quaternion(hb_rollout *r, int step, int row, int s)
         return;
     for (int i = 0; i < 4; i++) {
         int at = r->attitude + i;
-        q[i] = r->x[at * HB_STRIDE + step] * m->state_std[at] + m->state_mean[at];
+        q[i] = hb_physical_state(m, at, r->x[at * HB_STRIDE + step]);
         sum += q[i] * q[i];
     }
     for (int i = 0; i < 4; i++) {

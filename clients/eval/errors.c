@@ -96,6 +96,7 @@ static int measure(hb_errors *r, const hb_model *m, const hb_dataset *d, const h
     fill_curve(&r->adapted, e, error, s->steps);
     for (int f = 0; f < d->nfunctions; f++)
         r->function[f] = error[f * s->steps + r->late - 1];
+    status = hb_evaluator_pooled(e, m->nb > 0, HB_ERROR_FIRST, r->pooled.lower, r->pooled.median, r->pooled.upper, err);
     for (int h = 0; h < r->nhidden && !status; h++)
         status = fill_bins(r, h, d, error, err);
     return status;
@@ -109,7 +110,7 @@ int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, co
     double *error = calloc(nfunctions * steps, sizeof *error);
 
     *ret = (hb_errors){.steps = s->steps, .late = late, .nhidden = d->header.nhidden, .nfunctions = d->nfunctions};
-    ret->memory = calloc(6 * steps + nfunctions, sizeof *ret->memory);
+    ret->memory = calloc(9 * steps + nfunctions, sizeof *ret->memory);
     ret->bin = calloc((size_t)ret->nhidden * HB_ERROR_BINS + 1, sizeof *ret->bin);
     ret->count = calloc((size_t)ncounts + 1, sizeof *ret->count);
     int status = error && ret->memory && ret->bin && ret->count ? hb_evaluator_new(&e, m, d, NULL, 0, s, pool, err)
@@ -118,7 +119,8 @@ int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, co
         double *at = ret->memory;
         ret->adapted = (hb_curve){at, at + steps, at + 2 * steps};
         ret->without = (hb_curve){at + 3 * steps, at + 4 * steps, at + 5 * steps};
-        ret->function = at + 6 * steps;
+        ret->pooled = (hb_curve){at + 6 * steps, at + 7 * steps, at + 8 * steps};
+        ret->function = at + 9 * steps;
         status = measure(ret, m, d, s, e, error, err);
     }
     if (!status && m->nb > 0)
@@ -175,6 +177,7 @@ json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d)
         json_array_append_new(counts, json_pack("{s:i, s:o, s:o}", "examples", e->count[k].examples, "one_step",
                                                 hb_json_number(e->count[k].one), "last_step",
                                                 hb_json_number(e->count[k].late)));
-    return json_pack("{s:o, s:o, s:o, s:o}", "adapted", curve_json(&e->adapted, e->steps), "without_coefficients",
-                     curve_json(&e->without, e->steps), "hidden", hidden, "by_examples", counts);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "adapted", curve_json(&e->adapted, e->steps), "without_coefficients",
+                     curve_json(&e->without, e->steps), "pooled", curve_json(&e->pooled, e->steps), "hidden", hidden,
+                     "by_examples", counts);
 }

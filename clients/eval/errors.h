@@ -1,5 +1,6 @@
 /* Prediction errors of a model on a data set, summed up in three views: over steps (with and without coefficients),
- * over each hidden parameter, over the number of examples. Figures are medians over functions, with quartiles. */
+ * over each hidden parameter, over the number of examples. Figures are medians over functions, with quartiles; and
+ * beside them those of the paper's authors, over all rollouts together. */
 #ifndef HB_ERRORS_H
 #define HB_ERRORS_H
 
@@ -7,7 +8,7 @@
 
 #include "train/evaluator.h"
 
-enum { HB_ERROR_BINS = 5 };
+enum { HB_ERROR_BINS = 5, HB_ERROR_FIRST = 20 };
 
 /* quartiles over functions, a number a step */
 typedef struct hb_curve {
@@ -29,6 +30,7 @@ typedef struct hb_error_count {
 typedef struct hb_errors {
     int steps, late, nhidden, nfunctions;
     hb_curve adapted, without; /* without: coefficients zero */
+    hb_curve pooled;           /* the authors' metric: over rollouts of all functions, from step HB_ERROR_FIRST on */
     hb_error_bin *bin;         /* nhidden x HB_ERROR_BINS */
     double *function;          /* nfunctions: after `late` steps */
     int ncounts;
@@ -45,7 +47,7 @@ void hb_errors_free(hb_errors *e);
 /* JSON has no infinity and no NaN: null stands for both. */
 json_t *hb_json_number(double x);
 json_t *hb_json_numbers(const double *x, int n);
-/* "adapted", "without_coefficients", "hidden" and "by_examples". */
+/* "adapted", "without_coefficients", "pooled", "hidden" and "by_examples". */
 json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d);
 
 #endif

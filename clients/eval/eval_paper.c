@@ -37,20 +37,25 @@ static void print_help(void)
     printf(
         "usage: hilbert-eval paper quadrotor|half-cheetah|ant [options]\n\n"
         "The paper's comparison: collects data with hilbert-sim, trains NODE, FE + Res, FE + NODE, FE + NODE + Res,\n"
-        "Oracle and our models with the same number of gradient steps, and compares their errors on unseen\n"
-        "functions over steps, examples and basis functions; for the quadrotor also over mass, and as the planner's\n"
-        "model in flight. Tables go to standard output and, as text, JSON and picture, into the folder.\n\n"
+        "Oracle and our models with the same number of gradient steps, or for the same processor time, and compares\n"
+        "their errors on unseen functions over steps, examples and basis functions; for the quadrotor also over mass,\n"
+        "and as the planner's model in flight. Tables go to standard output and, as text, JSON and picture, into the\n"
+        "folder.\n\n"
         "  --scale NAME     how much of it [small]\n");
     hb_paper_help(stdout);
-    printf("  --data DIR       where everything is kept, in DIR/PLANT-SCALE; what is there is used again, and a run\n"
-           "                   that was interrupted goes on [paper]\n"
-           "  --seed N         of data, models and flights [0]\n"
-           "  --threads N      0: as many as there are processors [0]\n"
-           "  --sim PATH       hilbert-sim [beside this program, else in the search path]\n"
-           "  --json           everything as JSON instead of tables\n"
-           "  --no-plot        no picture (which needs gnuplot)\n\n"
-           "All rows get their coefficients by least squares, and the same care: for each of them and each plant the\n"
-           "best of three learning rates.\n");
+    printf(
+        "  --data DIR       where everything is kept, in DIR/PLANT-SCALE; what is there is used again, and a run\n"
+        "                   that was interrupted goes on [paper]\n"
+        "  --cpu-seconds N  scale medium: processor time of each row's training [60]\n"
+        "  --seed N         of data, models and flights [0]\n"
+        "  --threads N      0: as many as there are processors [0]\n"
+        "  --sim PATH       hilbert-sim [beside this program, else in the search path]\n"
+        "  --json           everything as JSON instead of tables\n"
+        "  --no-plot        no picture (which needs gnuplot)\n\n"
+        "The paper's function encoders stand there twice: with coefficients as in the authors' code (inner products,\n"
+        "one for each state), and by least squares. Ours are fitted with the prior of their coefficients. Errors are\n"
+        "medians over functions of the mean over rollouts, and beside them the authors' figure: the median over all\n"
+        "rollouts of all functions, from step 20 of each episode on.\n");
 }
 
 /* --- where things are --- */
@@ -111,12 +116,74 @@ static hb_paper_result *job(hb_paper_results *r, int index)
     return index < r->nrows ? &r->row[index] : &r->bases[index - r->nrows];
 }
 
-static int train(hb_paper_results *r, const hb_dataset *d, hb_error *err)
+/* A short training with two functions a step, to see how long one takes. Its files are removed. */
+static int measure_pace(const hb_settings *s, double *ret_step_seconds, hb_error *err)
+{
+    enum { FUNCTIONS = 2, STEPS = 4 };
+    hb_settings probe = *s;
+    hb_run_result result;
+    char log[HB_PATH_SIZE];
+    double seconds, cpu = 0;
+
+    snprintf(probe.output, sizeof probe.output, "%.1000s.pace", s->output);
+    probe.functions = FUNCTIONS;
+    probe.steps = STEPS;
+    probe.log_every = 1;
+    hb_run_log_path(&probe, log);
+    int status = hb_run(&probe, &(hb_run_options){.stop = &stop, .quiet = true, .no_prior = true}, &result, err);
+    if (!status && !result.stopped)
+        status = hb_log_times(log, &seconds, &cpu, err);
+    hb_run_checkpoint_path(&probe, log);
+    unlink(log);
+    hb_run_log_path(&probe, log);
+    unlink(log);
+    unlink(probe.output);
+    if (!status && result.stopped)
+        return hb_fail(err, EINTR, "stopped; the same command goes on from here");
+    *ret_step_seconds = fmax(cpu, 1e-6) / STEPS * s->functions / FUNCTIONS;
+    return status;
+}
+
+/* Batch and steps that fit into the row's processor time; kept in a file, so that a run can go on. */
+static int settle(const hb_paper *p, hb_settings *s, double share, hb_error *err)
+{
+    char path[HB_PATH_SIZE + 8];
+    double step_seconds = 0;
+    unsigned long long steps = 0;
+    int status;
+
+    if (!(p->cpu_seconds_each > 0))
+        return 0;
+    snprintf(path, sizeof path, "%.1000s.batch", s->output);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        int n = fscanf(file, "%d %d %d %llu", &s->functions, &s->examples, &s->queries, &steps);
+        fclose(file);
+        s->steps = steps;
+        return n == 4 ? 0 : hb_fail(err, EINVAL, "%s: is damaged: remove it and what was made with it", path);
+    }
+    if ((status = measure_pace(s, &step_seconds, err)))
+        return status;
+    hb_paper_fit_into(s, share * p->cpu_seconds_each, step_seconds, p->scale->least_steps);
+    file = fopen(path, "we");
+    if (!file ||
+        fprintf(file, "%d %d %d %llu\n", s->functions, s->examples, s->queries, (unsigned long long)s->steps) < 0 ||
+        fclose(file))
+        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+static int train(const hb_paper *p, hb_paper_results *r, const hb_dataset *d, hb_error *err)
 {
     int njobs = r->nrows + r->nbases, status;
     /* for the time left of all trainings: work ahead, work done in this run, and how long it took */
     double left = 0, done = 0, seconds = 0;
 
+    for (int i = 0; i < njobs; i++) {
+        bool other_bases = i >= r->nrows;
+        if ((status = settle(p, &job(r, i)->settings, other_bases ? 0.1 : 1, err)))
+            return status;
+    }
     for (int i = 0; i < njobs; i++)
         if (!hb_train_once_done(&job(r, i)->settings))
             left += hb_paper_work(&job(r, i)->settings, d->header.nx, d->header.nu);
@@ -134,7 +201,9 @@ static int train(hb_paper_results *r, const hb_dataset *d, hb_error *err)
                     ceil(left / done * seconds / 60));
         else if (fresh)
             fprintf(stderr, "%s\n", label);
-        if ((status = hb_train_once_run(&x->settings, &(hb_run_options){.stop = &stop, .label = label}, &once, err)))
+        if ((status = hb_train_once_run(&x->settings,
+                                        &(hb_run_options){.stop = &stop, .label = label, .no_prior = !x->row->ours},
+                                        &once, err)))
             return status;
         if (!once.model)
             return hb_fail(err, EINTR, "stopped; the same command goes on from here");
@@ -154,19 +223,20 @@ static int train(hb_paper_results *r, const hb_dataset *d, hb_error *err)
 
 static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *test, hb_error *err)
 {
-    static const int counts[] = {10, 20, 50, 100, 200, 500, 1000};
-    const hb_evaluator_settings s = {.examples = p->plant->examples,
-                                     .rollouts = p->scale->rollouts,
-                                     .steps = p->scale->rollout_steps,
-                                     .seed = p->seed};
-    hb_evaluator_settings most = s;
+    static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
+    hb_evaluator_settings s = {.examples = p->plant->examples,
+                               .rollouts = p->scale->rollouts,
+                               .steps = p->scale->rollout_steps,
+                               .seed = p->seed};
     hb_pool *pool = NULL;
-    most.examples = 2000;
     int status = hb_pool_new(&pool, p->threads ? p->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, err);
 
     for (int i = 0; !status && i < r->nrows + r->nbases; i++) {
         hb_paper_result *x = job(r, i);
         hb_errors by_examples = {0};
+        s.prior = x->row->ours && x->model->has_prior;
+        hb_evaluator_settings most = s;
+        most.examples = 2000;
         status = hb_errors_measure(&x->errors, x->model, test, &s, HB_PAPER_LATE, NULL, 0, pool, err);
         if (status || i >= r->nrows)
             continue;
@@ -236,7 +306,7 @@ static int run(options *o, hb_paper_results *r, hb_error *err)
     plan(p, r);
     if (!(status = hb_paper_collect(p, "train", p->scale->train_functions, 1, &data, err)) &&
         !(status = hb_paper_collect(p, "test", p->scale->test_functions, 2, &test, err)) &&
-        !(status = train(r, data, err)) && !(status = measure(p, r, test, err)) && !(status = fly(p, r, err)))
+        !(status = train(p, r, data, err)) && !(status = measure(p, r, test, err)) && !(status = fly(p, r, err)))
         status = report(o, r, data, test, err);
     hb_dataset_free(data);
     hb_dataset_free(test);
@@ -247,9 +317,11 @@ static int parse(int argc, char **argv, options *o)
 {
     hb_paper *p = &o->paper;
     const char *scale = "small", *sim = NULL;
+    int seconds = 0;
     const hb_option known[] = {
         {"scale", HB_OPTION_TEXT, &scale, 0, 0, 0},
         {"data", HB_OPTION_TEXT, &o->folder, 0, 0, 0},
+        {"cpu-seconds", HB_OPTION_WHOLE, &seconds, 1, 10000000, 0},
         {"seed", HB_OPTION_COUNT, &p->seed, 0, 100000000, 0},
         {"threads", HB_OPTION_WHOLE, &p->threads, 0, 256, 0},
         {"sim", HB_OPTION_TEXT, &sim, 0, 0, 0},
@@ -265,13 +337,14 @@ static int parse(int argc, char **argv, options *o)
     if (sim)
         snprintf(p->sim, sizeof p->sim, "%s", sim);
     if (!(p->scale = hb_paper_scale_find(scale))) {
-        fprintf(stderr, "hilbert-eval: --scale: '%s' is not small, full or tiny\n", scale);
+        fprintf(stderr, "hilbert-eval: --scale: '%s' is not small, medium, full or tiny\n", scale);
         return HB_EXIT_USAGE;
     }
     if (optind + 1 != argc || !(p->plant = hb_paper_plant_find(argv[optind]))) {
         fprintf(stderr, "hilbert-eval: paper wants one plant: quadrotor, half-cheetah or ant (try --help)\n");
         return HB_EXIT_USAGE;
     }
+    p->cpu_seconds_each = seconds ? seconds : p->scale->cpu_seconds_each;
     hb_paper_choose_rows(p);
     return -1;
 }

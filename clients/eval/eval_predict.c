@@ -23,7 +23,7 @@ typedef struct options {
     hb_dataset_mapping mapping;
     int examples, steps, rollouts, threads;
     uint64_t seed;
-    bool json, successive, no_prior, commands;
+    bool json, successive, no_prior, commands, by_data;
     int nmodels;
     char **model;
 } options;
@@ -36,20 +36,23 @@ typedef struct result {
 
 static void print_help(void)
 {
-    printf("usage: hilbert-eval predict MODEL... --data TEST.h5 [options]\n\n"
-           "  --data FILE      data set of functions, best ones that were not trained on\n"
-           "  --map TEXT       how to read a foreign data set (hilbert-train data --help)\n"
-           "  --examples N     transitions that a model is fitted to [200]\n"
-           "  --successive     successive in time, as a vehicle would collect them; else drawn at random\n"
-           "  --no-prior       fit with the ridge alone also where a model has a prior of its coefficients\n"
-           "  --commands       the data's controls are commands: delay and lag of each model's actuators act on them\n"
-           "  --steps N        length of a rollout [30]\n"
-           "  --rollouts N     from each function [100]\n"
-           "  --seed N         of the draws [0]\n"
-           "  --threads N      0: as many as there are processors [0]\n"
-           "  --json           everything as JSON instead of tables\n"
-           "  --plot NAME      curves to NAME.svg and NAME.png (needs gnuplot)\n\n"
-           "An error is the mean squared difference of normalised states after so many steps.\n");
+    printf(
+        "usage: hilbert-eval predict MODEL... --data TEST.h5 [options]\n\n"
+        "  --data FILE      data set of functions, best ones that were not trained on\n"
+        "  --map TEXT       how to read a foreign data set (hilbert-train data --help)\n"
+        "  --examples N     transitions that a model is fitted to [200]\n"
+        "  --successive     successive in time, as a vehicle would collect them; else drawn at random\n"
+        "  --no-prior       fit with the ridge alone also where a model has a prior of its coefficients\n"
+        "  --commands       the data's controls are commands: delay and lag of each model's actuators act on them\n"
+        "  --by-data        errors relative to the deviation of this data set's states, not to that of the data which\n"
+        "                   each model was trained on: to compare models of different origin\n"
+        "  --steps N        length of a rollout [30]\n"
+        "  --rollouts N     from each function [100]\n"
+        "  --seed N         of the draws [0]\n"
+        "  --threads N      0: as many as there are processors [0]\n"
+        "  --json           everything as JSON instead of tables\n"
+        "  --plot NAME      curves to NAME.svg and NAME.png (needs gnuplot)\n\n"
+        "An error is the mean squared difference of normalised states after so many steps.\n");
 }
 
 static int parse(int argc, char **argv, options *o)
@@ -61,6 +64,7 @@ static int parse(int argc, char **argv, options *o)
         {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"successive", HB_OPTION_FLAG, &o->successive, 0, 0, 0},
         {"no-prior", HB_OPTION_FLAG, &o->no_prior, 0, 0, 0},
+        {"by-data", HB_OPTION_FLAG, &o->by_data, 0, 0, 0},
         {"commands", HB_OPTION_FLAG, &o->commands, 0, 0, 0},
         {"steps", HB_OPTION_WHOLE, &o->steps, 1, 100000, 0},
         {"rollouts", HB_OPTION_WHOLE, &o->rollouts, 1, 100000, 0},
@@ -223,17 +227,42 @@ static int draw(const options *o, const result *r, const hb_dataset *d, hb_error
     return hb_plot_finish(p, err);
 }
 
+/* (the model's deviation / the data's)^2 of each of the model's states */
+static int find_units(const hb_model *m, const hb_dataset *d, double *unit, hb_error *err)
+{
+    double *std = calloc((size_t)d->header.nx, sizeof *std);
+
+    if (!std)
+        return hb_fail(err, ENOMEM, "out of memory");
+    hb_dataset_moments(d, NULL, std, NULL, NULL);
+    for (int k = 0; k < m->nx; k++)
+        for (int i = 0; i < d->header.nx; i++)
+            if (strcmp(m->state_name[k], d->header.state_name[i]) == 0)
+                unit[k] = pow(m->state_std[k] / std[i], 2);
+    free(std);
+    return 0;
+}
+
 static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
 {
+    double *unit = o->by_data ? calloc((size_t)r->model->nx, sizeof *unit) : NULL;
     static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000};
     const hb_evaluator_settings s = {.examples = o->examples,
                                      .rollouts = o->rollouts,
                                      .steps = o->steps,
                                      .seed = o->seed,
                                      .prior = r->model->has_prior && !o->no_prior,
+                                     .unit = unit,
                                      .successive = o->successive};
+    int status = o->by_data && !unit ? hb_fail(err, ENOMEM, "out of memory") : 0;
 
-    return hb_errors_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts, pool, err);
+    if (unit)
+        status = find_units(r->model, d, unit, err);
+    if (!status)
+        status =
+            hb_errors_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts, pool, err);
+    free(unit);
+    return status;
 }
 
 /* on what acts behind this model's actuators, where the data have commands */

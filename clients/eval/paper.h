@@ -4,7 +4,7 @@
 
 #include "train/settings.h"
 
-enum { HB_PAPER_MAX_ROWS = 7, HB_PAPER_MAX_BASES = 8, HB_PAPER_LATE = 10, HB_PAPER_FOLDER = 600 };
+enum { HB_PAPER_MAX_ROWS = 10, HB_PAPER_MAX_BASES = 8, HB_PAPER_LATE = 10, HB_PAPER_FOLDER = 600 };
 
 typedef struct hb_paper_plant {
     const char *name;
@@ -15,13 +15,17 @@ typedef struct hb_paper_plant {
     int nb;              /* of our rows, as in the shipped models */
     hb_widths hidden;    /* their hidden layers */
     int integration;     /* hb_integration of our rows; -1: as usual */
-    int examples;        /* that models are fitted to, as in the paper */
-    bool flies;          /* the planner is compared too */
+    int rollout;  /* transitions that a query point of our rows is rolled out for: there are as many fewer points */
+    int examples; /* that models are fitted to, as in the paper */
+    bool flies;   /* the planner is compared too */
+    int episode_steps; /* as in the paper */
 } hb_paper_plant;
 
 typedef struct hb_paper_scale {
     const char *name, *help;
-    int train_functions, test_functions, episodes, episode_steps;
+    int train_functions, test_functions;
+    int transitions;               /* of each function */
+    int episode_steps;             /* of them in an episode; 0: as many as the plant's have */
     int nb;                        /* of the paper's rows */
     hb_widths fe, node;            /* their hidden layers */
     int our_nb;                    /* of our rows; 0: the plant's */
@@ -32,6 +36,8 @@ typedef struct hb_paper_scale {
     int rollouts, rollout_steps;   /* of the tables */
     int bases[HB_PAPER_MAX_BASES]; /* numbers of basis functions to compare; 0 ends them */
     uint64_t bases_steps;          /* gradient steps of that comparison */
+    double cpu_seconds_each;       /* of training for each row; 0: as many as the steps take */
+    uint64_t least_steps;          /* before there are fewer the batch shrinks, and never the model */
     bool bases_of_paper;           /* compare those of FE + NODE + Res too, not ours alone */
     /* the planner's comparison: flight_examples are shown to the estimator before each flight */
     int masses, starts, flight_steps, flight_examples, iterations;
@@ -41,6 +47,7 @@ typedef struct hb_paper_row {
     const char *name, *file, *colour;
     hb_kind kind;
     bool ours, physics; /* physics: knows the plant's nominal model */
+    bool inner_product; /* coefficients as in the authors' code: inner products, one for each state */
     bool flown;         /* in the planner's comparison */
 } hb_paper_row;
 
@@ -53,7 +60,8 @@ typedef struct hb_paper {
     char folder[HB_PAPER_FOLDER]; /* of this plant and scale */
     char sim[HB_PATH_SIZE];       /* hilbert-sim */
     uint64_t seed;
-    int threads; /* 0: as many as there are processors */
+    int threads;             /* 0: as many as there are processors */
+    double cpu_seconds_each; /* the scale's, or as told */
 } hb_paper;
 
 /* By name; NULL when there is none. */
@@ -72,6 +80,9 @@ const hb_paper_row *hb_paper_row_of_paper(void), *hb_paper_row_of_ours(void);
 void hb_paper_path(const hb_paper *p, const char *name, const char *suffix, char path[HB_PATH_SIZE]);
 /* nb: 0, or another number of basis functions than the scale's, for the comparison of those. */
 void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_settings *ret);
+/* Sets batch and steps so that a training takes so many seconds, where a step with so many functions takes
+ * `step_seconds`: the batch shrinks until there are least_steps, down to a smallest one. */
+void hb_paper_fit_into(hb_settings *s, double seconds, double step_seconds, uint64_t least_steps);
 /* Multiplications that the training takes, roughly: to tell how much time is left. */
 double hb_paper_work(const hb_settings *s, int nx, int nu);
 

@@ -17,7 +17,7 @@ enum { NSHOWN = sizeof shown / sizeof *shown };
 
 static void print_errors(const hb_paper_results *r, FILE *out)
 {
-    fprintf(out, "%-19s %10s %7s %7s %7s", "", "parameters", "steps", "wall s", "CPU s");
+    fprintf(out, "%-31s %10s %7s %7s %7s", "", "parameters", "steps", "wall s", "CPU s");
     for (int i = 0; i < NSHOWN && shown[i] <= r->row[0].errors.steps; i++)
         fprintf(out, "  %-26d", shown[i]);
     fprintf(out, "\n");
@@ -26,15 +26,36 @@ static void print_errors(const hb_paper_results *r, FILE *out)
         for (int without = 0; without <= (x->model->nb > 0); without++) {
             const hb_curve *c = without ? &x->errors.without : &x->errors.adapted;
             if (without)
-                fprintf(out, "%-19s %10s %7s %7s %7s", "  with c = 0", "", "", "", "");
+                fprintf(out, "%-31s %10s %7s %7s %7s", "  with c = 0", "", "", "", "");
             else
-                fprintf(out, "%-19s %10zu %7llu %7.0f %7.0f", x->row->name, x->model->nparameters,
+                fprintf(out, "%-31s %10zu %7llu %7.0f %7.0f", x->row->name, x->model->nparameters,
                         (unsigned long long)x->settings.steps, x->seconds, x->cpu_seconds);
             for (int i = 0; i < NSHOWN && shown[i] <= x->errors.steps; i++)
                 fprintf(out, "  %8.2e [%7.1e %7.1e]", c->median[shown[i] - 1], c->lower[shown[i] - 1],
                         c->upper[shown[i] - 1]);
             fprintf(out, "\n");
         }
+    }
+}
+
+/* the same in the metric of the authors */
+static void print_pooled(const hb_paper_results *r, FILE *out)
+{
+    fprintf(
+        out,
+        "\nthe authors' figure: median [quartiles] over all rollouts of all functions, from step %d of each episode "
+        "on\n%-31s",
+        HB_ERROR_FIRST, "");
+    for (int i = 0; i < NSHOWN && shown[i] <= r->row[0].errors.steps; i++)
+        fprintf(out, "  %-26d", shown[i]);
+    fprintf(out, "\n");
+    for (int k = 0; k < r->nrows; k++) {
+        const hb_curve *c = &r->row[k].errors.pooled;
+        fprintf(out, "%-31s", r->row[k].row->name);
+        for (int i = 0; i < NSHOWN && shown[i] <= r->row[k].errors.steps; i++)
+            fprintf(out, "  %8.2e [%7.1e %7.1e]", c->median[shown[i] - 1], c->lower[shown[i] - 1],
+                    c->upper[shown[i] - 1]);
+        fprintf(out, "\n");
     }
 }
 
@@ -68,7 +89,7 @@ static void print_across(const hb_paper *p, const hb_paper_results *r, const hb_
     int h = find_across(p, test);
     if (h < 0)
         return;
-    fprintf(out, "\nerror after %d steps over %s\n%-19s", HB_PAPER_LATE, p->plant->across, "");
+    fprintf(out, "\nerror after %d steps over %s\n%-31s", HB_PAPER_LATE, p->plant->across, "");
     for (int b = 0; b < HB_ERROR_BINS; b++) {
         const hb_error_bin *x = &r->row[0].errors.bin[h * HB_ERROR_BINS + b];
         char range[40];
@@ -77,7 +98,7 @@ static void print_across(const hb_paper *p, const hb_paper_results *r, const hb_
     }
     fprintf(out, "\n");
     for (int k = 0; k < r->nrows; k++) {
-        fprintf(out, "%-19s", r->row[k].row->name);
+        fprintf(out, "%-31s", r->row[k].row->name);
         for (int b = 0; b < HB_ERROR_BINS; b++)
             fprintf(out, "  %16.2e", r->row[k].errors.bin[h * HB_ERROR_BINS + b].late);
         fprintf(out, "\n");
@@ -90,7 +111,7 @@ static void print_examples(const hb_paper_results *r, FILE *out)
 
     for (int k = 0; k < r->nrows && !any; k++)
         any = r->row[k].errors.ncounts ? &r->row[k].errors : NULL;
-    fprintf(out, "\nerror after %d steps over the number of examples\n%-19s", HB_PAPER_LATE, "");
+    fprintf(out, "\nerror after %d steps over the number of examples\n%-31s", HB_PAPER_LATE, "");
     for (int i = 0; any && i < any->ncounts; i++)
         fprintf(out, "  %8d", any->count[i].examples);
     fprintf(out, "\n");
@@ -98,7 +119,7 @@ static void print_examples(const hb_paper_results *r, FILE *out)
         const hb_errors *e = &r->row[k].errors;
         if (!e->ncounts)
             continue;
-        fprintf(out, "%-19s", r->row[k].row->name);
+        fprintf(out, "%-31s", r->row[k].row->name);
         for (int i = 0; i < e->ncounts; i++)
             fprintf(out, "  %8.2e", e->count[i].late);
         fprintf(out, "\n");
@@ -107,14 +128,13 @@ static void print_examples(const hb_paper_results *r, FILE *out)
 
 static void print_bases(const hb_paper_results *r, FILE *out)
 {
-    fprintf(out, "\nerror after %d steps over the number of basis functions (%llu gradient steps)\n", HB_PAPER_LATE,
-            (unsigned long long)r->bases[0].settings.steps);
-    fprintf(out, "%-19s  %8s  %8s  %10s  %7s\n", "", "bases", "error", "with c = 0", "CPU s");
+    fprintf(out, "\nerror after %d steps over the number of basis functions\n", HB_PAPER_LATE);
+    fprintf(out, "%-31s  %8s  %8s  %10s  %7s  %7s\n", "", "bases", "error", "with c = 0", "steps", "CPU s");
     for (int k = 0; k < r->nbases; k++) {
         const hb_paper_result *x = &r->bases[k];
-        fprintf(out, "%-19s  %8d  %8.2e  %10.2e  %7.0f\n", x->row->name, x->model->nb,
+        fprintf(out, "%-31s  %8d  %8.2e  %10.2e  %7llu  %7.0f\n", x->row->name, x->model->nb,
                 x->errors.adapted.median[HB_PAPER_LATE - 1], x->errors.without.median[HB_PAPER_LATE - 1],
-                x->cpu_seconds);
+                (unsigned long long)x->settings.steps, x->cpu_seconds);
     }
 }
 
@@ -125,19 +145,19 @@ static void print_flights(const hb_paper *p, const hb_paper_results *r, FILE *ou
         "\nplanner: %d masses x %d starts, %d steps, one configuration, %d iterations a plan at most, coefficients\n"
         "from %d transitions before the flight and from all of its own; medians [quartiles] without crashes\n",
         p->scale->masses, p->scale->starts, p->scale->flight_steps, p->scale->iterations, p->scale->flight_examples);
-    fprintf(out, "%-19s  %7s  %7s  %-26s  %-26s  %8s\n", "", "flights", "crashed", "position error, m", "slew",
+    fprintf(out, "%-31s  %7s  %7s  %-26s  %-26s  %8s\n", "", "flights", "crashed", "position error, m", "slew",
             "ms/plan");
     for (int k = 0; k < r->nrows; k++) {
         const hb_paper_flights *f = &r->row[k].flights;
         if (!f->n)
-            fprintf(out, "%-19s  not flown%s\n", r->row[k].row->name,
+            fprintf(out, "%-31s  not flown%s\n", r->row[k].row->name,
                     r->row[k].row->kind == HB_KIND_ORACLE ? ": a planner does not know the hidden parameters"
                                                           : ": not in the paper's comparison");
         else if (f->crashes == f->n)
-            fprintf(out, "%-19s  %7d  %7d  %-26s  %-26s  %8.1f\n", r->row[k].row->name, f->n, f->crashes, "-", "-",
+            fprintf(out, "%-31s  %7d  %7d  %-26s  %-26s  %8.1f\n", r->row[k].row->name, f->n, f->crashes, "-", "-",
                     1e3 * f->planning);
         else
-            fprintf(out, "%-19s  %7d  %7d  %8.2e [%7.1e %7.1e]  %8.2e [%7.1e %7.1e]  %8.1f\n", r->row[k].row->name,
+            fprintf(out, "%-31s  %7d  %7d  %8.2e [%7.1e %7.1e]  %8.2e [%7.1e %7.1e]  %8.1f\n", r->row[k].row->name,
                     f->n, f->crashes, f->distance[1], f->distance[0], f->distance[2], f->slew[1], f->slew[0],
                     f->slew[2], 1e3 * f->planning);
     }
@@ -149,12 +169,15 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
 
     fprintf(out, "%s, scale %s\n", p->plant->name, s->name);
     hb_paper_wrap(out, s->help, 0, 110);
+    if (p->cpu_seconds_each > 0)
+        fprintf(out, "%g seconds of processor time for each row's training\n", p->cpu_seconds_each);
     fprintf(out, "\n");
     fprintf(out,
             "error after so many steps: median [quartiles] over %d unseen functions, %d examples, %d rollouts each\n",
             test->nfunctions, p->plant->examples, s->rollouts);
     print_errors(r, out);
     print_verdict(r, out);
+    print_pooled(r, out);
     print_across(p, r, test, out);
     print_examples(r, out);
     print_bases(r, out);
@@ -190,10 +213,12 @@ static json_t *flights_json(const hb_paper_flights *f)
 static json_t *result_json(const hb_paper *p, const hb_paper_result *x, const hb_dataset *test)
 {
     int h = find_across(p, test);
-    json_t *o = json_pack("{s:s, s:i, s:I, s:f, s:I, s:o, s:o}", "row", x->row->name, "nb", x->model->nb, "parameters",
-                          (json_int_t)x->model->nparameters, "learning_rate", x->settings.learning_rate, "steps",
-                          (json_int_t)x->settings.steps, "seconds", hb_json_number(x->seconds), "cpu_seconds",
-                          hb_json_number(x->cpu_seconds));
+    json_t *o =
+        json_pack("{s:s, s:i, s:I, s:f, s:i, s:i, s:i, s:i, s:I, s:o, s:o}", "row", x->row->name, "nb", x->model->nb,
+                  "parameters", (json_int_t)x->model->nparameters, "learning_rate", x->settings.learning_rate,
+                  "functions_a_step", x->settings.functions, "examples", x->settings.examples, "queries",
+                  x->settings.queries, "rollout", x->settings.rollout, "steps", (json_int_t)x->settings.steps,
+                  "seconds", hb_json_number(x->seconds), "cpu_seconds", hb_json_number(x->cpu_seconds));
 
     json_object_update_new(o, hb_errors_json(&x->errors, test));
     if (h >= 0) {
@@ -228,12 +253,12 @@ json_t *hb_paper_json(const hb_paper *p, const hb_paper_results *r, const hb_dat
                              hb_json_number(x->errors.adapted.median[HB_PAPER_LATE - 1]), "without_coefficients",
                              hb_json_number(x->errors.without.median[HB_PAPER_LATE - 1])));
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:i, s:I, s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "plant",
-                     p->plant->name, "scale", s->name, "what", s->help, "version", HB_VERSION, "date", date, "machine",
-                     machine_json(), "seed", (json_int_t)p->seed, "train_functions", train->nfunctions,
-                     "train_transitions", (json_int_t)train->ntransitions, "test_functions", test->nfunctions,
-                     "examples", p->plant->examples, "functions_a_step", s->functions, "points_a_function",
-                     s->examples + s->queries, "last_step", HB_PAPER_LATE, "rows", rows, "bases", bases);
+    return json_pack("{s:s, s:s, s:s, s:f, s:s, s:s, s:o, s:I, s:i, s:I, s:i, s:i, s:i, s:o, s:o}", "plant",
+                     p->plant->name, "scale", s->name, "what", s->help, "cpu_seconds_a_row", p->cpu_seconds_each,
+                     "version", HB_VERSION, "date", date, "machine", machine_json(), "seed", (json_int_t)p->seed,
+                     "train_functions", train->nfunctions, "train_transitions", (json_int_t)train->ntransitions,
+                     "test_functions", test->nfunctions, "examples", p->plant->examples, "last_step", HB_PAPER_LATE,
+                     "rows", rows, "bases", bases);
 }
 
 /* --- picture --- */

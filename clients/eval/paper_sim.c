@@ -57,8 +57,12 @@ int hb_paper_collect(const hb_paper *p, const char *name, int functions, int pur
     const hb_paper_scale *s = p->scale;
     char path[HB_PATH_SIZE];
     uint64_t seed = 10 * p->seed + (uint64_t)purpose;
-    int code = 0, status;
+    int steps = s->episode_steps ? s->episode_steps : p->plant->episode_steps;
+    int episodes = s->transitions / steps > 2 ? s->transitions / steps : 2, code = 0, status;
 
+    /* two at least: examples come from the first half of the data, rollouts from the second */
+    if (episodes * steps > s->transitions)
+        steps = s->transitions / episodes;
     hb_paper_path(p, name, ".h5", path);
     if (access(path, F_OK)) {
         command c = {0};
@@ -66,8 +70,8 @@ int hb_paper_collect(const hb_paper *p, const char *name, int functions, int pur
         add(&c, p->plant->name, NULL);
         add(&c, "-o", path);
         add_number(&c, "-f", functions);
-        add_number(&c, "-e", s->episodes);
-        add_number(&c, "-n", s->episode_steps);
+        add_number(&c, "-e", episodes);
+        add_number(&c, "-n", steps);
         add_number(&c, "-s", (double)seed);
         add_number(&c, "-j", processors(p));
         if ((status = run(p, &c, "/dev/null", &code, err)))
@@ -77,8 +81,7 @@ int hb_paper_collect(const hb_paper *p, const char *name, int functions, int pur
     }
     if ((status = hb_dataset_read(ret, path, NULL, err)))
         return status;
-    if ((*ret)->header.seed != seed || (*ret)->nfunctions != functions ||
-        (*ret)->nepisodes != functions * s->episodes) {
+    if ((*ret)->header.seed != seed || (*ret)->nfunctions != functions || (*ret)->nepisodes != functions * episodes) {
         hb_dataset_free(*ret);
         *ret = NULL;
         return hb_fail(err, EEXIST, "%s: of another seed or size: remove it, or use another folder", path);

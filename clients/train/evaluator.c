@@ -29,6 +29,7 @@ struct hb_evaluator {
     bool adapt;
     double *error;
     hb_real *coefficient;
+    int first, *count; /* of pooled rollouts: where they start, and how many a function has */
 };
 
 static void lay_out_points(hb_evaluator *e, hb_arena *arena)
@@ -43,7 +44,8 @@ static void lay_out_points(hb_evaluator *e, hb_arena *arena)
 static int fill(hb_evaluator *e, const int *function, hb_error *err)
 {
     const hb_evaluator_settings *s = &e->settings;
-    const hb_loss_settings loss = {.refinements = hb_fit_refinements(e->model), .errors_only = true, .prior = s->prior};
+    const hb_loss_settings loss = {
+        .refinements = hb_fit_refinements(e->model), .errors_only = true, .prior = s->prior, .unit = s->unit};
     int nthreads = hb_pool_nthreads(e->pool), status;
     hb_arena arena = {0};
 
@@ -144,6 +146,78 @@ void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coeff
     e->error = error;
     e->coefficient = coefficient;
     hb_pool_run(e->pool, e->nfunctions, evaluate_function, e);
+}
+
+/* --- pooled over rollouts --- */
+
+/* puts the rollouts of a function; returns their number */
+static int place_rollouts(const hb_evaluator *e, int function, int first, hb_points *query)
+{
+    const hb_function *f = &e->data->function[function];
+    size_t before = 0; /* stretches of the episodes before */
+    int n = 0;
+
+    query->n = e->settings.rollouts;
+    for (int k = 0; k < f->nepisodes; k++) {
+        int free = e->data->episode[f->episode + k].nsteps - e->settings.steps;
+        if (free >= first && n < e->settings.rollouts)
+            hb_sampler_put(e->queries, function, before + (size_t)first, query, n++);
+        before += free >= 0 ? (size_t)free + 1 : 0;
+    }
+    query->n = n;
+    if (n > 0)
+        hb_sampler_pad(e->queries, query);
+    return n;
+}
+
+static void evaluate_rollouts(void *context, int part, int thread)
+{
+    hb_evaluator *e = context;
+    seat *s = &e->seat[thread];
+    size_t size = (size_t)e->settings.rollouts * (size_t)e->settings.steps;
+    double *error = e->error + (size_t)part * size;
+    hb_random_key key = {.seed = e->settings.seed, .stream = (uint64_t)part};
+
+    draw_examples(e, e->function[part], key, &s->example);
+    int n = e->count[part] = place_rollouts(e, e->function[part], e->first, &s->query);
+    bool failed = n > 0 && hb_loss_trajectories(s->loss, &s->example, &s->query, e->adapt, error);
+    for (size_t i = 0; i < (size_t)n * (size_t)e->settings.steps; i++)
+        if (failed || !isfinite(error[i]))
+            error[i] = INFINITY;
+    s->query.n = e->settings.rollouts;
+}
+
+int hb_evaluator_pooled(hb_evaluator *e, bool adapt, int first, double *lower, double *median, double *upper,
+                        hb_error *err)
+{
+    size_t steps = (size_t)e->settings.steps, most = (size_t)e->settings.rollouts, n = 0;
+    size_t nfunctions = (size_t)e->nfunctions;
+    double *error = calloc(nfunctions * most * (steps + 1) + 1, sizeof *error), *of_step = error;
+    int *count = calloc(nfunctions + 1, sizeof *count);
+
+    if (!error || !count) {
+        free(error);
+        free(count);
+        return hb_fail(err, ENOMEM, "out of memory");
+    }
+    of_step += nfunctions * most * steps;
+    e->adapt = adapt;
+    e->error = error;
+    e->first = first;
+    e->count = count;
+    hb_pool_run(e->pool, e->nfunctions, evaluate_rollouts, e);
+    for (size_t k = 0; k < steps; k++) {
+        n = 0;
+        for (size_t f = 0; f < nfunctions; f++)
+            for (size_t i = 0; i < (size_t)count[f]; i++)
+                of_step[n++] = error[(f * most + i) * steps + k];
+        lower[k] = hb_quantile(of_step, (int)n, 0.25);
+        median[k] = hb_quantile(of_step, (int)n, 0.5);
+        upper[k] = hb_quantile(of_step, (int)n, 0.75);
+    }
+    free(error);
+    free(count);
+    return 0;
 }
 
 int hb_evaluator_longest(const hb_dataset *d, int limit)

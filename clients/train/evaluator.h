@@ -13,8 +13,9 @@ typedef struct hb_evaluator_settings {
     int rollouts; /* a function */
     int steps;    /* of each rollout */
     uint64_t seed;
-    bool prior;      /* coefficients are fitted with the model's prior, which it must have */
-    bool successive; /* examples are successive in time instead, from a random start */
+    bool prior;         /* coefficients are fitted with the model's prior, which it must have */
+    const double *unit; /* nx, that squared errors are multiplied by; NULL: 1. Kept by the caller */
+    bool successive;    /* examples are successive in time instead, from a random start */
 } hb_evaluator_settings;
 
 typedef struct hb_evaluator hb_evaluator;
@@ -27,6 +28,12 @@ void hb_evaluator_free(hb_evaluator *e);
 /* error: nfunctions x steps; infinite where the model is not finite. coefficient, unless NULL: nfunctions x the model's
  * number. adapt = false: coefficients are zero. Does not depend on the number of threads. */
 void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coefficient);
+
+/* The metric of the paper's authors: a rollout from observation `first` of every episode (of the first `rollouts` of a
+ * function) that has as many steps behind it, and quartiles over all rollouts of all functions together: steps each.
+ * NaN when there is none. */
+int hb_evaluator_pooled(hb_evaluator *e, bool adapt, int first, double *lower, double *median, double *upper,
+                        hb_error *err);
 
 /* The longest rollout, up to a limit, that every function has an episode for. */
 int hb_evaluator_longest(const hb_dataset *d, int limit);

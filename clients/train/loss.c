@@ -247,28 +247,62 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
     return 0;
 }
 
-int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error, hb_real *c)
+/* l->c and the predictor from the examples */
+static int fit_examples(hb_loss *l, const hb_points *example, bool adapt)
 {
     const hb_model *m = l->model;
-    size_t nc = (size_t)hb_model_ncoefficients(m), size = (size_t)m->nx * HB_STRIDE;
+    size_t nc = (size_t)hb_model_ncoefficients(m);
 
     memset(l->c, 0, nc * sizeof *l->c);
     if (adapt && m->nb > 0) {
         if (hb_fit_evaluate(l->fit, l->workspace, example) || hb_fit_coefficients(l->fit, m->nb, l->c))
             return -1;
     }
-    if (c)
-        memcpy(c, l->c, nc * sizeof *c);
-
     hb_predictor_set(l->predictor, l->c);
+    return 0;
+}
+
+int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error, hb_real *c)
+{
+    const hb_model *m = l->model;
+    size_t size = (size_t)m->nx * HB_STRIDE;
+
+    if (fit_examples(l, example, adapt))
+        return -1;
+    if (c)
+        memcpy(c, l->c, (size_t)hb_model_ncoefficients(m) * sizeof *c);
     memset(error, 0, (size_t)query->nsteps * sizeof *error);
     for (int block = 0; block < hb_points_nblocks(query); block++) {
         int n = hb_points_batch(query, block, 0).n;
         roll_out(l, query, block, HB_OF_NONE);
         for (int step = 1; step <= query->nsteps; step++)
             error[step - 1] += squared_error(m->nx, n, l->z + (size_t)step * size, hb_points_states(query, block, step),
-                                             NULL, 0, NULL) /
+                                             l->settings.unit, 0, NULL) /
                                ((double)query->n * m->nx);
+    }
+    return 0;
+}
+
+int hb_loss_trajectories(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error)
+{
+    const hb_model *m = l->model;
+    size_t size = (size_t)m->nx * HB_STRIDE, nsteps = (size_t)query->nsteps;
+
+    if (fit_examples(l, example, adapt))
+        return -1;
+    memset(error, 0, (size_t)query->n * nsteps * sizeof *error);
+    for (int block = 0; block < hb_points_nblocks(query); block++) {
+        int n = hb_points_batch(query, block, 0).n;
+        roll_out(l, query, block, HB_OF_NONE);
+        for (size_t step = 1; step <= nsteps; step++) {
+            const hb_real *z = l->z + step * size, *truth = hb_points_states(query, block, (int)step);
+            for (size_t k = 0; k < (size_t)m->nx; k++)
+                for (size_t p = 0; p < (size_t)n; p++) {
+                    double off = (double)z[k * HB_STRIDE + p] - (double)truth[k * HB_STRIDE + p];
+                    error[((size_t)block * HB_STRIDE + p) * nsteps + step - 1] +=
+                        (l->settings.unit ? l->settings.unit[k] : 1) * off * off / m->nx;
+                }
+        }
     }
     return 0;
 }

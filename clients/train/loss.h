@@ -32,6 +32,7 @@ typedef struct hb_loss_settings {
     bool errors_only;     /* hb_loss_evaluate will not be asked for: no memory for gradients */
     bool freeze_average;  /* the average is given: it does not learn */
     const double *weight; /* nx, of each state's squared error; NULL: 1 */
+    const double *unit;   /* nx, in errors alone: what a squared error is multiplied by; NULL: 1. Kept by the caller */
 } hb_loss_settings;
 
 /* Each already with its weight; the loss is their sum. */
@@ -55,5 +56,7 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
 /* Fits the model to the examples and rolls it out from the query points: mean squared error after each step, averaged
  * over states and points: error[query->nsteps]. c, unless NULL, receives the coefficients. adapt = false: c is zero. */
 int hb_loss_errors(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error, hb_real *c);
+/* The same of each trajectory: error[query->n x query->nsteps], averaged over states. */
+int hb_loss_trajectories(hb_loss *l, const hb_points *example, const hb_points *query, bool adapt, double *error);
 
 #endif

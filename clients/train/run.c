@@ -458,7 +458,7 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 
     ret->with_prior = (hb_validation){.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
     bool keep = keeps_prior(r);
-    if (!hb_prior_applies(r->design.model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
+    if (r->options->no_prior || !hb_prior_applies(r->design.model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
         return 0;
     if ((status = hb_model_copy(&m, r->design.model, true, NULL, err)))
         return status;

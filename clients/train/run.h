@@ -13,6 +13,7 @@ typedef struct hb_run_options {
     const hb_checkpoint *resume;       /* NULL: from the start */
     const volatile sig_atomic_t *stop; /* not zero: write a checkpoint and end; may be NULL */
     bool quiet;                        /* neither progress nor summary */
+    bool no_prior;                     /* none in the file */
     const char *label;                 /* of the progress line; NULL: "train" */
     const hb_ranks *ranks;             /* that train together, each in a process with the same settings; NULL: none */
 } hb_run_options;

@@ -12,7 +12,8 @@ import time
 import unittest
 
 EVAL, SIM = sys.argv[1:3]
-PAPER = ['NODE', 'FE + Res', 'FE + NODE', 'FE + NODE + Res', 'Oracle']
+PAPER = ['NODE', *(f'{row}, {how}' for how in ('inner product', 'least squares')
+                   for row in ('FE + Res', 'FE + NODE', 'FE + NODE + Res')), 'Oracle']
 
 
 def paper(folder, *arguments, code=0):
@@ -53,6 +54,9 @@ class Paper(unittest.TestCase):
             self.assertEqual(len(row['adapted']['median']), 12)
             for lower, median, upper in zip(*(row['adapted'][k] for k in ('lower', 'median', 'upper'))):
                 self.assertTrue(0 < lower <= median <= upper)
+            # the authors' figure: 5 functions with 2 rollouts each
+            for lower, median, upper in zip(*(row['pooled'][k] for k in ('lower', 'median', 'upper'))):
+                self.assertTrue(0 < lower <= median <= upper)
             self.assertEqual(len(row['by_function']), 5)
             for function in row['by_function']:
                 self.assertTrue(0.020 <= function['mass'] <= 0.032)
@@ -60,15 +64,16 @@ class Paper(unittest.TestCase):
             errors = sorted(function['error'] for function in row['by_function'])
             self.assertAlmostEqual(errors[2], row['adapted']['median'][9], delta=1e-5 * errors[2])
             counts = [c['examples'] for c in row['by_examples']]
-            self.assertEqual(counts, [10, 20, 50, 100, 200, 500, 1000, 2000] if row['nb'] else [])
+            self.assertEqual(counts, [5, 10, 20, 50, 100, 200, 500, 1000, 2000] if row['nb'] else [])
         self.assertEqual([(b['row'], b['nb']) for b in self.first['bases']],
-                         [('ours', 1), ('ours', 2), ('FE + NODE + Res', 1), ('FE + NODE + Res', 2)])
+                         [('ours', 1), ('ours', 2), ('FE + NODE + Res, least squares', 1), ('FE + NODE + Res, least squares', 2)])
         # the quadrotor's physics is most of what there is to know
         self.assertLess(rows[-1]['adapted']['median'][9], 0.1 * rows[0]['adapted']['median'][9])
 
     def test_flights(self):
         flown = {r['row']: r['flights'] for r in self.first['rows'] if 'flights' in r}
-        self.assertEqual(list(flown), ['NODE', 'FE + NODE', 'FE + NODE + Res', 'ours', 'ours, with physics'])
+        self.assertEqual(list(flown), ['NODE', 'FE + NODE, inner product', 'FE + NODE + Res, inner product', 'FE + NODE, least squares',
+                                       'FE + NODE + Res, least squares', 'ours', 'ours, with physics'])
         for flights in flown.values():
             self.assertEqual(flights['flights'], 2)
         self.assertEqual(flown['ours, with physics']['crashes'], 0)
@@ -92,7 +97,7 @@ class Paper(unittest.TestCase):
         text = paper(self.folder, 'quadrotor').stdout
         for row in [*PAPER, 'ours', 'ours, with physics']:
             self.assertIn('\n' + row + ' ', text)
-        self.assertIn('Oracle               not flown: a planner does not know the hidden parameters', text)
+        self.assertIn('Oracle                           not flown: a planner does not know the hidden parameters', text)
         self.assertIn('shows that everything works, and nothing else', text)
         with open(self.path('quadrotor-tiny', 'tables.txt')) as tables:
             self.assertEqual(tables.read(), text)
@@ -106,6 +111,14 @@ class Paper(unittest.TestCase):
         self.assertEqual([r['row'] for r in result['rows']], [*PAPER, 'ours'])
         self.assertNotIn('flights', result['rows'][-1])
         self.assertEqual(result['examples'], 200)
+
+    def test_the_same_time_for_all(self):
+        with tempfile.TemporaryDirectory() as other:
+            result = json.loads(paper(other, 'half-cheetah', '--json', '--no-plot', '--cpu-seconds', '1').stdout)
+            self.assertEqual(result['cpu_seconds_a_row'], 1)
+            self.assertGreater(len({row['steps'] for row in result['rows']}), 3)
+            again = json.loads(paper(other, 'half-cheetah', '--json', '--no-plot', '--cpu-seconds', '1').stdout)
+            self.assertEqual(without_times(again), without_times(result))
 
     def test_interrupted(self):
         with tempfile.TemporaryDirectory() as other:
@@ -144,7 +157,7 @@ class Paper(unittest.TestCase):
     def test_usage(self):
         self.assertIn('quadrotor, half-cheetah or ant', paper(self.folder, code=2).stderr)
         self.assertIn('quadrotor, half-cheetah or ant', paper(self.folder, 'bicycle', code=2).stderr)
-        self.assertIn('small, full or tiny', paper(self.folder, 'ant', '--scale', 'huge', code=2).stderr)
+        self.assertIn('small, medium, full or tiny', paper(self.folder, 'ant', '--scale', 'huge', code=2).stderr)
         with tempfile.TemporaryDirectory() as other:
             self.assertIn('--sim PATH', paper(other, 'ant', '--sim', '/nowhere/hilbert-sim', '--no-plot', code=1).stderr)
         text = subprocess.run([EVAL, 'paper', '--help'], capture_output=True, text=True, check=True).stdout

@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "base/numeric.h"
+#include "dynamics/predictor.h"
+#include "train/evaluator.h"
 #include "train/run.h"
 
 enum { FUNCTIONS = 12, EPISODES = 2, STEPS = 60, INTERRUPTIONS = 6 };
@@ -411,6 +413,74 @@ static void test_initial(void **state)
     assert_non_null(strstr(err.text, "nb: that of"));
 }
 
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* the authors' metric: from step 20 of each episode, all rollouts together, here one step of the average after another
+ */
+static void test_pooled_errors(void **state)
+{
+    enum { FIRST = 20, LONG = 10, ALL = FUNCTIONS * EPISODES };
+    hb_settings s = small_run("pooled");
+    hb_error err = {0};
+    hb_model *m = NULL;
+    hb_dataset *d = NULL;
+    hb_pool *pool = NULL;
+    hb_evaluator *e = NULL;
+    hb_predictor *p = NULL;
+    hb_workspace *w = NULL;
+    double lower[LONG], median[LONG], upper[LONG], error[LONG][ALL] = {{0}};
+    (void)state;
+
+    train(&s, NULL);
+    assert_int_equal(hb_model_load(&m, in_folder("pooled"), &err), 0);
+    assert_int_equal(hb_dataset_read(&d, in_folder("data.h5"), NULL, &err), 0);
+    assert_int_equal(hb_pool_new(&pool, 2, NULL, NULL, &err), 0);
+    const hb_evaluator_settings how = {.examples = 30, .rollouts = 5, .steps = LONG};
+    assert_int_equal(hb_evaluator_new(&e, m, d, NULL, 0, &how, pool, &err), 0);
+    assert_int_equal(hb_evaluator_pooled(e, false, FIRST, lower, median, upper, &err), 0);
+
+    assert_int_equal(hb_predictor_new(&p, m, &err), 0);
+    assert_int_equal(hb_workspace_new(&w, m, false, &err), 0);
+    hb_predictor_set(p, NULL);
+    assert_int_equal(d->nepisodes, ALL);
+    for (int k = 0; k < ALL; k++) {
+        const hb_episode *x = &d->episode[k];
+        hb_real z[2 * HB_STRIDE] = {0}, u[HB_STRIDE] = {0}, dt[HB_STRIDE] = {0};
+        for (int i = 0; i < 2; i++)
+            z[i * HB_STRIDE] = (hb_real)((x->x[2 * FIRST + i] - m->state_mean[i]) / m->state_std[i]);
+        for (int step = 0; step < LONG; step++) {
+            hb_batch in = {.n = 1, .z = z, .u = u, .dt = dt};
+            u[0] = (hb_real)((x->u[FIRST + step] - m->control_mean[0]) / m->control_std[0]);
+            dt[0] = (hb_real)(x->time[FIRST + step + 1] - x->time[FIRST + step]);
+            hb_predictor_step(p, w, &in, z, NULL);
+            for (int i = 0; i < 2; i++)
+                error[step][k] += pow((double)z[i * HB_STRIDE] -
+                                          (x->x[2 * (FIRST + step + 1) + i] - m->state_mean[i]) / m->state_std[i],
+                                      2) /
+                                  2;
+        }
+    }
+    for (int step = 0; step < LONG; step++) {
+        qsort(error[step], ALL, sizeof error[step][0], by_size);
+        double middle = (error[step][ALL / 2 - 1] + error[step][ALL / 2]) / 2;
+        assert_true(fabs(median[step] - middle) < 1e-4 * middle);
+        assert_true(lower[step] < median[step] && median[step] < upper[step]);
+    }
+    /* episodes that are too short have no rollout */
+    assert_int_equal(hb_evaluator_pooled(e, true, STEPS, lower, median, upper, &err), 0);
+    assert_true(isnan(median[0]));
+    hb_workspace_free(w);
+    hb_predictor_free(p);
+    hb_evaluator_free(e);
+    hb_pool_free(pool);
+    hb_dataset_free(d);
+    hb_model_free(m);
+}
+
 static void test_patience(void **state)
 {
     (void)state;
@@ -445,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),
         cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_pooled_errors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,8 +1,10 @@
-/* Half-Cheetah: a planar runner with hidden friction, lengths and motor gears; models/half_cheetah.xml. */
+/* Half-Cheetah: a planar runner with hidden friction, lengths and motor gears. As in gym and in the paper
+ * (models/half_cheetah.xml), and a variant whose mass follows its lengths and which starts on its feet
+ * (models/half_cheetah_standing.xml). */
 #include "models.h"
 #include "sim/walker.h"
 
-enum { NX = 18, NU = 6, JOINTS = 6, Z = 1 };
+enum { NX = 18, NU = 6, JOINTS = 6, Z = 1, FIRST_RATE = 9 };
 
 #define LENGTH(name)                                                                                                   \
     {                                                                                                                  \
@@ -66,8 +68,24 @@ static int create(hb_plant *p, hb_error *err)
     return hb_walker_create(p, hb_model_xml_half_cheetah, -1, err);
 }
 
-/* On its feet, joints a little off. */
+static int create_standing(hb_plant *p, hb_error *err)
+{
+    return hb_walker_create(p, hb_model_xml_half_cheetah_standing, -1, err);
+}
+
+/* As gym's reset: the torso at 0.7 m, whatever the legs are. */
 static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
+{
+    static const double rest[NX] = {[Z] = 0.7};
+
+    (void)p;
+    (void)err;
+    hb_walker_scatter(d, NX, FIRST_RATE, rest, x);
+    return 0;
+}
+
+/* On its feet, joints a little off. */
+static int start_standing(hb_plant *p, hb_draws *d, double *x, hb_error *err)
 {
     for (int i = 0; i < NX; i++)
         x[i] = hb_draw_uniform(d, -0.1, 0.1);
@@ -77,10 +95,21 @@ static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
 
 const hb_plant_type hb_plant_half_cheetah = {
     .name = "half-cheetah",
-    .help = "planar runner in MuJoCo, six motors; friction, seven lengths and six gears hidden",
+    .help = "planar runner in MuJoCo, as in gym and the paper; friction, seven lengths and six gears hidden",
     HB_PLANT_TABLES,
     .dt = 0.05,
+    .episode_steps = HB_WALKER_EPISODE,
     .create = create,
     .start = start,
+    HB_WALKER_FUNCTIONS,
+};
+
+const hb_plant_type hb_plant_half_cheetah_standing = {
+    .name = "half-cheetah-standing",
+    .help = "the same, its mass following its lengths; starts on its feet",
+    HB_PLANT_TABLES,
+    .dt = 0.05,
+    .create = create_standing,
+    .start = start_standing,
     HB_WALKER_FUNCTIONS,
 };

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const hb_plant_type *const types[] = {
-    &hb_plant_quadrotor, &hb_plant_multirotor, &hb_plant_half_cheetah, &hb_plant_ant, &hb_plant_vanderpol, NULL,
+    &hb_plant_quadrotor, &hb_plant_multirotor,   &hb_plant_half_cheetah, &hb_plant_half_cheetah_standing,
+    &hb_plant_ant,       &hb_plant_ant_standing, &hb_plant_vanderpol,    NULL,
 };
 
 const hb_plant_type *hb_plant_type_at(int index)

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/numeric.h"
 
-enum { HB_PLANT_STATES = 64, HB_PLANT_CONTROLS = 16, HB_PLANT_PARAMETERS = 48 };
+enum { HB_PLANT_STATES = 64, HB_PLANT_CONTROLS = 16, HB_PLANT_PARAMETERS = 48, HB_PLANT_EPISODE = 125 };
 
 /* What is hidden from a controller. */
 typedef struct hb_plant_parameter {
@@ -45,6 +45,7 @@ typedef struct hb_plant_type {
     const double *target;                /* nx, where to fly unless told otherwise; NULL: there is no such place */
     const hb_plant_parameter *parameter; /* nparameters */
     double dt;                           /* default control period, seconds */
+    int episode_steps;                   /* of collected episodes unless told otherwise; 0: HB_PLANT_EPISODE */
     bool irregular;                      /* collected with steps that vary, 0.5 .. 1.5 of the period */
 
     int (*create)(hb_plant *p, hb_error *err);
@@ -62,11 +63,12 @@ typedef struct hb_plant_type {
 } hb_plant_type;
 
 /* Fields of a plant with controls whose tables have their plain names in its file: state_name, control_min, ... */
-#define HB_PLANT_TABLES                                                                                                \
+#define HB_PLANT_TABLES HB_PLANT_TABLES_WITH(parameters)
+#define HB_PLANT_TABLES_WITH(hidden)                                                                                   \
     .nx = sizeof state_name / sizeof *state_name, .nu = sizeof control_name / sizeof *control_name,                    \
-    .nparameters = sizeof parameters / sizeof *parameters, .state_name = state_name, .state_unit = state_unit,         \
+    .nparameters = sizeof hidden / sizeof *hidden, .state_name = state_name, .state_unit = state_unit,                 \
     .control_name = control_name, .control_unit = control_unit, .control_min = control_min,                            \
-    .control_max = control_max, .control_trim = control_trim, .parameter = parameters
+    .control_max = control_max, .control_trim = control_trim, .parameter = hidden
 
 /* The same for functions that have their plain names. */
 #define HB_PLANT_FUNCTIONS                                                                                             \
@@ -108,6 +110,6 @@ void hb_plant_control(const hb_plant *p, hb_plant_report what, const double *com
 const char *hb_plant_failure(const hb_plant *p);
 
 extern const hb_plant_type hb_plant_quadrotor, hb_plant_multirotor, hb_plant_vanderpol, hb_plant_half_cheetah,
-    hb_plant_ant;
+    hb_plant_half_cheetah_standing, hb_plant_ant, hb_plant_ant_standing;
 
 #endif

@@ -86,6 +86,12 @@ int hb_walker_reset(hb_plant *p, const double *x, hb_error *err)
     return 0;
 }
 
+void hb_walker_scatter(hb_draws *d, int nx, int first_rate, const double *rest, double *x)
+{
+    for (int i = 0; i < nx; i++)
+        x[i] = rest[i] + (i < first_rate ? hb_draw_uniform(d, -0.1, 0.1) : 0.1 * hb_draw_normal(d));
+}
+
 int hb_walker_stand(hb_plant *p, int height, double *x, hb_error *err)
 {
     int status = hb_walker_reset(p, x, err);

@@ -17,6 +17,12 @@ const struct hb_mujoco *hb_walker_mujoco(const hb_plant *p);
     .destroy = hb_walker_destroy, .reset = hb_walker_reset, .step = hb_walker_step, .state = hb_walker_state,          \
     .failure = hb_walker_failure, .mujoco = hb_walker_mujoco
 
+/* Control periods of the paper's episodes. */
+enum { HB_WALKER_EPISODE = 1000 };
+
+/* gym's random reset: positions within 0.1 of rest, rates (from first_rate on) normal with a deviation of 0.1. */
+void hb_walker_scatter(hb_draws *d, int nx, int first_rate, const double *rest, double *x);
+
 /* Puts a state whose height (state `height`) is given as 0 on the ground. */
 int hb_walker_stand(hb_plant *p, int height, double *x, hb_error *err);
 

@@ -98,11 +98,11 @@ make() {
             --weighting each --ridge 1e-6 --refinements 1 --steps 4000 --learning-rate 0.005 --decay cosine
         ;;
     half-cheetah)
-        collect half-cheetah half-cheetah -f 300 -e 8 -s 4
+        collect half-cheetah half-cheetah-standing -f 300 -e 8 -s 4
         fit half-cheetah half-cheetah --inputs=-x --nb 12 --coefficients per_state --steps 2500 $walker
         ;;
     ant)
-        collect ant ant -f 300 -e 8 -s 5
+        collect ant ant-standing -f 300 -e 8 -s 5
         fit ant ant --inputs=-x,-y --nb 16 --steps 2500 $walker
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../unit/check.h"
+#include "sim/mujoco.h"
 #include "sim/plant.h"
 #include "plant_quadrotor.h"
 #include "plant_vanderpol.h"
@@ -572,7 +573,7 @@ static void vanderpol_agrees(void **state)
 
 static void cheetah_stands_on_legs_of_the_given_length(void **state)
 {
-    hb_plant *p = plant(&hb_plant_half_cheetah);
+    hb_plant *p = plant(&hb_plant_half_cheetah_standing);
     (void)state;
 
     for (int k = 0; k < 4; k++) {
@@ -589,18 +590,18 @@ static void cheetah_stands_on_legs_of_the_given_length(void **state)
         double front = 0.24 * length[3] + 0.18 * length[4] + 0.14 * length[5];
         hb_error err = {0};
         double start[18];
-        assert_int_equal(hb_plant_half_cheetah.start(p, &d, start, &err), 0);
+        assert_int_equal(hb_plant_half_cheetah_standing.start(p, &d, start, &err), 0);
         x[1] = fmax(back, front) + 0.046;
         start_at(p, x);
         /* just touching: in a few milliseconds of rest nothing much happens */
-        hb_plant_step(p, hb_plant_half_cheetah.control_trim, 0.01);
+        hb_plant_step(p, hb_plant_half_cheetah_standing.control_trim, 0.01);
         double y[18];
         hb_plant_state(p, y);
         assert_near(y[1], x[1], 2e-3);
         /* a metre higher it falls freely; Euler at 10 ms is late by g h t / 2 = 5 mm after 0.1 s */
         x[1] += 1;
         start_at(p, x);
-        hb_plant_step(p, hb_plant_half_cheetah.control_trim, 0.1);
+        hb_plant_step(p, hb_plant_half_cheetah_standing.control_trim, 0.1);
         hb_plant_state(p, y);
         assert_near(y[1], x[1] - g * 0.01 / 2, 6e-3);
         for (int i = 3; i < 9; i++)
@@ -614,7 +615,7 @@ static void walkers_feel_their_parameters(void **state)
     static const char *const gear[6] = {"gear_back_thigh",  "gear_back_shin",  "gear_back_foot",
                                         "gear_front_thigh", "gear_front_shin", "gear_front_foot"};
     const double push[6] = {1, -1, 1, -1, 1, -1}, none[6] = {0};
-    hb_plant *p = plant(&hb_plant_half_cheetah);
+    hb_plant *p = plant(&hb_plant_half_cheetah_standing);
     double x[18], a[18], b[18];
     (void)state;
 
@@ -623,7 +624,7 @@ static void walkers_feel_their_parameters(void **state)
         set(p, gear[i], 0);
     hb_draws d = {.key = {.seed = 4}};
     hb_error err = {0};
-    assert_int_equal(hb_plant_half_cheetah.start(p, &d, x, &err), 0);
+    assert_int_equal(hb_plant_half_cheetah_standing.start(p, &d, x, &err), 0);
     start_at(p, x);
     hb_plant_step(p, push, 0.05);
     hb_plant_state(p, a);
@@ -665,6 +666,154 @@ static void walkers_feel_their_parameters(void **state)
     assert_near(y[3], 0, 1e-3);
     assert_near(y[3] * y[3] + y[4] * y[4] + y[5] * y[5] + y[6] * y[6], 1, 1e-12);
     hb_plant_free(p);
+}
+
+/* means and deviations of many starts are those of gym's reset: uniform within 0.1 of rest, rates normal with 0.1 */
+static void check_starts(const hb_plant_type *type, int first_rate, int quaternion, const double *rest)
+{
+    enum { N = 2000 };
+    hb_plant *p = plant(type);
+    hb_error err = {0};
+    double x[HB_PLANT_STATES], sum[HB_PLANT_STATES] = {0}, square[HB_PLANT_STATES] = {0};
+
+    for (int k = 0; k < N; k++) {
+        hb_draws d = {.key = {.seed = 8, .stream = (uint64_t)k}};
+        assert_int_equal(type->start(p, &d, x, &err), 0);
+        for (int i = 0; i < type->nx; i++) {
+            sum[i] += (x[i] - rest[i]) / N;
+            square[i] += pow(x[i] - rest[i], 2) / N;
+            if (i < first_rate && i != quaternion + 3)
+                assert_near(x[i], rest[i], 0.1 + (quaternion >= 0 && i >= quaternion && i < quaternion + 3 ? 0.02 : 0));
+        }
+        if (quaternion >= 0)
+            assert_near(x[quaternion] * x[quaternion] + x[quaternion + 1] * x[quaternion + 1] +
+                            x[quaternion + 2] * x[quaternion + 2] + x[quaternion + 3] * x[quaternion + 3],
+                        1, 1e-12);
+    }
+    for (int i = 0; i < type->nx; i++) {
+        if (quaternion >= 0 && i >= quaternion && i < quaternion + 4)
+            continue;
+        assert_near(sum[i], 0, 0.01);
+        assert_near(sqrt(square[i]), i < first_rate ? 0.1 / sqrt(3) : 0.1, 0.006);
+    }
+    hb_plant_free(p);
+}
+
+/* gym's half_cheetah.xml in figures, with the paper's lengths and gears */
+static void cheetah_is_gyms(void **state)
+{
+    static const char *const limb[6] = {"back_thigh",  "back_shin",  "back_foot",
+                                        "front_thigh", "front_shin", "front_foot"};
+    static const double half_length[6] = {0.145, 0.15, 0.094, 0.133, 0.106, 0.07}, gear[6] = {120, 90, 60, 120, 60, 30};
+    static const double centre[6][2] = {{0.1, -0.13},   {-0.14, -0.07}, {0.03, -0.097},
+                                        {-0.07, -0.12}, {0.065, -0.09}, {0.045, -0.07}};
+    static const double place[6][2] = {{-0.5, 0}, {0.16, -0.25},  {-0.28, -0.14},
+                                       {0.5, 0},  {-0.14, -0.24}, {0.13, -0.18}};
+    static const double range[6][2] = {{-0.52, 1.05}, {-0.785, 0.785}, {-0.4, 0.785},
+                                       {-1, 0.7},     {-1.2, 0.87},    {-0.5, 0.5}};
+    static const double stiffness[6] = {240, 180, 120, 180, 120, 60}, damping[6] = {6, 4.5, 3, 4.5, 3, 1.5};
+    const double rest[18] = {[1] = 0.7};
+    hb_plant *p = plant(&hb_plant_half_cheetah);
+    (void)state;
+
+    for (int k = 0; k < 4; k++) {
+        hb_draws d = {.key = {.seed = 9, .stream = (uint64_t)k}};
+        double length[6], strength[6], torso = k ? hb_draw_uniform(&d, 0.5, 1.5) : 1, mass = 0;
+        set(p, "torso", torso);
+        for (int i = 0; i < 6; i++) {
+            char name[40];
+            length[i] = k ? hb_draw_uniform(&d, 0.5, 1.5) : 1;
+            strength[i] = k ? hb_draw_uniform(&d, 0, 1.5) : 1;
+            set(p, limb[i], length[i]);
+            snprintf(name, sizeof name, "gear_%s", limb[i]);
+            set(p, name, strength[i]);
+        }
+        start_at(p, rest);
+        const mjModel *m = p->type->mujoco(p)->model;
+        for (int i = 0; i < m->nbody; i++)
+            mass += m->body_mass[i];
+        assert_near(mass, 14, 1e-9);
+        assert_near(m->opt.gravity[2], -9.81, 0);
+        for (int i = 0; i < 6; i++) {
+            int body = mj_name2id(m, mjOBJ_BODY, limb[i]), joint = m->body_jntadr[body], geom = m->body_geomadr[body];
+            /* where a limb hangs scales with what it hangs on */
+            double above = i == 0 || i == 3 ? torso : length[i - 1];
+            assert_near(m->body_pos[3 * body], place[i][0] * above, 1e-8);
+            assert_near(m->body_pos[3 * body + 2], place[i][1] * above, 1e-8);
+            assert_near(m->geom_pos[3 * geom], centre[i][0] * length[i], 1e-8);
+            assert_near(m->geom_pos[3 * geom + 2], centre[i][1] * length[i], 1e-8);
+            assert_near(m->geom_size[3 * geom], 0.046, 0);
+            assert_near(m->geom_size[3 * geom + 1], half_length[i] * length[i], 1e-8);
+            assert_near(m->jnt_range[2 * joint], range[i][0], 0);
+            assert_near(m->jnt_range[2 * joint + 1], range[i][1], 0);
+            assert_near(m->jnt_stiffness[joint], stiffness[i], 0);
+            assert_near(m->dof_damping[m->jnt_dofadr[joint]], damping[i], 0);
+            assert_near(m->dof_armature[m->jnt_dofadr[joint]], 0.1, 0);
+            assert_near(m->actuator_gear[6 * i], gear[i] * strength[i], 1e-6);
+        }
+        hb_plant_step(p, hb_plant_half_cheetah.control_trim, hb_plant_half_cheetah.dt);
+        assert_near(m->opt.timestep, 0.01, 1e-15);
+    }
+    hb_plant_free(p);
+    assert_near(hb_plant_half_cheetah.dt, 0.05, 0);
+    assert_int_equal(hb_plant_half_cheetah.episode_steps, 1000);
+    check_starts(&hb_plant_half_cheetah, 9, -1, rest);
+}
+
+static double capsule(double length)
+{
+    return M_PI * 0.08 * 0.08 * length + 4 * M_PI / 3 * pow(0.08, 3);
+}
+
+/* gym's ant.xml with the paper's gears; a stub is as long as its leg */
+static void ant_is_the_papers(void **state)
+{
+    const double rest[29] = {[2] = 0.75, [6] = 1}, density = 5;
+    hb_plant *p = plant(&hb_plant_ant);
+    (void)state;
+
+    for (int i = 0; i < hb_plant_ant.nparameters; i++) {
+        assert_near(hb_plant_ant.parameter[i].low, i < 4 ? 1 : 0.5, 0);
+        assert_near(hb_plant_ant.parameter[i].high, 1.5, 0);
+    }
+    for (int k = 0; k < 3; k++) {
+        hb_draws d = {.key = {.seed = 10, .stream = (uint64_t)k}};
+        double leg[4], foot[4], torso = density * 4 * M_PI / 3 * pow(0.25, 3);
+        char name[16];
+        for (int i = 0; i < 4; i++) {
+            leg[i] = k ? hb_draw_uniform(&d, 1, 1.5) : 1;
+            foot[i] = k ? hb_draw_uniform(&d, 0.5, 1.5) : 1;
+            snprintf(name, sizeof name, "leg%d", i + 1);
+            set(p, name, leg[i]);
+            snprintf(name, sizeof name, "foot%d", i + 1);
+            set(p, name, foot[i]);
+            torso += density * capsule(0.2 * sqrt(2) * leg[i]);
+        }
+        start_at(p, rest);
+        const mjModel *m = p->type->mujoco(p)->model;
+        assert_int_equal(m->opt.integrator, mjINT_RK4);
+        assert_near(m->opt.gravity[2], -9.8, 0);
+        assert_near(m->body_mass[mj_name2id(m, mjOBJ_BODY, "torso")], torso, 1e-6);
+        for (int i = 0; i < 4; i++) {
+            snprintf(name, sizeof name, "leg%d", i + 1);
+            int body = mj_name2id(m, mjOBJ_BODY, name), joint = m->body_jntadr[body];
+            assert_near(fabs(m->body_pos[3 * body]), 0.2 * leg[i], 1e-8);
+            assert_near(m->body_mass[body], density * capsule(0.2 * sqrt(2) * leg[i]), 1e-6);
+            assert_near(m->jnt_range[2 * joint + 1], M_PI / 6, 1e-9);
+            snprintf(name, sizeof name, "foot%d", i + 1);
+            body = mj_name2id(m, mjOBJ_BODY, name);
+            joint = m->body_jntadr[body];
+            assert_near(fabs(m->body_pos[3 * body]), 0.2 * leg[i], 1e-8);
+            assert_near(m->body_mass[body], density * capsule(0.4 * sqrt(2) * foot[i]), 1e-6);
+            assert_near(m->jnt_range[2 * joint], M_PI / 6, 1e-9);
+            assert_near(m->jnt_range[2 * joint + 1], 7 * M_PI / 18, 1e-9);
+        }
+        for (int i = 0; i < 8; i++)
+            assert_near(m->actuator_gear[6 * i], 60, 0);
+    }
+    hb_plant_free(p);
+    assert_int_equal(hb_plant_ant.episode_steps, 1000);
+    check_starts(&hb_plant_ant, 15, 3, rest);
 }
 
 static void every_plant_describes_itself(void **state)
@@ -718,6 +867,8 @@ int main(void)
         cmocka_unit_test(vanderpol_agrees),
         cmocka_unit_test(cheetah_stands_on_legs_of_the_given_length),
         cmocka_unit_test(walkers_feel_their_parameters),
+        cmocka_unit_test(cheetah_is_gyms),
+        cmocka_unit_test(ant_is_the_papers),
         cmocka_unit_test(every_plant_describes_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

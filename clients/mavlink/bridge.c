@@ -88,8 +88,11 @@ int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err)
                                      s->waypoints, i + 1);
     }
     if (!status) {
+        char telemetry[2 * HB_SETTING_TEXT], actions[2 * HB_SETTING_TEXT];
+        hb_mav_settings_socket(s, s->telemetry, "telemetry", telemetry);
+        hb_mav_settings_socket(s, s->actions, "actions", actions);
         hilbert_options o = {
-            .telemetry = s->telemetry, .actions = s->actions, .connect_timeout = -1, .name = "hilbert-mavlink"};
+            .telemetry = telemetry, .actions = actions, .connect_timeout = -1, .name = "hilbert-mavlink"};
         o.server_key = s->server_key[0] ? s->server_key : NULL;
         o.client_key = s->client_key[0] ? s->client_key : NULL;
         int r = hilbert_connect(&b->client, &o, text, sizeof text);
@@ -329,6 +332,10 @@ static const char *ask(hb_bridge *b)
     }
     if ((unsigned)reply.status < HB_BRIDGE_STATUSES)
         b->counters.status[reply.status]++;
+    if (reply.guest) {
+        b->counters.untrusted++;
+        return "hilbertd flies for another client: end that one, or name hilbert-mavlink in security.pilot";
+    }
     if (!hilbert_is_planned(reply.status) || reply.status == HILBERT_STALE || reply.naction != HB_NCONTROL) {
         b->counters.untrusted++;
         if (reply.status == HILBERT_REFUSED)

@@ -35,6 +35,7 @@ static void print_help(void)
            "\n"
            "  -f, --config FILE     settings (--print-config shows all)\n"
            "  -c, --connect LINK    udp:[ADDRESS:]PORT, udpout:HOST:PORT, serial:DEVICE[:BAUD] or tcp:HOST:PORT\n"
+           "  -N, --name NAME       the daemon with sockets under /run/hilbertd/NAME: px4 for hilbertd@px4\n"
            "  -w, --waypoints FILE  fly along: lines of x y z [heading-in-degrees [seconds-to-stay]]\n"
            "  -n, --dry-run         plan and log, but send neither setpoints nor modes\n"
            "      --check           say what the autopilot streams, its delays, and whether flying would be allowed\n"
@@ -102,12 +103,13 @@ static int open_log(hb_bridge *b, const char *path, hb_error *err)
 
 int main(int argc, char **argv)
 {
-    const char *config = NULL, *connect = NULL, *waypoints = NULL, *log = NULL;
+    const char *config = NULL, *connect = NULL, *waypoints = NULL, *log = NULL, *name = NULL;
     bool dry_run = false, only_check = false, engage_once = false, print = false, version = false;
     int for_seconds = 8;
     const hb_option options[] = {
         {.name = "config", .type = HB_OPTION_TEXT, .to = &config, .letter = 'f'},
         {.name = "connect", .type = HB_OPTION_TEXT, .to = &connect, .letter = 'c'},
+        {.name = "name", .type = HB_OPTION_TEXT, .to = &name, .letter = 'N'},
         {.name = "waypoints", .type = HB_OPTION_TEXT, .to = &waypoints, .letter = 'w'},
         {.name = "log", .type = HB_OPTION_TEXT, .to = &log},
         {.name = "dry-run", .type = HB_OPTION_FLAG, .to = &dry_run, .letter = 'n'},
@@ -146,7 +148,10 @@ int main(int argc, char **argv)
     hb_mav_settings_default(&s);
     if ((config && hb_mav_settings_read(&s, config, &err)) ||
         (connect && hb_mav_settings_set(&s, "connect", connect, &err)) ||
+        (name && hb_mav_settings_set(&s, "name", name, &err)) ||
         (waypoints && hb_mav_settings_set(&s, "waypoints", waypoints, &err)))
+        return complain(EXIT_BAD, &err);
+    if (hb_mav_settings_check(&s, &err))
         return complain(EXIT_BAD, &err);
     if (print) {
         hb_mav_settings_print(&s, stdout);

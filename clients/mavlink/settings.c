@@ -26,8 +26,12 @@ static const setting table[] = {
     {"system", WHOLE, AT(system), 0, 255, "0", "MAVLink system of the autopilot; 0: the first that is heard."},
     {"signing_key", TEXT, AT(signing_key), 0, 0, "",
      "File with 64 hex digits: all frames are signed with it, and others are not listened to. Empty: no signing."},
-    {"telemetry", TEXT, AT(telemetry), 0, 0, "ipc:///run/hilbertd/telemetry", "hilbertd's sockets."},
-    {"actions", TEXT, AT(actions), 0, 0, "ipc:///run/hilbertd/actions", ""},
+    {"name", TEXT, AT(name), 0, 0, "",
+     "hilbertd's name where there are several: px4 is hilbertd@px4, with sockets under /run/hilbertd/px4. Empty: those "
+     "under /run/hilbertd."},
+    {"telemetry", TEXT, AT(telemetry), 0, 0, "",
+     "Its sockets, where they are others: ipc:///FOLDER/telemetry, tcp://..."},
+    {"actions", TEXT, AT(actions), 0, 0, "", ""},
     {"server_key", TEXT, AT(server_key), 0, 0, "", "CURVE keys, for tcp: hilbertctl keygen makes them."},
     {"client_key", TEXT, AT(client_key), 0, 0, "", ""},
 
@@ -223,9 +227,20 @@ int hb_mav_settings_check(const hb_mav_settings *s, hb_error *err)
         return hb_fail(err, EINVAL, "engage: '%s' is neither pilot nor operator", s->engage);
     if (!(s->settle < s->hold_for))
         return hb_fail(err, EINVAL, "settle: %g s is not below hold_for %g s", s->settle, s->hold_for);
+    if (strchr(s->name, '/'))
+        return hb_fail(err, EINVAL, "name: '%s' is a path: a name is expected", s->name);
     if (!s->server_key[0] != !s->client_key[0])
         return hb_fail(err, EINVAL, "server_key and client_key: one without the other");
     return 0;
+}
+
+void hb_mav_settings_socket(const hb_mav_settings *s, const char *given, const char *socket,
+                            char endpoint[2 * HB_SETTING_TEXT])
+{
+    if (given[0])
+        snprintf(endpoint, 2 * HB_SETTING_TEXT, "%s", given);
+    else
+        snprintf(endpoint, 2 * HB_SETTING_TEXT, "ipc:///run/hilbertd/%s%s%s", s->name, s->name[0] ? "/" : "", socket);
 }
 
 void hb_mav_settings_print(const hb_mav_settings *s, FILE *out)

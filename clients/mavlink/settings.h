@@ -12,6 +12,7 @@ enum { HB_SETTING_TEXT = 256 };
 typedef struct hb_mav_settings {
     /* links */
     char connect[HB_SETTING_TEXT], signing_key[HB_SETTING_TEXT];
+    char name[HB_SETTING_TEXT]; /* of the daemon */
     char telemetry[HB_SETTING_TEXT], actions[HB_SETTING_TEXT], server_key[HB_SETTING_TEXT], client_key[HB_SETTING_TEXT];
     int system; /* of the autopilot; 0: the first that is heard */
     /* the loop */
@@ -38,6 +39,9 @@ int hb_mav_settings_set(hb_mav_settings *s, const char *key, const char *text, h
 int hb_mav_settings_read(hb_mav_settings *s, const char *path, hb_error *err);
 /* What belongs together: the box, thrust. */
 int hb_mav_settings_check(const hb_mav_settings *s, hb_error *err);
+/* hilbertd's socket: as it is given, or else that of the daemon's name. */
+void hb_mav_settings_socket(const hb_mav_settings *s, const char *given, const char *socket,
+                            char endpoint[2 * HB_SETTING_TEXT]);
 /* All values with their comments, as YAML that reads back as the same. */
 void hb_mav_settings_print(const hb_mav_settings *s, FILE *out);
 

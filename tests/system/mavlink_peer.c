@@ -45,7 +45,7 @@ typedef struct late {
 
 typedef struct peer {
     /* what can be set */
-    double load, drag, wind_x, wind_y, noise, loss, battery, landed, armed, odometry, age, own_targets, seed;
+    double load, drag, wind_x, wind_y, noise, loss, battery, landed, armed, odometry, age, own_targets, yaw, seed;
     double delay; /* from setpoint to motors, seconds; below 0: as measured, 4 ms mostly and 8 to 20 at times */
     double COM_OF_LOSS_T, COM_OBL_RC_ACT, COM_FAIL_ACT_T;
 
@@ -90,8 +90,9 @@ static const uint32_t stream_id[NSTREAMS] = {HB_MAV_ID_HEARTBEAT,    HB_MAV_ID_O
     X(wind_y)                                                                                                          \
     X(noise)                                                                                                           \
     X(loss)                                                                                                            \
-    X(delay) X(own_targets) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T)                  \
-        X(COM_OBL_RC_ACT) X(COM_FAIL_ACT_T)
+    X(delay)                                                                                                           \
+    X(own_targets) X(yaw) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T) X(COM_OBL_RC_ACT)  \
+        X(COM_FAIL_ACT_T)
 
 static bool set(peer *p, const char *name, double value)
 {
@@ -485,7 +486,6 @@ int main(int argc, char **argv)
                      .setpoint_time = -1e9,
                      .sign_of_q = 1,
                      .interval = {1, 0.03, 0, 0, 1, 0}};
-    const double start[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1};
     hb_error err = {0};
 
     if (argc < 2 || hb_link_parse(&p.link, argv[1], &err) || hb_link_open(&p.link, 0, &err)) {
@@ -510,7 +510,8 @@ int main(int argc, char **argv)
     }
     p.key = (hb_random_key){.seed = (uint64_t)p.seed};
     take_parameters(&p);
-    hb_multirotor_reset(&p.body, start);
+    hb_multirotor_reset(&p.body, (double[HB_NSTATE]){[HB_Z] = 2, [HB_QZ] = sin(p.yaw / 2), [HB_QW] = cos(p.yaw / 2)});
+    p.hold_heading = p.yaw;
     hb_estimator_errors_start(&p.errors, p.noise, normal, &p);
     memcpy(p.hold, (double[]){0, 0, 2}, sizeof p.hold);
     fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);

@@ -73,15 +73,15 @@ class Truth:
 
 class Flight:
     """Daemon, bridge and vehicle in a folder of their own. slow: time passes so many times slower. as_shipped: the daemon
-    with config/px4.yaml, and the bridge with its defaults."""
+    with config/px4.yaml, and the bridge with its defaults. more: lines for the daemon's configuration."""
 
-    def __init__(self, peer=(), settings="", options=(), daemon=True, slow=1, as_shipped=False):
+    def __init__(self, peer=(), settings="", options=(), daemon=True, slow=1, as_shipped=False, more=""):
         self.folder = tempfile.TemporaryDirectory()
         path = self.folder.name
         self.patience = PATIENCE * slow
         env = dict(os.environ, LD_PRELOAD=CLOCK, SLOW_CLOCK=str(slow)) if slow > 1 else None
         with open(f"{path}/hilbertd.yaml", "w", encoding="ascii") as file:
-            file.write((shipped("px4") if as_shipped else DAEMON).format(folder=path, source=SOURCE))
+            file.write((shipped("px4") if as_shipped else DAEMON).format(folder=path, source=SOURCE) + more)
         with open(f"{path}/mavlink.yaml", "w", encoding="ascii") as file:
             given = {line.split(":")[0] for line in settings.splitlines()}
             file.write("".join(line + "\n" for line in (AS_SHIPPED if as_shipped else SETTINGS).format(folder=path).splitlines()
@@ -251,6 +251,15 @@ class Ladder(unittest.TestCase):
             flight.wait(lambda: flight.now().setpoint == "position", "the stream")
             flight.tell("mode offboard")
             flight.wait(lambda: "handing-over" in flight.said(), "it is handed back")
+            flight.wait(lambda: flight.now().mode == "hold", "Hold")
+            self.assertNotIn("rates", {t.setpoint for t in flight.truth})
+
+    def test_a_guest_does_not_fly(self):
+        with Flight(more="security: {pilot: somebody-else}\n") as flight:
+            flight.ready()
+            flight.wait(lambda: flight.now().setpoint == "position", "the stream")
+            flight.tell("mode offboard")
+            flight.wait(lambda: "handing-over: hilbertd flies for another client" in flight.said(), "it is handed back")
             flight.wait(lambda: flight.now().mode == "hold", "Hold")
             self.assertNotIn("rates", {t.setpoint for t in flight.truth})
 

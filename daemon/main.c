@@ -9,10 +9,12 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/monotonic.h"
 #include "config/config.h"
+#include "process/journal.h"
 #include "process/log.h"
 #include "process/machine.h"
 #include "process/notify.h"
@@ -22,6 +24,7 @@
 #include "server/server.h"
 #include "server/shadow.h"
 #include "server/sockets.h"
+#include "server/wire.h"
 #include "process/state.h"
 
 static const char usage[] =
@@ -56,6 +59,7 @@ typedef struct hb_daemon {
     hb_state state;
     bool resumed;
     hb_controller *controller, *shadow_controller;
+    hb_journal *journal;
     hb_sockets sockets;
     hb_server *server;
     pthread_t thread;
@@ -271,6 +275,58 @@ static int make_controller(hb_daemon *d, hb_error *err)
     return 0;
 }
 
+/* The configuration as text, for the recording. NULL without memory. */
+static char *config_text(const hb_config *c)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    hb_config_print(c, false, out);
+    if (fclose(out)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* The recorder, with what each of its files begins with. */
+static int make_journal(hb_daemon *d, hb_error *err)
+{
+    const hb_config *c = d->config;
+    struct timespec t;
+    size_t nhead = 0, nfirst = d->resumed ? hb_estimator_memory_size(d->model, &c->controller.estimator) : 0;
+    uint8_t *head = NULL, *first = malloc(nfirst + 16);
+    char *text = config_text(c);
+    int r = text && first ? 0 : hb_fail(err, ENOMEM, "out of memory");
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (!r)
+        r = hb_wire_recording(&(hb_recording){.name = c->name,
+                                              .model_path = c->model,
+                                              .configuration = text,
+                                              .model = d->model,
+                                              .run = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec},
+                              &head, &nhead, err);
+    if (!r && nfirst) {
+        size_t n = hb_wire_field(first, HB_RECORDING_WINDOW, nfirst);
+        memcpy(first + n, d->state.memory, nfirst);
+        nfirst += n;
+    }
+    if (!r)
+        r = hb_journal_new(
+            &d->journal,
+            &(hb_journal_settings){.config = c, .largest = hb_server_largest_record(c, d->model), .log = &d->log}, err);
+    if (!r)
+        r = hb_journal_head(d->journal, head, nhead, first, nfirst, err);
+    free(head);
+    free(first);
+    free(text);
+    return r;
+}
+
 static void *serve(void *context)
 {
     hb_daemon *d = context;
@@ -293,6 +349,8 @@ static int set_up(hb_daemon *d, hb_error *err)
     if (!r)
         r = make_shadow(d, pool_started, err);
     if (!r)
+        r = make_journal(d, err);
+    if (!r)
         r = hb_sockets_open(&d->sockets, d->config, &d->inherited, &d->log, err);
     if (!r)
         r = hb_server_new(&d->server,
@@ -307,6 +365,7 @@ static int set_up(hb_daemon *d, hb_error *err)
                                                 .clock = {.now = hb_clock_monotonic},
                                                 .wall = {.now = hb_clock_wall},
                                                 .log = &d->log,
+                                                .journal = d->journal,
                                                 .resumed = d->resumed},
                           err);
     if (!r && (errno = pthread_create(&d->thread, NULL, serve, d)))
@@ -322,6 +381,7 @@ static void tear_down(hb_daemon *d)
         pthread_join(d->thread, NULL);
     }
     hb_server_free(d->server);
+    hb_journal_free(d->journal);
     hb_sockets_close(&d->sockets);
     hb_controller_free(d->shadow_controller);
     hb_pool_free(d->shadow_pool);
@@ -383,6 +443,7 @@ static void foresee_restart(hb_daemon *d)
 static void reload(hb_daemon *d)
 {
     hb_order *order = d->order;
+    char *text = NULL;
     hb_error err;
 
     hb_notify("RELOADING=1\nMONOTONIC_USEC=%.0f\nSTATUS=reloading", 1e6 * hb_now());
@@ -403,6 +464,7 @@ static void reload(hb_daemon *d)
             understand_shadow(d->spare, d->model, d->shadow_model, &order->shadow_settings, d->errors))
             order->error = d->errors->text[0];
         order->status_period = d->spare->status_period;
+        order->configuration = text = config_text(d->spare);
     }
     if (hb_server_order(d->server, order, &err)) {
         hb_log_line(&d->log, HB_LOG_ERROR, "reload: nothing was changed%s: %s",
@@ -416,6 +478,7 @@ static void reload(hb_daemon *d)
             hb_log_line(&d->log, HB_LOG_WARNING, "reload: %s changed, which holds only after a restart",
                         order->restart[i]);
     }
+    free(text);
     hb_notify("READY=1\nSTATUS=reloaded");
 }
 

@@ -100,6 +100,12 @@ static void print_shadow(const Hilbert__V1__Status *s)
     put(s, "shadow_lost_total", NULL, NULL, (double)shadow->lost);
 }
 
+static void counter(const Hilbert__V1__Status *s, const char *name, const char *help, uint64_t value)
+{
+    head(name, "counter", help);
+    put(s, name, NULL, NULL, (double)value);
+}
+
 static void print(const Hilbert__V1__Status *s)
 {
     const Hilbert__V1__Health *h = s->health;
@@ -135,14 +141,20 @@ static void print(const Hilbert__V1__Status *s)
     gauge(s, "actuator_delay_seconds", "Delay of the actuators.", h->actuator_delay);
     gauge(s, "condition", "Condition of the normal equations.", h->condition);
     gauge(s, "window_samples", "Transitions in the window.", h->samples);
+    if (s->recorder) {
+        gauge(s, "recorder_on", "Whether flights are recorded.", s->recorder->on);
+        gauge(s, "recorder_file_bytes", "Of the recording being written.", (double)s->recorder->bytes);
+        counter(s, "recorder_messages_total", "Messages recorded.", s->recorder->messages);
+        counter(s, "recorder_lost_total", "Messages that could not be recorded.", s->recorder->lost);
+        counter(s, "recorder_errors_total", "Errors of the disk.", s->recorder->errors);
+    }
     head("coefficient", "gauge", "Coefficients of the basis functions.");
     for (size_t i = 0; i < s->n_coefficient; i++) {
         char index[24];
         snprintf(index, sizeof index, "%zu", i);
         put(s, "coefficient", "index", index, s->coefficient[i]);
     }
-    head("dynamics_changes_total", "counter", "Changes of the vehicle's dynamics that were detected.");
-    put(s, "dynamics_changes_total", NULL, NULL, (double)h->changes);
+    counter(s, "dynamics_changes_total", "Changes of the vehicle's dynamics that were detected.", h->changes);
     if (s->shadow)
         print_shadow(s);
 }

@@ -117,6 +117,10 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
     print_estimate(s);
     if (s->shadow)
         print_shadow(s->shadow);
+    if (s->recorder && (s->recorder->on || s->recorder->errors))
+        printf("recorder     %s%s%s; %" PRIu64 " messages lost%s%s\n", s->recorder->on ? "on" : "off",
+               *s->recorder->file ? ": " : "", s->recorder->file, s->recorder->lost, *s->recorder->error ? "; " : "",
+               s->recorder->error);
     print_vector("state", s->n_state, s->state, m->state, m->n_state);
     print_vector("target", s->n_target, s->target, m->state, m->n_state);
     print_vector("action", s->n_action, s->action, m->control, m->n_control);

@@ -10,6 +10,7 @@ static const ctl_command *const commands[] = {
     &ctl_command_status,  &ctl_command_top,    &ctl_command_watch,        &ctl_command_metrics,
     &ctl_command_reset,   &ctl_command_target, &ctl_command_reload,       &ctl_command_request,
     &ctl_command_predict, &ctl_command_keygen, &ctl_command_coefficients, &ctl_command_promote,
+    &ctl_command_record,  &ctl_command_info,   &ctl_command_export,       &ctl_command_recover,
 #endif
     &ctl_command_model,
 };
@@ -20,7 +21,7 @@ static int overview(void)
 {
     printf("usage: hilbertctl COMMAND [OPTIONS]\n"
            "\n"
-           "Looks at basis files, and at a running hilbertd.\n"
+           "Looks at basis files, at recordings, and at a running hilbertd.\n"
            "\n"
            "commands\n");
     for (int i = 0; i < NCOMMANDS; i++)

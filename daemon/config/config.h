@@ -134,6 +134,11 @@ typedef struct hb_config {
     struct {
         char model[HB_CONFIG_PATH_SIZE];
     } shadow;
+    struct {
+        bool enabled;
+        char directory[HB_CONFIG_PATH_SIZE];
+        double file_size, file_age, quota; /* MB, seconds, MB */
+    } recorder;
     int direction_width;               /* controls in a row of planner.directions */
     hb_controller_settings controller; /* complete after hb_config_resolve */
 } hb_config;

@@ -97,6 +97,20 @@ static const hb_setting shadow[] = {
         .max = 0),
 };
 
+static const hb_setting recorder[] = {
+    ROW("recorder.enabled", HB_SETTING_BOOL, recorder.enabled, HB_FIXED,
+        "Record all that is taken in and decided, from the start on (hilbertctl record on begins later).",
+        BETWEEN(0, 1)),
+    ROW("recorder.directory", HB_TYPE_PATH, recorder.directory, HB_FIXED,
+        "Folder for recordings: MCAP files, named after this instance and the time.", .max = 0),
+    ROW("recorder.file_size", HB_SETTING_REAL, recorder.file_size, HB_FIXED,
+        "Megabytes after which another file is begun.", BETWEEN(1, 100000)),
+    ROW("recorder.file_age", HB_SETTING_REAL, recorder.file_age, HB_FIXED, "Seconds after which another file is begun.",
+        BETWEEN(1, 1e7)),
+    ROW("recorder.quota", HB_SETTING_REAL, recorder.quota, HB_FIXED,
+        "Megabytes that recordings of this instance may take; the oldest make room for new ones.", BETWEEN(1, 1e8)),
+};
+
 static const hb_setting process[] = {
     ROW("realtime.scheduling", HB_SETTING_CHOICE, realtime.scheduling, HB_FIXED,
         "fifo: real-time scheduling (needs CAP_SYS_NICE or LimitRTPRIO).",
@@ -151,6 +165,7 @@ hb_setting hb_config_row(int i)
         {{limits, COUNT(limits)}, 0},
         {hb_controller_rows(), offsetof(hb_config, controller)},
         {{shadow, COUNT(shadow)}, 0},
+        {{recorder, COUNT(recorder)}, 0},
         {{process, COUNT(process)}, 0},
     };
 
@@ -210,6 +225,13 @@ static hb_endpoints endpoint(const char *name)
     return e;
 }
 
+static void put_recordings(char to[HB_CONFIG_PATH_SIZE])
+{
+    const char *folder = getenv("LOGS_DIRECTORY");
+
+    snprintf(to, HB_CONFIG_PATH_SIZE, "%s", folder && *folder ? folder : "/var/log/hilbertd");
+}
+
 /* Flies the paper's quadrotor (the names of hb_config_default_fits) to 1 m. */
 void hb_config_default(hb_config *ret)
 {
@@ -230,7 +252,9 @@ void hb_config_default(hb_config *ret)
                    TERM(VELOCITY, 1, 10, 3, "vx", "vy", "vz"), TERM(VELOCITY, 0.02, 10, 3, "wx", "wy", "wz"),
                    TERM(SLEW, 200, 1, 4, "f0", "f1", "f2", "f3")}},
         .target = {1, {1}, {"z"}},
+        .recorder = {.file_size = 256, .file_age = 3600, .quota = 4096},
         .realtime = {.server_priority = 40, .planner_priority = 30},
         .controller = hb_controller_defaults(),
     };
+    put_recordings(ret->recorder.directory);
 }

@@ -1,3 +1,4 @@
+#include "process/journal.h"
 #include "process/machine.h"
 
 #include <errno.h>
@@ -241,6 +242,8 @@ static void check_files(check *k, const hb_model *m)
         COMPLAIN(k, "security.pilot_key", "without security.server_key nobody is told by a key");
     else if (*c->security.pilot_key)
         check_key(k, "security.pilot_key", c->security.pilot_key, false);
+    if (hb_journal_check(c, &err))
+        hb_config_error_of(k->errors, c, &err);
     if (*c->state_file && hb_state_check(c->state_file, hb_estimator_memory_size(m, &c->controller.estimator), &err))
         hb_config_error_of(k->errors, c, &err);
 }

@@ -3,6 +3,7 @@
 #define HB_REPORT_H
 
 #include "controller/controller.h"
+#include "process/journal.h"
 #include "server/histogram.h"
 #include "server/shadow.h"
 
@@ -53,6 +54,7 @@ typedef struct hb_report {
     hb_server_counters server;
     bool resumed, adapting;
     hb_shadow_report shadow; /* without a view: there is none */
+    const hb_journal_report *recorder; /* NULL: there is none */
 } hb_report;
 
 #endif

@@ -84,6 +84,7 @@ static void receive_telemetry(hb_server *s)
         }
         hb_sample *sample = &s->ring[(s->ring_first + s->ring_count++) % HB_RING];
         sample->arrived = s->sample_arrived = hb_server_now(s);
+        sample->sequence = sequence;
         sample->observation = o;
         sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
         sample->observation.u = sample->u;
@@ -106,6 +107,7 @@ static void learn(hb_server *s)
         (n > 1 ? hb_controller_observe_more : hb_controller_observe)(s->controller, &sample->observation,
                                                                      sample->arrived);
         hb_shadow_observe(s->shadow, &sample->observation, sample->arrived);
+        hb_server_record_sample(s, sample, n > 1);
         s->ring_first = (s->ring_first + 1) % HB_RING;
         s->ring_count--;
     }
@@ -120,8 +122,10 @@ static bool take_reload(hb_server *s, const hb_order *order)
         hb_fail(&s->order_error, EINVAL, "%s", order->error);
     else if (s->shadow && !hb_shadow_claim(s->shadow))
         return false;
-    else if (hb_server_retune(s, &order->settings, &order->shadow_settings, &s->order_error) == 0)
+    else if (hb_server_retune(s, &order->settings, &order->shadow_settings, &s->order_error) == 0) {
         s->status_period = order->status_period;
+        hb_server_record_change(s, &(hb_recorded_change){.prepared = s->prepared_before}, order->configuration);
+    }
     s->counters.reloads++;
     s->counters.reload_errors += s->order_error.code != 0;
     hb_server_reloaded(s, order, s->order_error.code ? s->order_error.text : NULL);
@@ -275,6 +279,7 @@ bool hb_server_turn(hb_server *s)
 {
     if (!s->running) {
         s->started = s->rate_since = s->fed = hb_server_now(s);
+        hb_server_record_start(s);
         s->running = true;
     }
     if (finished(s))
@@ -374,6 +379,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->clock = set->clock;
     s->wall = set->wall;
     s->log = set->log;
+    s->journal = set->journal;
     s->resumed = set->resumed;
     *s->config = *c;
     s->settings = c->controller;

@@ -10,6 +10,7 @@
 #define HB_SERVER_H
 
 #include "config/config.h"
+#include "process/journal.h"
 #include "process/log.h"
 #include "server/transport.h"
 #include "server/worker.h"
@@ -28,9 +29,13 @@ typedef struct hb_server_settings {
     hb_clock clock; /* monotonic: all that is measured */
     hb_clock wall;  /* time of day: what is published */
     hb_log *log;
-    bool resumed; /* the window came from before a restart */
-    bool stepped; /* without threads: see hb_server_turn */
+    hb_journal *journal; /* NULL: nothing is recorded */
+    bool resumed;        /* the window came from before a restart */
+    bool stepped;        /* without threads: see hb_server_turn */
 } hb_server_settings;
+
+/* Bytes of the largest message that it records. */
+size_t hb_server_largest_record(const hb_config *c, const hb_model *m);
 
 int hb_server_new(hb_server **ret, const hb_server_settings *s, hb_error *err);
 void hb_server_free(hb_server *s);
@@ -63,6 +68,7 @@ typedef struct hb_order {
     const char *error; /* NULL: the rest is to be applied */
     hb_controller_settings settings, shadow_settings;
     double status_period;
+    const char *configuration;           /* the text that a recording keeps, or NULL */
     const char *restart[HB_CONFIG_ROWS]; /* keys that hold only after a restart */
     int nrestart;
     char restart_error[512]; /* why a restart with this configuration would fail; empty: it would not */

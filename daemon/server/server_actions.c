@@ -20,7 +20,7 @@ static const double least_reserve = 0.05, largest_reserve = 0.25, reserve_fading
 
 /* ---- replies ---- */
 
-static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
+static void reply(hb_server *s, const hb_envelope *e, const hb_request *to, const hb_action_reply *r)
 {
     const void *data;
     size_t n = hb_wire_write_reply(s->wire, r, &data);
@@ -28,6 +28,7 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_action_reply *r)
     hb_server_send(s, HB_CHANNEL_ACTIONS, e, data, n);
     if (hb_queue_is_pilots(s->queue, e, hb_server_now(s)))
         hb_server_note_reply(s, r);
+    hb_server_record_reply(s, to, r->command, false, data, n);
 }
 
 /* Without asking the controller. */
@@ -39,7 +40,7 @@ static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double recei
 
     s->counters.status[HB_STATUS_REFUSED]++;
     s->counters.refused[why]++;
-    reply(s, e, &r);
+    reply(s, e, &(hb_request){.received = received}, &r);
     if (why != HB_REASON_SUPERSEDED && why != HB_REASON_STOPPING &&
         hb_log_due(&s->refusal_limit, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING, "actions: a request was refused: %s (%u more like it before)",
@@ -60,7 +61,7 @@ static void answer_stalled(hb_server *s, const hb_waiting *w)
     s->counters.status[HB_STATUS_FALLBACK]++;
     s->counters.refused[HB_REASON_STALLED]++;
     s->counters.replies_late++;
-    reply(s, &w->envelope, &r);
+    reply(s, &w->envelope, &w->request, &r);
 }
 
 /* With what the controller said. */
@@ -78,7 +79,7 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
                          .preparing = command->preparing,
                          .total = total};
 
-    reply(s, &w->envelope, &r);
+    reply(s, &w->envelope, &w->request, &r);
     if (r.status != HB_STATUS_REFUSED && !command->guest)
         hb_shadow_hear(s->shadow, w->request.time_us + llround(1e6 * s->settings.delay), r.action);
     hb_histogram_add(&s->queued, r.queue);
@@ -87,6 +88,20 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
         hb_histogram_add(&s->prepared, r.preparing);
     hb_histogram_add(&s->total, total);
     s->counters.replies_late += total > w->budget;
+}
+
+/* What came of a request whose client was answered otherwise in the meantime: the next plan goes on from it. */
+static void record_unsent(hb_server *s, const hb_waiting *w, const hb_command *command)
+{
+    const hb_action_reply r = {.id = w->id,
+                               .status = command->status,
+                               .reason = command->reason,
+                               .action = command->action,
+                               .command = command};
+    const void *data;
+    size_t n = hb_wire_write_reply(s->wire, &r, &data);
+
+    hb_server_record_reply(s, &w->request, command, true, data, n);
 }
 
 /* ---- receiving ---- */
@@ -144,6 +159,7 @@ void hb_server_receive_requests(hb_server *s)
         } else {
             note_guest(s, now);
         }
+        hb_server_record_request(s, &r.request, !hb_queue_flies(s->queue, client), (size_t)n);
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
                    HB_REASON_SUPERSEDED, NULL);
@@ -215,6 +231,8 @@ void hb_server_collect(hb_server *s)
     if (!job)
         return;
     if (job->kind == HB_JOB_PREDICT) {
+        hb_server_record_change(
+            s, &(hb_recorded_change){.prediction = true, .snapshot = job->snapshot, .prepared = job->prepared}, NULL);
         hb_server_predicted(s);
         return;
     }
@@ -225,6 +243,7 @@ void hb_server_collect(hb_server *s)
         s->counters.status[job->command->status]--;
         if (job->command->reason != HB_REASON_NONE)
             s->counters.refused[job->command->reason]--;
+        record_unsent(s, hb_queue_in_hand(s->queue), job->command);
         return;
     }
     const hb_waiting *w = hb_queue_in_hand(s->queue);

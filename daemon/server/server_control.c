@@ -38,6 +38,7 @@ int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_
 
     if (!r) {
         hb_worker_hold(s->worker);
+        s->prepared_before = hb_controller_prepared(s->controller);
         r = hb_controller_retune(s->controller, next, err);
         hb_worker_release(s->worker);
         if (r)
@@ -165,8 +166,11 @@ void hb_server_set_target(hb_server *s)
     aim(&s->retuned, s->wanted_target, s->model->nx);
     aim(&s->shadow_retuned, s->wanted_target, s->model->nx);
     int result = hb_server_retune(s, &s->retuned, &s->shadow_retuned, &err);
-    if (!result)
+    if (!result) {
         log_target(s);
+        hb_server_record_change(s, &(hb_recorded_change){.target = s->settings.target, .prepared = s->prepared_before},
+                                NULL);
+    }
     hb_server_answer(s, &s->targeter, &(hb_control_reply){.error = result ? err.text : NULL});
 }
 
@@ -240,12 +244,24 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         if (!result)
             return false;
         break;
+    case HB_CONTROL_RECORD:
+        if (s->journal)
+            hb_journal_switch(s->journal, r->on);
+        else
+            result = hb_fail(err, ENOTSUP, "this daemon has no recorder");
+        break;
     case HB_CONTROL_NONE:
         break;
     }
     if (result)
         answer->error = err->text;
     return true;
+}
+
+static bool changes_something(hb_control_kind kind)
+{
+    return kind == HB_CONTROL_RESET_WINDOW || kind == HB_CONTROL_SET_COEFFICIENTS || kind == HB_CONTROL_SET_TARGET ||
+           kind == HB_CONTROL_RELOAD || kind == HB_CONTROL_PROMOTE || kind == HB_CONTROL_RECORD;
 }
 
 /* One message a turn: nobody's flight depends on it. */
@@ -271,6 +287,9 @@ void hb_server_receive_control(hb_server *s)
                                .error = bad           ? err.text
                                         : s->stopping ? "the daemon is shutting down"
                                                       : NULL};
-    if (answer.error || act(s, &envelope, &r, &answer, &report, &err))
+    bool done = answer.error || act(s, &envelope, &r, &answer, &report, &err);
+    if (changes_something(r.kind) && n >= 0)
+        hb_server_record_control(s, hb_server_now(s), answer.error, (size_t)n);
+    if (done)
         reply(s, &envelope, &answer);
 }

@@ -17,6 +17,7 @@ enum {
 typedef struct hb_sample {
     hb_observation observation; /* vectors lie in the two below */
     double arrived;
+    uint64_t sequence;
     double *x, *u;
 } hb_sample;
 
@@ -101,6 +102,14 @@ struct hb_server {
     hb_log_limit reset_limit, target_limit, guest_limit;
     bool resumed;
 
+    /* what is recorded */
+    hb_journal *journal;       /* NULL: nothing */
+    uint64_t day_offset;       /* from the monotonic clock to the time of day, nanoseconds */
+    uint64_t recorded_version; /* of the coefficients */
+    double next_covariance;
+    hb_journal_report recorder;
+    const hb_prepared *prepared_before; /* the last change of settings */
+
     /* liveness */
     bool running; /* it had its first turn */
     double fed;   /* when the watchdog was */
@@ -154,6 +163,18 @@ int hb_server_start_promotion(hb_server *s, const hb_envelope *e, uint64_t id, h
 int hb_server_promote(hb_server *s, hb_error *err);
 void hb_server_promoted(hb_server *s, const char *error);
 void hb_server_report_shadow(hb_server *s, hb_shadow_report *ret);
+
+/* server_record.c */
+void hb_server_record_start(hb_server *s);
+void hb_server_record_sample(hb_server *s, const hb_sample *sample, bool more); /* after it was learned from */
+void hb_server_record_request(hb_server *s, const hb_request *r, bool guest,
+                              size_t size); /* likewise; s->frame holds it */
+/* The message that was sent; c NULL: the controller was not asked. */
+void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command *c, bool unsent, const void *reply,
+                            size_t size);
+void hb_server_record_control(hb_server *s, double received, const char *error, size_t size);
+void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const char *configuration);
+void hb_server_record_status(hb_server *s, double now);
 
 /* server_status.c */
 void hb_server_report(hb_server *s, hb_report *ret);

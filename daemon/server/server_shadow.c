@@ -88,6 +88,7 @@ int hb_server_promote(hb_server *s, hb_error *err)
     hb_worker_release(s->worker);
     hb_shadow_release(s->shadow);
     s->counters.promotions++;
+    hb_server_record_change(s, &(hb_recorded_change){.promotion = true}, NULL);
     return 0;
 }
 

@@ -44,6 +44,10 @@ void hb_server_report(hb_server *s, hb_report *ret)
         .resumed = s->resumed,
         .adapting = s->settings.adapt,
     };
+    if (s->journal) {
+        hb_journal_read(s->journal, &s->recorder);
+        ret->recorder = &s->recorder;
+    }
     ret->coefficient = hb_controller_coefficients(s->controller, &ret->variance);
     hb_controller_counters(s->controller, &ret->controller);
     hb_server_report_shadow(s, &ret->shadow);
@@ -125,6 +129,7 @@ void hb_server_each_second(hb_server *s, double now)
         return;
     s->next_second = now + 1;
     note_health(s, now);
+    hb_server_record_status(s, now);
 
     double dt = now - s->rate_since;
     if (dt > 0.1) {

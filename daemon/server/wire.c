@@ -7,23 +7,14 @@
 #include <string.h>
 
 #include "base/numeric.h"
-#include "bump.h"
-#include "hilbert.pb-c.h"
 #include "json.h"
+#include "server/wire_internal.h"
 
 enum {
     UNPACKED = 4, /* an unpacked message takes at most so many times its packed size, and */
     UNPACKED_FIXED = 4096,
     NUMBER_TEXT = 20,     /* characters of a number in JSON, at most */
     STATUS_FIXED = 16384, /* bytes of a status beside its vectors */
-};
-
-struct hb_wire {
-    hb_wire_sizes sizes;
-    hb_bump in;  /* what was read */
-    hb_bump out; /* scratch of what is written */
-    uint8_t *frame;
-    size_t nframe;
 };
 
 /* lib's lists in the order of the contract; an entry that one has and the other has not does not compile */
@@ -43,8 +34,7 @@ static const Hilbert__V1__EstimateStatus wire_estimate[] = {
 #undef X
 };
 
-/* Numbers of the covariance's lower triangles. */
-static size_t packed_covariance(const hb_wire_sizes *s)
+size_t hb_wire_packed_covariance(const hb_wire_sizes *s)
 {
     size_t nb = (size_t)s->nb;
 
@@ -53,7 +43,7 @@ static size_t packed_covariance(const hb_wire_sizes *s)
 
 static bool covariance_fits(const hb_wire_sizes *s)
 {
-    return (packed_covariance(s) + 2 * (size_t)s->ncoefficients) * sizeof(double) + UNPACKED_FIXED <=
+    return (hb_wire_packed_covariance(s) + 2 * (size_t)s->ncoefficients) * sizeof(double) + UNPACKED_FIXED <=
            (size_t)s->max_message;
 }
 
@@ -72,7 +62,7 @@ static hb_wire_sizes exchanged(const hb_wire_sizes *s)
 /* Bytes of the covariance in a message. */
 static size_t covariance_bytes(const hb_wire_sizes *s)
 {
-    return covariance_fits(s) ? packed_covariance(s) * sizeof(double) : 0;
+    return covariance_fits(s) ? hb_wire_packed_covariance(s) * sizeof(double) : 0;
 }
 
 static hb_wire *lay_out(const hb_wire_sizes *s, hb_arena *arena)
@@ -258,8 +248,7 @@ static void fill_health(Hilbert__V1__Health *m, const hb_health *h)
     m->actuator_delay_deviation = h->actuators.delay_deviation;
 }
 
-/* Packs a message into the frame; 0 bytes when it does not fit, which sizes rule out. */
-static size_t pack(hb_wire *w, const ProtobufCMessage *m, const void **ret)
+size_t hb_wire_pack(hb_wire *w, const ProtobufCMessage *m, const void **ret)
 {
     *ret = w->frame;
     return protobuf_c_message_get_packed_size(m) <= w->nframe ? protobuf_c_message_pack(m, w->frame) : 0;
@@ -299,7 +288,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
             m.predicted = vector(c->states, (size_t)(c->horizon + 1) * nx, &m.n_predicted);
         }
     }
-    return pack(w, &m.base, ret);
+    return hb_wire_pack(w, &m.base, ret);
 }
 
 /* ---- control ---- */
@@ -380,6 +369,10 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
     case HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_COEFFICIENTS:
         ret->kind = HB_CONTROL_SET_COEFFICIENTS;
         return read_coefficients(w, m->set_coefficients, ret, err);
+    case HILBERT__V1__CONTROL_REQUEST__COMMAND_RECORD:
+        ret->kind = HB_CONTROL_RECORD;
+        ret->on = m->record->on;
+        return 0;
     case HILBERT__V1__CONTROL_REQUEST__COMMAND_PREDICT:
         ret->kind = HB_CONTROL_PREDICT;
         return read_predict(w, m->predict, ret, err);
@@ -402,6 +395,7 @@ typedef struct status_messages {
     Hilbert__V1__ReplyCounts replies;
     Hilbert__V1__ReasonCounts refused, set_aside;
     Hilbert__V1__Counters counters;
+    Hilbert__V1__Recorder recorder;
 } status_messages;
 
 static void fill_latency(Hilbert__V1__Latency *m, const hb_latency *l)
@@ -464,7 +458,7 @@ static double *widen(hb_wire *w, const hb_real *c, size_t n)
 /* The lower triangles of a covariance, nb x nb or one for each state; NULL when there is no room for them. */
 static double *pack_covariance(hb_wire *w, const double *covariance)
 {
-    size_t n = packed_covariance(&w->sizes), nb = (size_t)w->sizes.nb, at = 0;
+    size_t n = hb_wire_packed_covariance(&w->sizes), nb = (size_t)w->sizes.nb, at = 0;
     double *v = covariance && covariance_fits(&w->sizes) ? hb_bump_take(&w->out, n * sizeof *v) : NULL;
 
     for (size_t row = 0; v && at < n; row++)
@@ -528,6 +522,18 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     s->adapting = r->adapting;
     s->resumed = r->resumed;
 
+    if (r->recorder) {
+        hilbert__v1__recorder__init(s->recorder = &m->recorder);
+        s->recorder->on = r->recorder->on;
+        s->recorder->file = text(r->recorder->file);
+        s->recorder->bytes = r->recorder->bytes;
+        s->recorder->messages = r->recorder->messages;
+        s->recorder->lost = r->recorder->lost;
+        s->recorder->files = r->recorder->files;
+        s->recorder->pruned = r->recorder->pruned;
+        s->recorder->errors = r->recorder->errors;
+        s->recorder->error = text(r->recorder->error);
+    }
     s->replies = &m->replies;
     s->refused = &m->refused;
     s->set_aside = &m->set_aside;
@@ -547,7 +553,7 @@ size_t hb_wire_write_status(hb_wire *w, const hb_report *r, const void **ret)
 
     hb_bump_clear(&w->out);
     fill_status(w, &m, r);
-    return pack(w, &m.status.base, ret);
+    return hb_wire_pack(w, &m.status.base, ret);
 }
 
 size_t hb_wire_write_status_json(hb_wire *w, const hb_report *r, const void **ret)
@@ -633,7 +639,7 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
         coefficients.value = vector(widen(w, r->coefficient, nc), nc, &coefficients.n_value);
         coefficients.variance = vector(r->variance, (size_t)w->sizes.ncoefficients, &coefficients.n_variance);
         coefficients.covariance =
-            vector(pack_covariance(w, r->covariance), packed_covariance(&w->sizes), &coefficients.n_covariance);
+            vector(pack_covariance(w, r->covariance), hb_wire_packed_covariance(&w->sizes), &coefficients.n_covariance);
         m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS;
         m.coefficients = &coefficients;
     } else if (r->predicted) {
@@ -645,7 +651,7 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
         m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_PREDICTION;
         m.prediction = &prediction;
     }
-    size_t n = pack(w, &m.base, ret);
+    size_t n = hb_wire_pack(w, &m.base, ret);
     if (n == 0 && !r->error)
         return hb_wire_write_control(
             w, &(hb_control_reply){.id = r->id, .error = "the answer would not fit sockets.max_message"}, ret);

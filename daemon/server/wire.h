@@ -66,6 +66,7 @@ typedef enum {
     HB_CONTROL_SET_COEFFICIENTS,
     HB_CONTROL_PREDICT,
     HB_CONTROL_PROMOTE,
+    HB_CONTROL_RECORD,
 } hb_control_kind;
 
 typedef struct hb_predict {
@@ -82,6 +83,7 @@ typedef struct hb_control_request {
     const hb_real *coefficient; /* ncoefficients */
     uint64_t model_hash;        /* that the coefficients belong to */
     hb_predict predict;
+    bool on; /* to record */
 } hb_control_request;
 
 /* 0 or -errno with the reason; the id is filled in whenever it could be read. */
@@ -113,6 +115,63 @@ typedef struct hb_control_reply {
 } hb_control_reply;
 
 size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void **ret);
+
+/* ---- recordings ---- */
+
+enum { HB_RECORD_HEAD = 2048, HB_RECORDING_WINDOW = 9 /* number of the field */ };
+
+/* What each recording begins with; *ret is allocated. */
+typedef struct hb_recording {
+    const char *name, *model_path, *configuration;
+    const hb_model *model;
+    uint64_t run; /* time of day, nanoseconds */
+} hb_recording;
+
+int hb_wire_recording(const hb_recording *r, uint8_t **ret, size_t *ret_size, hb_error *err);
+/* Bytes before a field of n bytes (text, bytes or a message) of a message; returns how many. */
+size_t hb_wire_field(uint8_t to[16], int field, size_t n);
+/* Bytes of the largest message that is written. */
+size_t hb_wire_largest(const hb_wire *w);
+
+size_t hb_wire_record_sample(hb_wire *w, const hb_observation *o, uint64_t sequence, double arrived, uint64_t heard,
+                             bool more, const void **ret);
+
+/* How a command came about. */
+typedef struct hb_decision {
+    uint64_t tick, snapshot;
+    double begun, budget;
+    bool fallback, fresh, guest;
+    const hb_prepared *prepared;
+    const hb_decisions *decisions;
+} hb_decision;
+
+/* These end with the beginning of a message of n bytes, which is to follow. */
+size_t hb_wire_record_request(hb_wire *w, const hb_request *r, uint64_t heard, bool guest, size_t n,
+                              uint8_t to[HB_RECORD_HEAD]);
+size_t hb_wire_record_reply(hb_wire *w, double received, const hb_decision *d, bool unsent, size_t n,
+                            uint8_t to[HB_RECORD_HEAD]);
+size_t hb_wire_record_control(hb_wire *w, double received, const char *error, size_t n, uint8_t to[HB_RECORD_HEAD]);
+
+typedef struct hb_recorded_change {
+    const double *target; /* nx, or NULL */
+    bool prediction, promotion;
+    uint64_t snapshot;
+    const hb_prepared *prepared;
+} hb_recorded_change;
+
+/* A change of configuration is one without target or prediction: its text, field HB_CHANGE_CONFIGURATION, follows. */
+enum { HB_CHANGE_CONFIGURATION = 2 };
+size_t hb_wire_record_change(hb_wire *w, const hb_recorded_change *c, const void **ret);
+
+typedef struct hb_recorded_coefficients {
+    const hb_health *health;
+    int64_t time_us;
+    const hb_real *value;
+    const double *variance;
+    const double *covariance; /* NULL: not this time */
+} hb_recorded_coefficients;
+
+size_t hb_wire_record_coefficients(hb_wire *w, const hb_recorded_coefficients *c, const void **ret);
 
 /* ---- status ---- */
 

@@ -62,8 +62,11 @@ static void run(hb_worker *w, hb_plan_order *job)
     job->started = clock->now(clock->context);
     if (job->kind == HB_JOB_COMMAND)
         job->command = hb_controller_command(w->settings.controller, job->request, clock);
-    else
+    else {
+        job->prepared = hb_controller_prepared(w->settings.controller);
         predict(w, job->prediction);
+        job->snapshot = hb_controller_snapshot_taken(w->settings.controller);
+    }
     job->finished = clock->now(clock->context);
 }
 

@@ -32,10 +32,12 @@ typedef struct hb_prediction {
 
 typedef struct hb_plan_order {
     hb_job_kind kind;
-    const hb_request *request; /* HB_JOB_COMMAND */
-    const hb_command *command; /* its answer */
-    double started, finished;  /* hb_now */
-    hb_prediction *prediction; /* HB_JOB_PREDICT */
+    const hb_request *request;   /* HB_JOB_COMMAND */
+    const hb_command *command;   /* its answer */
+    double started, finished;    /* hb_now */
+    hb_prediction *prediction;   /* HB_JOB_PREDICT */
+    const hb_prepared *prepared; /* before it, */
+    uint64_t snapshot;           /* and the estimate that it was made with */
 } hb_plan_order;
 
 typedef struct hb_worker hb_worker;

@@ -11,6 +11,7 @@
 #include "controller/controller.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ enum {
 
 /* What the thread of planning needs of the other one. */
 typedef struct snapshot {
+    uint64_t number; /* they are counted from 1 */
     hb_health health;
     bool observed;          /* a sample has come in */
     double observed_at;     /* caller's clock */
@@ -84,7 +86,9 @@ struct hb_controller {
     hb_stepper *average;   /* for its errors while nothing is adapted */
     double recent[RECENT]; /* their squares, in turn */
     int nrecent;
-    int writing; /* the buffer to be filled next */
+    int writing;         /* the buffer to be filled next */
+    uint64_t snapshots;  /* handed over so far */
+    unsigned hear_until; /* answers beyond this are not heard, in a replay */
 
     /* between the two */
     snapshot buffer[3];
@@ -101,6 +105,7 @@ struct hb_controller {
     hb_stepper *stepper;
     hb_planner *planner; /* NULL: the model has no controls */
     hb_command command;
+    hb_prepared prepared;  /* before it: a copy, since the next preparation may be under way */
     double *action, *safe; /* nu */
     bool running;          /* a request came before */
     double heard;          /* when the newest request came in, caller's clock */
@@ -200,6 +205,7 @@ static int planning_half(hb_controller **ret, const hb_model *m, const hb_contro
     c->nx = m->nx;
     c->nu = m->nu;
     c->writing = 0;
+    c->hear_until = UINT_MAX;
     c->reading = 1;
     atomic_init(&c->middle, 2);
     for (int i = 0; i < m->nu; i++)
@@ -288,6 +294,7 @@ static void publish(hb_controller *c)
     c->health.actuators = hb_estimator_actuator_belief(c->estimator);
     if (!c->s.adapt)
         c->health.one_step_error = error_of_average(c);
+    s->number = ++c->snapshots;
     s->health = c->health;
     s->observed = c->observed;
     s->observed_at = c->observed_at;
@@ -317,7 +324,7 @@ static void hear_answers(hb_controller *c)
     unsigned in = atomic_load_explicit(&c->answers_in, memory_order_acquire),
              out = atomic_load_explicit(&c->answers_out, memory_order_relaxed);
 
-    for (; out != in; out++) {
+    for (; out != in && out < c->hear_until; out++) {
         const answered *a = &c->answer[out % ANSWERS];
         hb_controller_hear(c, a->from_us, a->u);
     }
@@ -688,12 +695,15 @@ static hb_command *start_reply(hb_controller *c, const snapshot *s, const hb_req
     c->command = (hb_command){
         .health = s->health,
         .version = s->health.version,
+        .snapshot = s->number,
+        .begun = now,
         .age = age_of_telemetry(c, s, r, now),
         .preparing = c->preparing,
         .guest = c->owner != NULL,
     };
     c->preparing = 0;
     if (c->planner) {
+        c->command.prepared = hb_controller_prepared(c);
         c->command.plan = hb_planner_current(c->planner);
         c->command.states = hb_planner_states(c->planner);
         c->command.horizon = c->s.planner.horizon;
@@ -863,6 +873,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->cost = plan->cost;
     reply->iterations = plan->iterations;
     reply->limit = plan->limit;
+    reply->decisions = plan->decisions;
     reply->stages = plan->prepared;
     reply->corrected = plan->corrected;
     count_by(c, offsetof(hb_counters, corrected) / sizeof(uint64_t), plan->corrected);
@@ -901,6 +912,7 @@ const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, 
     hb_reason reason = check_request(c, r);
 
     start_reply(c, take_snapshot(c), r, now);
+    c->command.immediate = true;
     if (reason != HB_REASON_NONE)
         return refuse(c, reason);
     advance(c, r);
@@ -921,6 +933,42 @@ const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, doub
     const hb_command *command = hb_controller_command(c, &r, clock);
     c->rehearsing = c->running = false;
     return command;
+}
+
+const hb_prepared *hb_controller_prepared(hb_controller *c)
+{
+    if (!c->planner)
+        return NULL;
+    c->prepared = *hb_planner_preparing(c->planner);
+    return &c->prepared;
+}
+
+uint64_t hb_controller_snapshots(const hb_controller *c)
+{
+    return c->snapshots;
+}
+
+uint64_t hb_controller_snapshot_taken(const hb_controller *c)
+{
+    return c->buffer[c->reading].number;
+}
+
+uint64_t hb_controller_heard(const hb_controller *c)
+{
+    return atomic_load_explicit(&c->answers_out, memory_order_relaxed);
+}
+
+void hb_controller_hear_until(hb_controller *c, uint64_t answers)
+{
+    c->hear_until = (unsigned)answers;
+}
+
+void hb_controller_script(hb_controller *c, const hb_decisions *preparing, const hb_decisions *planning)
+{
+    if (c->planner)
+        hb_planner_script(c->planner, preparing, planning);
+    if (c->guest && c->guest->planner)
+        hb_planner_script(c->guest->planner, preparing, planning);
 }
 
 int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,

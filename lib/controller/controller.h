@@ -72,13 +72,18 @@ typedef struct hb_command {
     const char *limit; /* with HB_STATUS_LIMITED or worse: the name of the limit that the plan breaks; else NULL */
     double cost;
     int iterations;
-    double planning;  /* seconds, from the request on */
-    double preparing; /* seconds spent before it, between requests */
-    uint64_t stages;  /* of hb_controller_prepare that the plan began with */
-    bool guest;       /* the request was one's */
-    bool corrected;   /* it began with what they had prepared; false: it was made from nothing but the last plan */
-    uint64_t version; /* of the coefficients */
-    double age;       /* seconds since the newest sample behind the coefficients; infinite before the first */
+    double planning;   /* seconds, from the request on */
+    double preparing;  /* seconds spent before it, between requests */
+    uint64_t stages;   /* of hb_controller_prepare that the plan began with */
+    bool guest;        /* the request was one's */
+    bool corrected;    /* it began with what they had prepared; false: it was made from nothing but the last plan */
+    uint64_t version;  /* of the coefficients */
+    uint64_t snapshot; /* number of the telemetry thread's snapshot that it was made with */
+    double begun;      /* caller's clock when it was begun */
+    bool immediate;    /* by hb_controller_fallback: nobody tried to plan */
+    const hb_prepared *prepared;   /* what was prepared before it; NULL: there is no planner */
+    const hb_decisions *decisions; /* what planning took from the clock; NULL: nothing was planned */
+    double age; /* seconds since the newest sample behind the coefficients; infinite before the first */
     hb_health health;
     const double *plan;   /* horizon x nu */
     const double *states; /* (horizon + 1) x nx */
@@ -157,6 +162,20 @@ int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_e
  * horizon, goes on where `from` is: with its plan, its commands under way, what it knows of requests, and its counters,
  * for which it gives its own. Coefficients and windows stay with their models. */
 void hb_controller_take_over(hb_controller *to, hb_controller *from);
+
+/* ---- for whoever records what the two threads did, and does it once more on one thread ---- */
+
+/* Thread of telemetry: snapshots handed to the other thread so far, and answers heard from it. */
+uint64_t hb_controller_snapshots(const hb_controller *c);
+uint64_t hb_controller_heard(const hb_controller *c);
+/* Thread of telemetry: from here on no answers beyond the first so many are heard, though there may be more. */
+void hb_controller_hear_until(hb_controller *c, uint64_t answers);
+/* Thread of planning: number of the snapshot taken last. */
+uint64_t hb_controller_snapshot_taken(const hb_controller *c);
+/* Thread of planning: what was prepared since the last command; NULL: there is no planner. */
+const hb_prepared *hb_controller_prepared(hb_controller *c);
+/* Thread of planning: from here on decisions of preparations and plans are these, and no clock makes them. */
+void hb_controller_script(hb_controller *c, const hb_decisions *preparing, const hb_decisions *planning);
 
 /* Sum of both threads' counters, each read once; safe from any thread. */
 void hb_controller_counters(const hb_controller *c, hb_counters *ret);

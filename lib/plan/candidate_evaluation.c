@@ -24,12 +24,14 @@ struct hb_candidate_evaluation {
     atomic_bool stop;
     uint64_t dropped;
     hb_problem problem;
+    hb_decisions *decisions; /* NULL: nobody wants to know */
 
     /* what the threads are at */
     const hb_candidate_job *job;
     const hb_candidate *at;
     const double *u;
     double *a, *b;
+    bool no_gradient; /* by the script, there is no time for it */
 };
 
 void hb_candidate_lay_out(hb_candidate *c, hb_arena *arena, int nx, int nv, int nh)
@@ -116,9 +118,27 @@ void hb_candidate_evaluation_free(hb_candidate_evaluation *e)
     free(e);
 }
 
+void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *decisions)
+{
+    e->decisions = decisions;
+}
+
+/* Answers come from a script. */
+static bool scripted(const hb_candidate_evaluation *e)
+{
+    return e->decisions && e->decisions->scripted;
+}
+
+static bool note(const hb_candidate_evaluation *e, bool yes)
+{
+    return e->decisions ? hb_decisions_note(e->decisions, yes) : yes;
+}
+
 void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_problem *problem, const hb_clock *clock,
                                    double deadline)
 {
+    if (scripted(e))
+        clock = NULL;
     e->problem = *problem;
     e->dropped = 0;
     atomic_store(&e->stop, false);
@@ -141,8 +161,10 @@ void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool 
 
 bool hb_candidate_evaluation_ask(hb_candidate_evaluation *e, hb_piece kind)
 {
+    if (scripted(e))
+        return hb_decisions_recall(e->decisions);
     e->time[0].kind = kind;
-    return hb_time_budget_ask(&e->time[0]);
+    return note(e, hb_time_budget_ask(&e->time[0]));
 }
 
 void hb_candidate_evaluation_rest(hb_candidate_evaluation *e)
@@ -152,7 +174,9 @@ void hb_candidate_evaluation_rest(hb_candidate_evaluation *e)
 
 bool hb_candidate_evaluation_fits(const hb_candidate_evaluation *e, hb_piece kind, int count)
 {
-    return hb_time_budget_fits(&e->time[0], kind, count);
+    if (scripted(e))
+        return hb_decisions_recall(e->decisions);
+    return note(e, hb_time_budget_fits(&e->time[0], kind, count));
 }
 
 uint64_t hb_candidate_evaluation_pieces(const hb_candidate_evaluation *e)
@@ -235,7 +259,7 @@ static void run_part(void *context, int number, int thread)
         note_best(it, pop, (of->nh + 1) * e->nx, rollout);
         it->complete = j->adam == 0;
     }
-    if (it->evaluated && j->adam > 0) {
+    if (it->evaluated && j->adam > 0 && !e->no_gradient) {
         time->kind = HB_PIECE_BACKWARD;
         it->complete =
             hb_rollout_gradient(rollout, of->model, of->cost, of->goal, u, hb_population_du(pop, it->lanes), &proceed);
@@ -249,11 +273,19 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
 
     cut(e, job->ns);
     e->job = job;
+    if (scripted(e)) {
+        atomic_store(&e->stop, !hb_decisions_recall(e->decisions));
+        e->no_gradient = job->adam > 0 && !atomic_load(&e->stop) && !hb_decisions_recall(e->decisions);
+    }
     hb_pool_run(e->pool, e->nparts, run_part, e);
     for (int i = 0; i < e->nparts; i++) {
         evaluated = evaluated && e->part[i].evaluated;
         complete = complete && e->part[i].complete;
     }
+    if (scripted(e))
+        atomic_store(&e->stop, false);
+    else if (note(e, evaluated) && job->adam > 0)
+        note(e, complete);
     for (int i = 0; evaluated && i < e->nparts; i++) {
         e->dropped += (uint64_t)e->part[i].dropped;
         if (e->part[i].best.cost < best->cost)
@@ -296,6 +328,8 @@ bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_cand
 {
     bool complete = true;
 
+    if (scripted(e) && !hb_decisions_recall(e->decisions))
+        return false;
     e->nparts = jacobian_threads(e);
     e->at = at;
     e->u = u;
@@ -304,5 +338,5 @@ bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_cand
     hb_pool_run(e->pool, e->nparts, jacobians_part, e);
     for (int i = 0; i < e->nparts; i++)
         complete = complete && e->part[i].complete;
-    return complete;
+    return scripted(e) ? complete : note(e, complete);
 }

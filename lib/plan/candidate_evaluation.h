@@ -5,6 +5,7 @@
 #ifndef HB_CANDIDATE_EVALUATION_H
 #define HB_CANDIDATE_EVALUATION_H
 
+#include "plan/decisions.h"
 #include "plan/time_budget.h"
 #include "base/pool.h"
 #include "plan/population.h"
@@ -59,6 +60,8 @@ void hb_candidate_evaluation_free(hb_candidate_evaluation *e);
 /* Starts on a problem (borrowed until the next). clock may be NULL: no deadline. */
 void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_problem *problem, const hb_clock *clock,
                                    double deadline);
+/* Where the answers of the clock are noted, or come from, from the next begin on; NULL: neither. */
+void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *decisions);
 /* Changes the deadline, and goes on if work had stopped for the old one. */
 void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline);
 

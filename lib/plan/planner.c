@@ -497,7 +497,9 @@ void hb_planner_begin(hb_planner *p, const hb_problem *problem, uint64_t tick, c
     change_step(p, p->problem.dt);
     p->key = (hb_random_key){.seed = p->settings.seed, .stream = tick};
     p->round = 0;
-    p->plan = (hb_plan){.action = p->action};
+    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions};
+    hb_decisions_start(&p->decisions);
+    hb_candidate_evaluation_follow(p->evaluation, &p->decisions);
     p->best.cost = p->other.cost = INFINITY;
     hb_candidate_evaluation_begin(p->evaluation, &p->problem, clock, deadline);
 }
@@ -526,6 +528,17 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
     if (p->best.impossible)
         p->plan.limit = "trained range";
+}
+
+const hb_prepared *hb_planner_preparing(const hb_planner *p)
+{
+    return &p->preparation.record;
+}
+
+void hb_planner_script(hb_planner *p, const hb_decisions *preparing, const hb_decisions *planning)
+{
+    hb_decisions_script(&p->preparation.record.decisions, preparing);
+    hb_decisions_script(&p->decisions, planning);
 }
 
 hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "plan/cost.h"
+#include "plan/decisions.h"
 #include "plan/time_budget.h"
 #include "base/pool.h"
 #include "base/setting_rows.h"
@@ -74,9 +75,10 @@ typedef struct hb_plan {
     /* Nothing worth while is left to gain by second-order steps; the other methods: all iterations were made. Tested at
      * the state given and with the model given, not at what was expected. */
     bool converged;
-    uint64_t prepared; /* stages of hb_planner_prepare that came before it */
-    bool corrected;    /* it began with what was prepared; false: planned in full */
-    bool evaluated;    /* false: no candidate could be evaluated; action is the shifted last plan or trim */
+    uint64_t prepared;             /* stages of hb_planner_prepare that came before it */
+    bool corrected;                /* it began with what was prepared; false: planned in full */
+    bool evaluated;                /* false: no candidate could be evaluated; action is the shifted last plan or trim */
+    const hb_decisions *decisions; /* what it took from the clock */
     const char *
         limit; /* name of the limit that it breaks most, "trained range" when its states are not possible; NULL: none */
 } hb_plan;
@@ -116,6 +118,16 @@ uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double sec
                             double deadline, const atomic_bool *interrupt, uint64_t most);
 bool hb_planner_prepared(const hb_planner *p);   /* nothing is left to do */
 uint64_t hb_planner_stages(const hb_planner *p); /* done for the next request by now */
+/* What was prepared since the last plan: calls of hb_planner_prepare, and what they took from the clock. As many calls
+ * with these decisions lead to the same bytes. */
+typedef struct hb_prepared {
+    uint64_t calls;
+    hb_decisions decisions;
+} hb_prepared;
+const hb_prepared *hb_planner_preparing(const hb_planner *p);
+/* From here on, the clock is not asked: questions are answered as they were answered before, for preparations and for
+ * plans. */
+void hb_planner_script(hb_planner *p, const hb_decisions *preparing, const hb_decisions *planning);
 /* The plan in hand as it stands: after a shift, what to apply when there is no time to plan. */
 const double *hb_planner_current(const hb_planner *p);
 /* Predicted states of the last plan: (horizon + 1) x nx, physical. */

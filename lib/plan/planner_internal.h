@@ -29,14 +29,15 @@ typedef struct hb_preparation {
     bool begun;
     hb_prepare_stage next;
     uint64_t stages; /* done */
-    int steps;       /* of the descent */
-    int iterations;  /* of the search */
-    int insured;     /* steps of the descent from a sample */
-    bool sampled;    /* there was such a descent, or there will be none */
-    bool moved;      /* the best sequence is no longer the one that was linearised */
-    bool final;      /* linearising is all that is left to do */
-    double ahead;    /* steps of the plan from the last request to the next */
-    double seconds;  /* the same */
+    hb_prepared record;
+    int steps;      /* of the descent */
+    int iterations; /* of the search */
+    int insured;    /* steps of the descent from a sample */
+    bool sampled;   /* there was such a descent, or there will be none */
+    bool moved;     /* the best sequence is no longer the one that was linearised */
+    bool final;     /* linearising is all that is left to do */
+    double ahead;   /* steps of the plan from the last request to the next */
+    double seconds; /* the same */
 
     /* the problem that the next request is expected to pose */
     double *x0, *last_control, *actuator_state; /* nx, nu, nu */
@@ -92,6 +93,7 @@ struct hb_planner {
     int elites;          /* samples that the last refit kept */
 
     hb_preparation preparation;
+    hb_decisions decisions; /* of the plan in hand */
 };
 
 static inline size_t hb_planner_sequence_bytes(const hb_planner *p)

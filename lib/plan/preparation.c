@@ -39,7 +39,7 @@ void hb_preparation_forget(hb_preparation *f)
 {
     f->begun = f->evaluated = false;
     f->ready = -1;
-    f->stages = 0;
+    f->stages = f->record.calls = 0;
     f->ntop = 0;
 }
 
@@ -53,6 +53,7 @@ static void begin(hb_planner *p, double seconds)
     hb_preparation *f = &p->preparation;
 
     hb_preparation_forget(f);
+    hb_decisions_start(&f->record.decisions);
     f->begun = true;
     f->next = HB_PREPARE_PREDICT;
     f->seconds = seconds;
@@ -251,6 +252,8 @@ uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double sec
     f->clock = clock;
     f->deadline = deadline;
     f->interrupt = interrupt;
+    f->record.calls++;
+    hb_candidate_evaluation_follow(p->evaluation, &f->record.decisions);
     f->problem = hb_planner_problem(p, model, f->x0, &f->goal);
     pose(p, &f->problem);
     while (f->next != HB_PREPARE_DONE && f->stages < most && advance(p))

@@ -39,6 +39,8 @@ _hilbert()
         COMPREPLY=($(compgen -W "$commands" -- "$current"))
     elif [[ $name:$command:$before == hilbertctl:coefficients:coefficients ]]; then
         COMPREPLY=($(compgen -W "show save load" -- "$current"))
+    elif [[ $name:$command:$before == hilbertctl:record:record ]]; then
+        COMPREPLY=($(compgen -W "on off status" -- "$current"))
     elif [[ $name:$command == hilbertctl:target ]]; then
         COMPREPLY=($(compgen -S = -W "$("$program" predict -N 1 -t 0.2 2>/dev/null | sed -n '1{s/time,//;s/,/ /gp}')" -- "$current"))
         compopt -o nospace 2>/dev/null

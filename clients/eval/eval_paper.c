@@ -132,7 +132,7 @@ static int measure_pace(const hb_settings *s, double *ret_step_seconds, hb_error
     hb_run_log_path(&probe, log);
     int status = hb_run(&probe, &(hb_run_options){.stop = &stop, .quiet = true, .no_prior = true}, &result, err);
     if (!status && !result.stopped)
-        status = hb_log_times(log, &seconds, &cpu, err);
+        status = hb_training_log_times(log, &seconds, &cpu, err);
     hb_run_checkpoint_path(&probe, log);
     unlink(log);
     hb_run_log_path(&probe, log);

@@ -13,9 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/vanderpol.h"
 #include "eval/eval.h"
 #include "train/evaluator.h"
-#include "train/fitter.h"
+#include "train/function_fit.h"
 #include "common/plot.h"
 #include "dynamics/predictor.h"
 #include "common/progress.h"
@@ -73,31 +74,7 @@ typedef struct outcome {
     double one_beyond, ten_beyond;             /* mu = 4 */
 } outcome;
 
-/* --- the system --- */
-
-static void field(double mu, const double *x, double *rate)
-{
-    rate[0] = x[1];
-    rate[1] = mu * (1 - x[0] * x[0]) * x[1] - x[0];
-}
-
-/* RK4 in steps of about a millisecond */
-static void flow(double mu, double *x, double dt)
-{
-    int n = (int)ceil(dt / 1e-3);
-    double h = dt / n, k[4][NX], at[NX];
-    static const double reach[4] = {0, 0.5, 0.5, 1};
-
-    for (int i = 0; i < n; i++) {
-        for (int s = 0; s < 4; s++) {
-            for (int j = 0; j < NX; j++)
-                at[j] = x[j] + (s ? reach[s] * h * k[s - 1][j] : 0);
-            field(mu, at, k[s]);
-        }
-        for (int j = 0; j < NX; j++)
-            x[j] += h / 6 * (k[0][j] + 2 * k[1][j] + 2 * k[2][j] + k[3][j]);
-    }
-}
+/* --- data --- */
 
 /* half of the episodes start near rest, half around the limit cycle */
 static int write_data(const char *path, int functions, int episodes, double from, double to, uint64_t seed,
@@ -127,7 +104,7 @@ static int write_data(const char *path, int functions, int episodes, double from
             for (int i = 0; i < EPISODE_STEPS; i++) {
                 double dt = mean_dt * (0.5 + hb_random_uniform(key, at + 2 + (uint64_t)i));
                 memcpy(x + (i + 1) * NX, x + i * NX, NX * sizeof *x);
-                flow(mu, x + (i + 1) * NX, dt);
+                hb_vanderpol_flow(mu, x + (i + 1) * NX, dt);
                 time[i + 1] = time[i] + dt;
             }
             status = hb_dataset_writer_append(w, f, EPISODE_STEPS, x, NULL, time, &mu, err);
@@ -232,14 +209,14 @@ static void print_table(const outcome *of, const options *o)
 /* coefficients from the examples of function 0, then a rollout from x: (FLOW_STEPS + 1) x NX */
 static int predict(const hb_model *m, const hb_dataset *d, const double *x, double *states, hb_error *err)
 {
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     hb_workspace *w = NULL;
     hb_predictor *p = NULL;
     hb_real c[NB * NX] = {0}, z[NX * HB_STRIDE] = {0}, dt[HB_STRIDE];
-    int status = hb_fitter_new(&fitter, m, d, EXAMPLES, hb_fit_refinements(m), err);
+    int status = hb_function_fit_new(&fitter, m, d, EXAMPLES, hb_fit_refinements(m), err);
 
     if (!status && m->nb > 0) {
-        hb_fit *f = hb_fitter_run(fitter, 0, (hb_random_key){.seed = 2}, 0);
+        hb_fit *f = hb_function_fit_run(fitter, 0, (hb_random_key){.seed = 2}, 0);
         if (!f || hb_fit_coefficients(f, m->nb, c))
             status = hb_fail(err, ERANGE, "the model is not finite");
     }
@@ -258,7 +235,7 @@ static int predict(const hb_model *m, const hb_dataset *d, const double *x, doub
     }
     hb_predictor_free(p);
     hb_workspace_free(w);
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     return status;
 }
 
@@ -275,7 +252,7 @@ static void true_flow(double mu, const double *x, double *states)
     memcpy(states, x, NX * sizeof *x);
     for (int i = 0; i < FLOW_STEPS; i++) {
         memcpy(states + (i + 1) * NX, states + i * NX, NX * sizeof *x);
-        flow(mu, states + (i + 1) * NX, flow_dt);
+        hb_vanderpol_flow(mu, states + (i + 1) * NX, flow_dt);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/statistics.h"
-#include "sim/report.h"
+#include "sim/flight_report.h"
 
 enum { PATH = 512 };
 
@@ -52,7 +52,7 @@ static int trace(const hb_robust_settings *s, const hb_robust_row *row, hb_robus
     char path[PATH];
 
     snprintf(path, sizeof path, "%s/%s-%s-%d.csv", s->trace, row->name, hb_robust_controller_name[controller], index);
-    return hb_report_csv(path, &hb_plant_quadrotor, r, err);
+    return hb_flight_report_csv(path, &hb_plant_quadrotor, r, err);
 }
 
 int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robust_controller controller, int index,

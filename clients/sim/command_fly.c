@@ -13,7 +13,7 @@
 #include "sim/collect.h"
 #include "common/progress.h"
 #include "sim/render.h"
-#include "sim/report.h"
+#include "sim/flight_report.h"
 
 static const char help[] =
     "usage: hilbert-sim fly PLANT [OPTIONS]\n"
@@ -445,9 +445,9 @@ static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_fligh
     if (!status)
         status = hb_flight_summarise(f->plant, &s, &record, &e->summary, err);
     if (!status && index == 0 && f->csv)
-        status = hb_report_csv(f->csv, f->plant, &record, err);
+        status = hb_flight_report_csv(f->csv, f->plant, &record, err);
     if (!status && index == 0 && f->plot)
-        status = hb_report_plot(f->plot, f->plant, &s, &record, err);
+        status = hb_flight_report_plot(f->plot, f->plant, &s, &record, err);
     if (!status && index == 0 && f->render)
         status = draw_frames(f, p, &s, &record, err);
     hb_flight_record_free(&record);
@@ -527,13 +527,13 @@ static void report(const fly *f, const batch *b)
 {
     if (f->json)
         for (int i = 0; i < b->n; i++)
-            hb_report_json(f->plant, &b->entry[i], stdout);
+            hb_flight_report_json(f->plant, &b->entry[i], stdout);
     if (b->n == 1 && !f->json)
-        hb_report_text(&b->entry[0].summary, stdout);
+        hb_flight_report_text(&b->entry[0].summary, stdout);
     else if (b->n > 1 && f->json)
-        hb_report_batch_json(b->entry, b->n, stdout);
+        hb_flight_report_batch_json(b->entry, b->n, stdout);
     else if (b->n > 1)
-        hb_report_batch_text(b->entry, b->n, stdout);
+        hb_flight_report_batch_text(b->entry, b->n, stdout);
 }
 
 int hb_command_fly(int argc, char **argv)

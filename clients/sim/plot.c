@@ -1,5 +1,5 @@
 /* A flight drawn with gnuplot: where it was, how it moved, what was commanded, how long answers took. */
-#include "sim/report.h"
+#include "sim/flight_report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -79,8 +79,8 @@ static void draw(FILE *g, const hb_plant_type *plant, const hb_flight_settings *
     fprintf(g, "unset multiplot\n");
 }
 
-int hb_report_plot(const char *path, const hb_plant_type *plant, const hb_flight_settings *s, const hb_flight_record *r,
-                   hb_error *err)
+int hb_flight_report_plot(const char *path, const hb_plant_type *plant, const hb_flight_settings *s,
+                          const hb_flight_record *r, hb_error *err)
 {
     size_t length = strlen(path);
     char name[1024];

@@ -1,9 +1,11 @@
-/* The Van der Pol oscillator, x'' = mu (1 - x^2) x' - x, integrated with RK4 in steps of 1 ms: the smallest plant. */
+/* The Van der Pol oscillator, x'' = mu (1 - x^2) x' - x, the smallest plant. */
 #include "sim/plant.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+
+#include "common/vanderpol.h"
 
 enum { NX = 2, MU = 0 };
 
@@ -47,34 +49,10 @@ static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
     return 0;
 }
 
-static void field(double mu, const double *x, double *derivative)
-{
-    derivative[0] = x[1];
-    derivative[1] = mu * (1 - x[0] * x[0]) * x[1] - x[0];
-}
-
 static void step(hb_plant *p, const double *u, double dt)
 {
-    double *x = p->own, mu = p->parameter[MU];
-    int n = (int)fmax(1, round(dt / 0.001));
-    double h = dt / n;
     (void)u;
-
-    for (int i = 0; i < n; i++) {
-        double k1[NX], k2[NX], k3[NX], k4[NX], at[NX];
-        field(mu, x, k1);
-        for (int j = 0; j < NX; j++)
-            at[j] = x[j] + h / 2 * k1[j];
-        field(mu, at, k2);
-        for (int j = 0; j < NX; j++)
-            at[j] = x[j] + h / 2 * k2[j];
-        field(mu, at, k3);
-        for (int j = 0; j < NX; j++)
-            at[j] = x[j] + h * k3[j];
-        field(mu, at, k4);
-        for (int j = 0; j < NX; j++)
-            x[j] += h / 6 * (k1[j] + 2 * k2[j] + 2 * k3[j] + k4[j]);
-    }
+    hb_vanderpol_flow(p->parameter[MU], p->own, dt);
 }
 
 static void state(const hb_plant *p, double *x)

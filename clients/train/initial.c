@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/fitter.h"
+#include "train/function_fit.h"
 
 enum { SCALING_FUNCTIONS = 16, SCALING_ROUNDS = 4 };
 
@@ -63,7 +63,7 @@ static hb_real *basis_parameters(const hb_model *m, size_t basis)
 }
 
 /* one round: scales every basis function so that its diag A becomes 1 */
-static void scale_once(hb_model *m, hb_fitter *fitter, const hb_dataset *d, hb_random_key key, double *diagonal)
+static void scale_once(hb_model *m, hb_function_fit *fitter, const hb_dataset *d, hb_random_key key, double *diagonal)
 {
     size_t nb = (size_t)m->nb, nx = (size_t)m->nx, nsystems = m->shape == HB_PER_STATE ? nx : 1;
     int nfunctions = d->nfunctions < SCALING_FUNCTIONS ? d->nfunctions : SCALING_FUNCTIONS;
@@ -71,7 +71,7 @@ static void scale_once(hb_model *m, hb_fitter *fitter, const hb_dataset *d, hb_r
     memset(diagonal, 0, nsystems * nb * sizeof *diagonal);
     for (int k = 0; k < nfunctions; k++) {
         int function = (int)((int64_t)d->nfunctions * k / nfunctions);
-        const hb_fit *f = hb_fitter_run(fitter, function, key, (uint64_t)(k + 1) << 40);
+        const hb_fit *f = hb_function_fit_run(fitter, function, key, (uint64_t)(k + 1) << 40);
         for (size_t i = 0; f && i < nsystems * nb; i++)
             diagonal[i] += f->last->gram[i / nb * nb * nb + i % nb * (nb + 1)] / nfunctions;
     }
@@ -89,13 +89,14 @@ static void scale_once(hb_model *m, hb_fitter *fitter, const hb_dataset *d, hb_r
  * several rounds */
 static int scale_basis(hb_model *m, const hb_dataset *d, hb_random_key key, hb_error *err)
 {
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     double *diagonal = calloc((size_t)m->nb * (size_t)m->nx, sizeof *diagonal);
-    int status = diagonal ? hb_fitter_new(&fitter, m, d, HB_STRIDE, 0, err) : hb_fail(err, ENOMEM, "out of memory");
+    int status =
+        diagonal ? hb_function_fit_new(&fitter, m, d, HB_STRIDE, 0, err) : hb_fail(err, ENOMEM, "out of memory");
 
     for (int round = 0; !status && round < (m->integration == HB_SEPARATE ? SCALING_ROUNDS : 1); round++)
         scale_once(m, fitter, d, key, diagonal);
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     free(diagonal);
     return status;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/fitter.h"
+#include "train/function_fit.h"
 
 enum { PASSES = 3, ITERATIONS = 20 };
 
@@ -30,8 +30,8 @@ typedef struct prior {
     const int *function;
     int nfunctions, nsystems, examples;
     uint64_t seed;
-    hb_fitter **fitter; /* one per thread */
-    sums *of;           /* nfunctions */
+    hb_function_fit **fitter; /* one per thread */
+    sums *of;                 /* nfunctions */
     double *memory;
     double *scratch; /* nsystems x scratch_size */
 } prior;
@@ -67,7 +67,8 @@ static void fit_function(void *context, int part, int thread)
     sums *s = &p->of[part];
     size_t nb = (size_t)p->m->nb, nsystems = (size_t)p->nsystems;
     hb_random_key key = {.seed = p->seed, .stream = prior_stream};
-    hb_fit *f = hb_fitter_run(p->fitter[thread], p->function ? p->function[part] : part, key, (uint64_t)part << 32);
+    hb_fit *f =
+        hb_function_fit_run(p->fitter[thread], p->function ? p->function[part] : part, key, (uint64_t)part << 32);
     hb_real *c = calloc(nb * nsystems, sizeof *c);
 
     s->failed = !f || !c || hb_fit_coefficients(f, p->m->nb, c);
@@ -261,7 +262,7 @@ static int allocate(prior *p, hb_pool *pool, hb_error *err)
     size_t each = nsystems * nb * (nb + 2) + (size_t)m->nx;
     int nthreads = hb_pool_nthreads(pool), status;
 
-    p->fitter = calloc((size_t)nthreads, sizeof(hb_fitter *));
+    p->fitter = calloc((size_t)nthreads, sizeof(hb_function_fit *));
     p->of = calloc(n, sizeof *p->of);
     p->memory = calloc(n * each, sizeof *p->memory);
     p->scratch = calloc(nsystems * scratch_size(m), sizeof *p->scratch);
@@ -275,7 +276,7 @@ static int allocate(prior *p, hb_pool *pool, hb_error *err)
                           .square = at + nsystems * nb * (nb + 2)};
     }
     for (int t = 0; t < nthreads; t++)
-        if ((status = hb_fitter_new(&p->fitter[t], m, p->data, p->examples, hb_fit_refinements(m), err)))
+        if ((status = hb_function_fit_new(&p->fitter[t], m, p->data, p->examples, hb_fit_refinements(m), err)))
             return status;
     return 0;
 }
@@ -286,7 +287,7 @@ static int estimate(prior *p, hb_pool *pool, hb_error *err)
 
     for (int pass = 0; pass < PASSES; pass++) {
         for (int t = 0; pass > 0 && t < hb_pool_nthreads(pool); t++)
-            if ((status = hb_fitter_use_prior(p->fitter[t], err)))
+            if ((status = hb_function_fit_use_prior(p->fitter[t], err)))
                 return status;
         if ((status = fit_all(p, pool, err)))
             return status;
@@ -320,7 +321,7 @@ int hb_prior_estimate(hb_model *m, const hb_dataset *d, const int *function, int
     if (!(status = allocate(&p, pool, err)) && !(status = estimate(&p, pool, err)))
         hb_model_seal(m);
     for (int t = 0; p.fitter && t < hb_pool_nthreads(pool); t++)
-        hb_fitter_free(p.fitter[t]);
+        hb_function_fit_free(p.fitter[t]);
     free(p.fitter);
     free(p.of);
     free(p.memory);

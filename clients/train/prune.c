@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/fitter.h"
+#include "train/function_fit.h"
 
 struct hb_rotation {
     int nb, nsystems;
@@ -20,13 +20,13 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
                          hb_error *err)
 {
     size_t nb = (size_t)m->nb, nsystems = (size_t)r->nsystems;
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     hb_real *c = calloc(nb * nsystems, sizeof *c);
-    int status =
-        c ? hb_fitter_new(&fitter, m, d, examples, hb_fit_refinements(m), err) : hb_fail(err, ENOMEM, "out of memory");
+    int status = c ? hb_function_fit_new(&fitter, m, d, examples, hb_fit_refinements(m), err)
+                   : hb_fail(err, ENOMEM, "out of memory");
 
     for (int k = 0; k < d->nfunctions && !status; k++) {
-        hb_fit *f = hb_fitter_run(fitter, k, (hb_random_key){.seed = seed, .stream = (uint64_t)k}, 0);
+        hb_fit *f = hb_function_fit_run(fitter, k, (hb_random_key){.seed = seed, .stream = (uint64_t)k}, 0);
         if (!f || hb_fit_coefficients(f, m->nb, c)) {
             status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[k].id);
             break;
@@ -38,7 +38,7 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
                 r->second[system * nb * nb + i] +=
                     (double)c[i / nb * nsystems + system] * (double)c[i % nb * nsystems + system] / d->nfunctions;
     }
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     free(c);
     return status;
 }

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/monotonic.h"
-#include "train/centre.h"
+#include "train/recentre.h"
 #include "train/design.h"
 #include "train/evaluator.h"
-#include "train/fitter.h"
+#include "train/function_fit.h"
 #include "train/prior.h"
 #include "common/plot.h"
 #include "common/progress.h"
@@ -143,16 +143,16 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
 {
     const hb_model *m = r->design.model;
     hb_random_key key = {.seed = r->settings->seed, .stream = weight_stream};
-    hb_fitter *fitter = NULL;
-    int status = hb_fitter_new(&fitter, m, r->data, HB_STRIDE, 0, err);
+    hb_function_fit *fitter = NULL;
+    int status = hb_function_fit_new(&fitter, m, r->data, HB_STRIDE, 0, err);
 
     for (int k = 0; !status && k < r->nlearned; k++) {
-        const hb_fit *f = hb_fitter_run(fitter, r->function[k], key, (uint64_t)k << 32);
+        const hb_fit *f = hb_function_fit_run(fitter, r->function[k], key, (uint64_t)k << 32);
         for (int i = 0; f && i < m->nx * HB_STRIDE; i++)
             square[i / HB_STRIDE] +=
                 (double)f->first->r[i] * (double)f->first->r[i] / ((double)HB_STRIDE * r->nlearned);
     }
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     return status;
 }
 
@@ -279,7 +279,7 @@ static int set_up(run *r, hb_error *err)
             return status;
         done = state->step;
     }
-    return hb_ranks_first(r->options->ranks) ? hb_log_open(&r->log, r->log_path, done, err) : 0;
+    return hb_ranks_first(r->options->ranks) ? hb_training_log_open(&r->log, r->log_path, done, err) : 0;
 }
 
 static void tear_down(run *r)
@@ -394,8 +394,8 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
             remember(&past, &v, state->step, s->steps);
         }
         if (validated || report.step % log_every == 0)
-            hb_log_write(r->log, &report, hb_progress_elapsed(&progress),
-                         hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, validated ? &v : NULL);
+            hb_training_log_write(r->log, &report, hb_progress_elapsed(&progress),
+                                  hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, validated ? &v : NULL);
         if (!o->quiet)
             hb_progress_update(
                 &progress, (double)(state->step - first) / (double)(s->steps - first),
@@ -491,8 +491,8 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
     if (ret->stopped || !hb_ranks_first(r->options->ranks))
         return 0;
     /* a prior that is kept is one of coefficients about the average as it was */
-    if (!keeps_prior(r) && (status = hb_centre(r->design.model, r->data, r->function, r->nlearned,
-                                               r->settings->examples, r->settings->seed, err)))
+    if (!keeps_prior(r) && (status = hb_recentre(r->design.model, r->data, r->function, r->nlearned,
+                                                 r->settings->examples, r->settings->seed, err)))
         return status;
     ret->validation = validate(r, true);
     ret->without = validate(r, false);
@@ -501,7 +501,7 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
         (status = hb_model_save(r->design.model, r->settings->output, err)))
         return status;
     unlink(r->checkpoint_path);
-    return *r->settings->plot ? hb_log_plot(r->log_path, r->settings->plot, err) : 0;
+    return *r->settings->plot ? hb_training_log_plot(r->log_path, r->settings->plot, err) : 0;
 }
 
 int hb_run(const hb_settings *s, const hb_run_options *o, hb_run_result *ret, hb_error *err)

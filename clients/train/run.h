@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "train/checkpoint.h"
-#include "train/log.h"
+#include "train/training_log.h"
 #include "train/ranks.h"
 #include "train/settings.h"
 

@@ -69,7 +69,7 @@ int hb_train_once_run(const hb_settings *s, const hb_run_options *o, hb_train_on
         status = hb_run(s, o, &result, err);
     if (status || result.stopped)
         return status;
-    if ((status = hb_log_times(log, &ret->seconds, &ret->cpu_seconds, err)) ||
+    if ((status = hb_training_log_times(log, &ret->seconds, &ret->cpu_seconds, err)) ||
         (status = hb_model_load(&ret->model, s->output, err)))
         return status;
     if ((status = check(ret->model, s, err))) {

@@ -8,7 +8,7 @@
 
 #include "../unit/check.h"
 #include "sim/flight.h"
-#include "sim/report.h"
+#include "sim/flight_report.h"
 
 enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ, NX };
 
@@ -277,7 +277,7 @@ static void reports_say_the_same(void **state)
     e[1].summary.settled_m = NAN;
 
     FILE *out = open_memstream(&text, &size);
-    hb_report_json(p->type, &e[0], out);
+    hb_flight_report_json(p->type, &e[0], out);
     fclose(out);
     assert_ptr_equal(strchr(text, '\n'), text + size - 1);
     json_t *o = json_loads(text, 0, NULL);
@@ -290,7 +290,7 @@ static void reports_say_the_same(void **state)
     free(text);
 
     out = open_memstream(&text, &size);
-    hb_report_batch_json(e, 2, out);
+    hb_flight_report_batch_json(e, 2, out);
     fclose(out);
     o = json_loads(text, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(o, "flights")), 2);
@@ -302,7 +302,7 @@ static void reports_say_the_same(void **state)
     free(text);
 
     close(mkstemp(csv));
-    assert_int_equal(hb_report_csv(csv, p->type, &r, &err), 0);
+    assert_int_equal(hb_flight_report_csv(csv, p->type, &r, &err), 0);
     FILE *in = fopen(csv, "r");
     int lines = 0;
     double time = -1, x = -1;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "train/fitter.h"
+#include "train/function_fit.h"
 #include "fleet.h"
 
 enum { EXAMPLES = 250, VEHICLE = 3 };
@@ -15,15 +15,15 @@ enum { EXAMPLES = 250, VEHICLE = 3 };
 /* how far off the truth coefficients are after so many refinements */
 static double distance(const hb_model *m, const hb_dataset *d, int refinements)
 {
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     hb_real c[FLEET_NB], truth[FLEET_NB];
     double sum = 0;
 
-    assert_int_equal(hb_fitter_new(&fitter, m, d, EXAMPLES, refinements, NULL), 0);
-    hb_fit *f = hb_fitter_run(fitter, VEHICLE, (hb_random_key){.seed = 1}, 0);
+    assert_int_equal(hb_function_fit_new(&fitter, m, d, EXAMPLES, refinements, NULL), 0);
+    hb_fit *f = hb_function_fit_run(fitter, VEHICLE, (hb_random_key){.seed = 1}, 0);
     assert_non_null(f);
     assert_int_equal(hb_fit_coefficients(f, FLEET_NB, c), 0);
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     fleet_coefficients(m, VEHICLE, truth);
     for (int i = 0; i < FLEET_NB; i++)
         sum += pow((double)c[i] - (double)truth[i], 2);

@@ -12,7 +12,7 @@
 #include "base/numeric.h"
 #include "fleet.h"
 #include "train/evaluator.h"
-#include "train/fitter.h"
+#include "train/function_fit.h"
 #include "train/prior.h"
 
 enum { NB = FLEET_NB, NX = FLEET_NX, FUNCTIONS = FLEET_FUNCTIONS };
@@ -101,7 +101,7 @@ static void test_noise_is_not_spread(void **state)
     hb_dataset d = fleet_data(m);
     double value[NB], plain[NB * NB] = {0}, plain_value[NB], mean[NB] = {0};
     hb_real c[FUNCTIONS][NB];
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
 
     add_noise(&d, sigma);
     hb_model *p = with_prior(m, &d, 300, 1);
@@ -109,9 +109,9 @@ static void test_noise_is_not_spread(void **state)
         assert_true(fabs(p->noise[k] / sigma[k] - 1) < 0.1);
 
     /* the spread of plain fits to the same number of examples */
-    assert_int_equal(hb_fitter_new(&fitter, m, &d, 300, 2, NULL), 0);
+    assert_int_equal(hb_function_fit_new(&fitter, m, &d, 300, 2, NULL), 0);
     for (int f = 0; f < FUNCTIONS; f++) {
-        hb_fit *fit = hb_fitter_run(fitter, f, (hb_random_key){.seed = 5}, (uint64_t)f << 32);
+        hb_fit *fit = hb_function_fit_run(fitter, f, (hb_random_key){.seed = 5}, (uint64_t)f << 32);
         assert_true(fit && hb_fit_coefficients(fit, NB, c[f]) == 0);
         for (int i = 0; i < NB; i++)
             mean[i] += (double)c[f][i] / FUNCTIONS;
@@ -119,7 +119,7 @@ static void test_noise_is_not_spread(void **state)
     for (int f = 0; f < FUNCTIONS; f++)
         for (int i = 0; i < NB * NB; i++)
             plain[i] += ((double)c[f][i / NB] - mean[i / NB]) * ((double)c[f][i % NB] - mean[i % NB]) / FUNCTIONS;
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
 
     /* undo the shrinkage, which brings all directions in on purpose */
     double n = FUNCTIONS, kept = n / (n + NB + 1), covariance[NB * NB];

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "train/fitter.h"
+#include "train/function_fit.h"
 #include "fleet.h"
 #include "train/prune.h"
 
@@ -20,14 +20,14 @@ enum { NX = FLEET_NX, NB = FLEET_NB, EXAMPLES = 300 };
  * the fit leaves in one step of the linear model z + F + G c */
 static double fit_all(const hb_model *m, const hb_dataset *d, double *gram)
 {
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     double error = 0;
 
-    assert_int_equal(hb_fitter_new(&fitter, m, d, EXAMPLES, hb_fit_refinements(m), NULL), 0);
+    assert_int_equal(hb_function_fit_new(&fitter, m, d, EXAMPLES, hb_fit_refinements(m), NULL), 0);
     memset(gram, 0, (size_t)(m->nb * m->nb) * sizeof *gram);
     for (int k = 0; k < d->nfunctions; k++) {
         hb_real c[NB * NX];
-        hb_fit *f = hb_fitter_run(fitter, k, (hb_random_key){.seed = 0, .stream = (uint64_t)k}, 0);
+        hb_fit *f = hb_function_fit_run(fitter, k, (hb_random_key){.seed = 0, .stream = (uint64_t)k}, 0);
         assert_non_null(f);
         assert_int_equal(hb_fit_coefficients(f, m->nb, c), 0);
         for (int i = 0; i < m->nb * m->nb; i++)
@@ -42,7 +42,7 @@ static double fit_all(const hb_model *m, const hb_dataset *d, double *gram)
                 error += left * left / ((double)EXAMPLES * NX * d->nfunctions);
             }
     }
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     return error;
 }
 

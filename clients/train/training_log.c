@@ -1,4 +1,4 @@
-#include "train/log.h"
+#include "train/training_log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static void copy_lines(FILE *from, FILE *to, uint64_t step)
     free(line);
 }
 
-int hb_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err)
+int hb_training_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err)
 {
     char *temporary = NULL;
     if (asprintf(&temporary, "%s.tmp", path) < 0)
@@ -53,7 +53,8 @@ static void print_field(FILE *out, const char *name, double value)
         fprintf(out, ", \"%s\": null", name);
 }
 
-void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds, const hb_validation *v)
+void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds,
+                           const hb_validation *v)
 {
     fprintf(log, "{\"step\": %" PRIu64, r->step);
     print_field(log, "loss", r->skipped ? NAN : hb_trainer_loss(r));
@@ -126,7 +127,7 @@ static double last_of_each_run(const json_t *lines, const char *field)
     return sum + last;
 }
 
-int hb_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err)
+int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err)
 {
     json_t *lines = read_lines(path, err);
     if (!lines)
@@ -138,7 +139,7 @@ int hb_log_times(const char *path, double *seconds, double *cpu_seconds, hb_erro
     return 0;
 }
 
-int hb_log_plot(const char *path, const char *name, hb_error *err)
+int hb_training_log_plot(const char *path, const char *name, hb_error *err)
 {
     hb_plot *p = NULL;
     json_t *lines = read_lines(path, err);

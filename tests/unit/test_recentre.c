@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "train/centre.h"
-#include "train/fitter.h"
+#include "train/recentre.h"
+#include "train/function_fit.h"
 #include "fleet.h"
 
 enum { EXAMPLES = 250, MAX_COEFFICIENTS = FLEET_NB * FLEET_NX, CENTRED = FLEET_FUNCTIONS - 2 };
@@ -21,7 +21,7 @@ static void check(hb_integration integration, hb_shape shape)
 {
     hb_model *m = fleet_model(HB_SHARED, integration, HB_AVERAGE_HEAD, shape, 0.05);
     hb_dataset d = fleet_data(m);
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     hb_real c[MAX_COEFFICIENTS], truth[MAX_COEFFICIENTS];
     double mean[MAX_COEFFICIENTS] = {0}, moved = 0;
     int nc = hb_model_ncoefficients(m);
@@ -31,11 +31,11 @@ static void check(hb_integration integration, hb_shape shape)
         for (int i = 0; i < nc; i++)
             mean[i] += (double)truth[i] / CENTRED;
     }
-    assert_int_equal(hb_centre(m, &d, function, CENTRED, EXAMPLES, 1, NULL), 0);
+    assert_int_equal(hb_recentre(m, &d, function, CENTRED, EXAMPLES, 1, NULL), 0);
 
-    assert_int_equal(hb_fitter_new(&fitter, m, &d, EXAMPLES, HB_MAX_REFINEMENTS, NULL), 0);
+    assert_int_equal(hb_function_fit_new(&fitter, m, &d, EXAMPLES, HB_MAX_REFINEMENTS, NULL), 0);
     for (int k = 0; k < FLEET_FUNCTIONS; k++) {
-        hb_fit *f = hb_fitter_run(fitter, k, (hb_random_key){.seed = 2}, 0);
+        hb_fit *f = hb_function_fit_run(fitter, k, (hb_random_key){.seed = 2}, 0);
         assert_non_null(f);
         assert_int_equal(hb_fit_coefficients(f, FLEET_NB, c), 0);
         fleet_coefficients(m, k, truth);
@@ -47,7 +47,7 @@ static void check(hb_integration integration, hb_shape shape)
         }
     }
     assert_true(moved > 0.05);
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     fleet_data_free(&d);
     hb_model_free(m);
 }
@@ -73,7 +73,7 @@ static void test_other_averages_are_left_alone(void **state)
     hb_real *before = malloc(size);
 
     memcpy(before, m->parameter, size);
-    assert_int_equal(hb_centre(m, &d, function, CENTRED, EXAMPLES, 1, NULL), 0);
+    assert_int_equal(hb_recentre(m, &d, function, CENTRED, EXAMPLES, 1, NULL), 0);
     assert_memory_equal(m->parameter, before, size);
     free(before);
     fleet_data_free(&d);

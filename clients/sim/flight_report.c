@@ -1,4 +1,4 @@
-#include "sim/report.h"
+#include "sim/flight_report.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -10,7 +10,7 @@
 
 /* ---- one flight ---- */
 
-void hb_report_text(const hb_flight_summary *s, FILE *out)
+void hb_flight_report_text(const hb_flight_summary *s, FILE *out)
 {
     if (s->crashed)
         fprintf(out, "crashed after %.2f s: it %s\n", s->seconds, s->failure);
@@ -75,7 +75,7 @@ static json_t *status_object(const int *status)
     return o;
 }
 
-void hb_report_json(const hb_plant_type *plant, const hb_flight_entry *e, FILE *out)
+void hb_flight_report_json(const hb_plant_type *plant, const hb_flight_entry *e, FILE *out)
 {
     const hb_flight_summary *s = &e->summary;
     json_t *o = json_object(), *parameters = json_object(), *start = json_object(), *events = json_array();
@@ -201,7 +201,7 @@ static batch sum_up(const hb_flight_entry *e, int n)
     return b;
 }
 
-void hb_report_batch_text(const hb_flight_entry *e, int n, FILE *out)
+void hb_flight_report_batch_text(const hb_flight_entry *e, int n, FILE *out)
 {
     batch b = sum_up(e, n);
 
@@ -232,7 +232,7 @@ static void set_both(json_t *o, const char *name, const double *both)
     json_object_set_new(o, name, pair);
 }
 
-void hb_report_batch_json(const hb_flight_entry *e, int n, FILE *out)
+void hb_flight_report_batch_json(const hb_flight_entry *e, int n, FILE *out)
 {
     batch b = sum_up(e, n);
     json_t *o = json_object();
@@ -255,7 +255,7 @@ void hb_report_batch_json(const hb_flight_entry *e, int n, FILE *out)
 
 /* ---- files ---- */
 
-int hb_report_csv(const char *path, const hb_plant_type *plant, const hb_flight_record *r, hb_error *err)
+int hb_flight_report_csv(const char *path, const hb_plant_type *plant, const hb_flight_record *r, hb_error *err)
 {
     FILE *out = fopen(path, "we");
     if (!out)

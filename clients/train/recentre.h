@@ -5,15 +5,15 @@
  * The models that can be had stay the same, their coefficients become c - mean(c). So the average is the model of the
  * mean vehicle, where a daemon starts before it has seen enough, and what the ridge pulls towards. Gradient steps alone
  * leave it short of that: the rows of the average have noisy gradients and follow a trunk that moves. */
-#ifndef HB_CENTRE_H
-#define HB_CENTRE_H
+#ifndef HB_RECENTRE_H
+#define HB_RECENTRE_H
 
 #include "data/dataset.h"
 #include "model/model.h"
 
 /* Fits the model to `examples` points of each function, keyed by seed. Does nothing where the average is not part of a
  * shared head. */
-int hb_centre(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples, uint64_t seed,
-              hb_error *err);
+int hb_recentre(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples, uint64_t seed,
+                hb_error *err);
 
 #endif

@@ -1,17 +1,17 @@
-#include "train/centre.h"
+#include "train/recentre.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "train/fitter.h"
+#include "train/function_fit.h"
 
 /* a stream that no gradient step has */
 static const uint64_t centre_stream = UINT64_MAX - 4;
 
-static int add_coefficients(const hb_model *m, hb_fitter *fitter, int function, hb_random_key key, uint64_t index,
+static int add_coefficients(const hb_model *m, hb_function_fit *fitter, int function, hb_random_key key, uint64_t index,
                             double weight, hb_real *c, double *mean)
 {
-    hb_fit *f = hb_fitter_run(fitter, function, key, index);
+    hb_fit *f = hb_function_fit_run(fitter, function, key, index);
 
     if (!f || hb_fit_coefficients(f, m->nb, c))
         return -1;
@@ -36,18 +36,18 @@ static void move_average(hb_model *m, const double *mean)
     }
 }
 
-int hb_centre(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples, uint64_t seed,
-              hb_error *err)
+int hb_recentre(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples, uint64_t seed,
+                hb_error *err)
 {
     if (m->average != HB_AVERAGE_HEAD || m->nb == 0)
         return 0;
 
     size_t nc = (size_t)hb_model_ncoefficients(m);
     hb_random_key key = {.seed = seed, .stream = centre_stream};
-    hb_fitter *fitter = NULL;
+    hb_function_fit *fitter = NULL;
     hb_real *c = calloc(nc, sizeof *c);
     double *mean = calloc(nc, sizeof *mean);
-    int status = c && mean ? hb_fitter_new(&fitter, m, d, examples, hb_fit_refinements(m), err)
+    int status = c && mean ? hb_function_fit_new(&fitter, m, d, examples, hb_fit_refinements(m), err)
                            : hb_fail(err, ENOMEM, "out of memory");
 
     for (int k = 0; k < nfunctions && !status; k++)
@@ -55,7 +55,7 @@ int hb_centre(hb_model *m, const hb_dataset *d, const int *function, int nfuncti
             status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[function[k]].id);
     if (!status)
         move_average(m, mean);
-    hb_fitter_free(fitter);
+    hb_function_fit_free(fitter);
     free(mean);
     free(c);
     return status;

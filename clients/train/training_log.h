@@ -1,6 +1,6 @@
 /* The log of a training run: a line of JSON for each step that is kept, and its curves as a picture. */
-#ifndef HB_TRAIN_LOG_H
-#define HB_TRAIN_LOG_H
+#ifndef HB_TRAINING_LOG_H
+#define HB_TRAINING_LOG_H
 
 #include <stdio.h>
 
@@ -14,12 +14,13 @@ typedef struct hb_validation {
 
 /* Opens a log for appending. Lines of steps from `step` on, which a run before this one wrote after its last
  * checkpoint, are taken out first; step = 0 empties it. */
-int hb_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err);
+int hb_training_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err);
 /* seconds, cpu_seconds: since this run began or was gone on with. validation may be NULL. */
-void hb_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds, const hb_validation *v);
+void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds,
+                           const hb_validation *v);
 /* How long the training took, over all runs of it; 0 where the log does not say. */
-int hb_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err);
+int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err);
 /* Draws loss and errors of the log at `path` into name.svg and name.png. */
-int hb_log_plot(const char *path, const char *name, hb_error *err);
+int hb_training_log_plot(const char *path, const char *name, hb_error *err);
 
 #endif

@@ -1,11 +1,11 @@
-#include "train/fitter.h"
+#include "train/function_fit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "data/sampler.h"
 
-struct hb_fitter {
+struct hb_function_fit {
     hb_fit *fit;
     hb_workspace *workspace;
     hb_sampler *sampler;
@@ -13,9 +13,10 @@ struct hb_fitter {
     void *memory; /* of the points */
 };
 
-int hb_fitter_new(hb_fitter **ret, const hb_model *m, const hb_dataset *d, int examples, int refinements, hb_error *err)
+int hb_function_fit_new(hb_function_fit **ret, const hb_model *m, const hb_dataset *d, int examples, int refinements,
+                        hb_error *err)
 {
-    hb_fitter *f = calloc(1, sizeof *f);
+    hb_function_fit *f = calloc(1, sizeof *f);
     hb_arena arena = {0};
     int status;
 
@@ -27,7 +28,7 @@ int hb_fitter_new(hb_fitter **ret, const hb_model *m, const hb_dataset *d, int e
         (status = hb_workspace_new(&f->workspace, m, false, err)) ||
         (status = hb_sampler_new(&f->sampler, d, m, 1, err))) {
         free(arena.base);
-        hb_fitter_free(f);
+        hb_function_fit_free(f);
         return status;
     }
     hb_points_lay_out(&f->points, m->nx, m->nu, examples, 1, &arena);
@@ -36,7 +37,7 @@ int hb_fitter_new(hb_fitter **ret, const hb_model *m, const hb_dataset *d, int e
     return 0;
 }
 
-void hb_fitter_free(hb_fitter *f)
+void hb_function_fit_free(hb_function_fit *f)
 {
     if (!f)
         return;
@@ -47,12 +48,12 @@ void hb_fitter_free(hb_fitter *f)
     free(f);
 }
 
-int hb_fitter_use_prior(hb_fitter *f, hb_error *err)
+int hb_function_fit_use_prior(hb_function_fit *f, hb_error *err)
 {
     return hb_fit_use_prior(f->fit, err);
 }
 
-hb_fit *hb_fitter_run(hb_fitter *f, int function, hb_random_key key, uint64_t index)
+hb_fit *hb_function_fit_run(hb_function_fit *f, int function, hb_random_key key, uint64_t index)
 {
     hb_sampler_draw(f->sampler, function, 0, hb_sampler_count(f->sampler, function), key, index, &f->points);
     return hb_fit_evaluate(f->fit, f->workspace, &f->points) ? NULL : f->fit;

@@ -392,8 +392,8 @@ static void tear_down(hb_daemon *d)
         close(d->signals);
 }
 
-/* What a start does up to the sockets and the state file, which a running daemon may hold; without real-time
- * scheduling, lest it take the processor from one that flies. */
+/* What a start does up to the sockets and the state file, which a running daemon may hold. It does so without
+ * real-time scheduling, because it must not take the processor from a daemon that flies a vehicle. */
 static int rehearse(hb_daemon *d)
 {
     hb_error err = {0};

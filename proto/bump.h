@@ -12,7 +12,7 @@
 typedef struct hb_bump {
     char *base;
     size_t size, used;
-    ProtobufCAllocator allocator; /* to be given to ..._unpack */
+    ProtobufCAllocator allocator; /* pass it to ..._unpack */
 } hb_bump;
 
 /* The block is the caller's; it must be aligned for any type. */

@@ -1,5 +1,5 @@
-/* Why a connection between a client and the daemon does not come about: libzmq keeps trying and says nothing, but a
- * monitor of the socket sees each attempt end. */
+/* Why a client and the daemon do not connect. libzmq keeps trying and reports nothing, but a monitor of the socket sees
+ * how each attempt ends. */
 #ifndef HILBERT_HANDSHAKE_H
 #define HILBERT_HANDSHAKE_H
 
@@ -13,8 +13,8 @@ typedef struct hb_handshakes {
     bool failed;    /* the handshake ended otherwise: another server key, or keys on one side only */
 } hb_handshakes;
 
-/* To be called before the socket is bound or connected. A socket to be given to hb_handshake_read and to be closed
- * before the context ends; NULL when there is none to be had. */
+/* Call it before the socket is bound or connected. Returns a socket for hb_handshake_read, which must be closed before
+ * the context ends; NULL when it cannot be made. */
 void *hb_handshake_watch(void *context, void *socket);
 /* Adds what has happened since. False when nothing has. watch may be NULL. */
 bool hb_handshake_read(void *watch, hb_handshakes *h);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text that counts on when there is no more room. */
+/* Text that goes on counting its length when there is no more room. */
 typedef struct writer {
     char *text;
     size_t size, length;

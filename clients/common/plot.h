@@ -15,10 +15,10 @@ int hb_plot_new(hb_plot **ret, const char *name, int width, int height, hb_error
 FILE *hb_plot_script(hb_plot *p);
 /* Runs gnuplot and frees the plot, also on failure. */
 int hb_plot_finish(hb_plot *p, hb_error *err);
-/* Gives up. */
+/* Frees the plot without drawing it. */
 void hb_plot_free(hb_plot *p);
 
-/* -ENOENT, with the remedy, when there is no gnuplot: to be asked before long work. */
+/* -ENOENT, with the remedy, when there is no gnuplot. Ask before long work. */
 int hb_plot_available(hb_error *err);
 
 #endif

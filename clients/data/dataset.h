@@ -92,7 +92,7 @@ extern const char hb_dataset_map_help[];
 /* Reads and checks a whole file; mapping may be NULL. Errors name the file, the group and the row. */
 int hb_dataset_read(hb_dataset **ret, const char *path, const hb_dataset_mapping *mapping, hb_error *err);
 /* The same of several files, whose functions become those of one set: names and patterns (*, ?, {a,b}), joined by
- * commas. Where two files use the same ids, those of the later one are counted on. */
+ * commas. Where two files use the same ids, the functions of the later one get new ids. */
 int hb_dataset_read_many(hb_dataset **ret, const char *list, const hb_dataset_mapping *mapping, hb_error *err);
 uint64_t hb_dataset_hash(const hb_dataset *d);
 void hb_dataset_free(hb_dataset *d);
@@ -131,7 +131,7 @@ int hb_dataset_writer_append(hb_dataset_writer *w, int function, int nsteps, con
                              const double *time, const double *hidden, hb_error *err);
 /* Completes the file and frees the writer, also on failure. */
 int hb_dataset_writer_close(hb_dataset_writer *w, hb_error *err);
-/* Gives up: removes the temporary file. */
+/* Removes the temporary file and frees the writer. */
 void hb_dataset_writer_free(hb_dataset_writer *w);
 
 /* CSV logs into a data set: a header line names the columns; one file is one episode, cut in two where time jumps.
@@ -140,7 +140,7 @@ typedef struct hb_csv_import {
     int nfiles;
     const char *const *file;
     const char *time;     /* column of seconds (or of `time_scale` seconds); NULL: rows are `dt` apart */
-    double time_scale;    /* seconds a unit of the time column: 0 or 1 seconds, 1e-6 microseconds */
+    double time_scale;    /* seconds per unit of the time column: 0 or 1 for seconds, 1e-6 for microseconds */
     const char *states;   /* "name", "name[unit]", "name=column" or "name[unit]=column", comma-separated; the order is
                              that of the data set */
     const char *controls; /* the same; NULL or "": none */

@@ -23,7 +23,7 @@ typedef struct wanted {
     char column[MAX_TAKEN][HB_NAME_SIZE]; /* in the log */
 } wanted;
 
-/* One log: n numbers a row, in the order of `wanted`, time last (or none). */
+/* One log: n numbers per row, in the order of `wanted`, time last (if there is one). */
 typedef struct table {
     double *value;
     size_t rows, capacity;

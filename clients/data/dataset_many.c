@@ -30,7 +30,7 @@ static int check_header(const hb_dataset_header *a, const char *a_path, const hb
     return 0;
 }
 
-/* Puts the sets behind one another. Ids that a set before has already are counted on from the largest. */
+/* Joins the sets in their order. Where an earlier set has the same ids, a set is renumbered from the largest id on. */
 static void join(hb_dataset *to, hb_dataset **part, int nparts)
 {
     int largest = -1;

@@ -70,7 +70,8 @@ static bool on_ground(const hb_flight_log *log, double time)
 {
     const hb_series *s = &log->series[HB_SERIES_LANDED];
     size_t i = last_before(s, time);
-    /* without a word on it, a log is of a flight; before the first word, it stands as that word says it changed */
+    /* a log without this series is all flight; before its first message, PX4's state is that of the message, and
+     * ArduPilot's the opposite, because ArduPilot logs changes */
     if (s->n == 0)
         return false;
     return i < s->n ? s->value[i] > 0.5 : log->ardupilot ? s->value[0] < 0.5 : s->value[0] > 0.5;
@@ -230,7 +231,7 @@ static int cut(const hb_flight_log *log, const hb_flight_import *in, double dt, 
     return status;
 }
 
-/* What a log lacks, with its cure. */
+/* What a log lacks, and how to log it. */
 static int check_rates(const hb_flight_log *log, const char *path, double least, hb_error *err)
 {
     for (int i = 0; i < HB_NSERIES; i++) {

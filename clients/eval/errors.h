@@ -10,7 +10,7 @@
 
 enum { HB_ERROR_BINS = 5, HB_ERROR_FIRST = 20 };
 
-/* quartiles over functions, a number a step */
+/* quartiles over functions, one number per step */
 typedef struct hb_curve {
     double *lower, *median, *upper;
 } hb_curve;

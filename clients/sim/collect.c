@@ -119,7 +119,7 @@ static int run_draw(const hb_collect *c, hb_plant *p, slot *s, int drawn, bool *
     return status;
 }
 
-/* Extremes of several ranges together can make what nobody could move, such as a vehicle too heavy for its rotors. */
+/* Extremes of several ranges together can make a vehicle that nobody can fly, such as one too heavy for its rotors. */
 static int run_function(const hb_collect *c, hb_plant *p, slot *s)
 {
     bool fails = true;

@@ -23,8 +23,8 @@ typedef struct hb_collect {
 typedef struct hb_collected {
     long transitions;
     long cut;     /* episodes that ended early */
-    long refused; /* starts that led nowhere and were drawn again */
-    long redrawn; /* functions that led nowhere and were drawn again: vehicles that cannot fly */
+    long refused; /* starts whose episodes failed at once and were drawn again */
+    long redrawn; /* functions all of whose starts failed, drawn again: vehicles that cannot fly */
 } hb_collected;
 
 typedef struct hb_collected_episode {

@@ -1,4 +1,4 @@
-/* hilbert-sim fly: options around flight.c and report.c. */
+/* hilbert-sim fly: options around flight.c and flight_report.c. */
 #include "sim/commands.h"
 
 #include <errno.h>
@@ -148,7 +148,7 @@ typedef struct fly {
     double low[HB_PLANT_PARAMETERS], high[HB_PLANT_PARAMETERS];
     uint64_t seed;
     int functions, episodes, threads;
-    int examples; /* that the controller sees before each flight */
+    int examples; /* transitions that the controller sees before each flight */
     const char *csv, *plot, *render;
 } fly;
 

@@ -9,7 +9,7 @@
  *     in force  |-- old u --|---------- new u -----------|
  *     sample    x, old u    x, new u                     x, new u
  *
- * A change within the first tenth of a period counts as one at its start: shorter transitions tell nobody anything.
+ * A change within the first tenth of a period counts as one at its start: shorter transitions carry no information.
  *
  * The link (weather.h) may send samples at a rate of their own, move samples and requests in time, and lose some. */
 #include "sim/flight.h"

@@ -1,4 +1,4 @@
-/* What is left of flights: text, JSON, CSV and plots. */
+/* Reports of flights as text, JSON, CSV and plots. */
 #ifndef HB_FLIGHT_REPORT_H
 #define HB_FLIGHT_REPORT_H
 
@@ -6,7 +6,7 @@
 
 #include "sim/flight.h"
 
-/* One flight among others, with what was different about it. */
+/* One flight of a batch, with the parameters and the start that distinguish it. */
 typedef struct hb_flight_entry {
     double parameter[HB_PLANT_PARAMETERS];
     double start[HB_PLANT_STATES];

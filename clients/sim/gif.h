@@ -6,7 +6,7 @@
 
 typedef struct hb_gif hb_gif;
 
-/* delay: seconds a frame, in hundredths. It repeats for ever. */
+/* delay: seconds per frame, rounded to hundredths. The animation repeats for ever. */
 int hb_gif_new(hb_gif **ret, const char *path, int width, int height, double delay, hb_error *err);
 /* rgb: height rows of width pixels, 3 bytes each, from the top. */
 void hb_gif_frame(hb_gif *g, const unsigned char *rgb);

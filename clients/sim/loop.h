@@ -57,7 +57,7 @@ int hb_loop_over_sockets(hb_loop **ret, const hb_plant_type *plant, const hb_loo
  * configuration's). */
 typedef struct hb_loop_controller {
     const char *config, *model;
-    bool adapt; /* false: the average model for ever */
+    bool adapt; /* false: the average model throughout */
     int threads;
     bool virtual_time; /* the vehicle's clock is the only one: plans end by their iterations, whatever the machine does
                         */

@@ -9,7 +9,7 @@
 
 enum { SERIES = 8 }; /* in one panel, at most */
 
-/* The block $flight: time, states, controls, latency in ms; one row a period. */
+/* The block $flight: time, states, controls, latency in ms; one row per period. */
 static void write_data(FILE *g, const hb_plant_type *plant, const hb_flight_record *r)
 {
     fprintf(g, "$flight << EOD\n");

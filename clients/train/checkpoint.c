@@ -7,7 +7,7 @@
 
 #include "model/safetensors.h"
 
-/* changes when a checkpoint of an older program must not be gone on with */
+/* changes when checkpoints of older programs must not be resumed */
 static const char format[] = "hilbert-train 1";
 
 struct hb_checkpoint {

@@ -2,7 +2,7 @@
  * those coefficients with respect to the model's parameters.
  *
  *     r = z_next - z - F_avg            what the average does not explain
- *     A = mean G^T G,  b = mean G^T r   over the m example points; summed over states, or one system a state
+ *     A = mean G^T G,  b = mean G^T r   over the m example points; summed over states, or one system per state
  *     c = (A + ridge I)^-1 b            least squares
  *     c = volume b                      inner product
  *
@@ -58,7 +58,7 @@ typedef struct hb_fit {
     double *information;      /* nsystems x nb x nb, q P0^-1; NULL: the model has no prior */
     double *information_mean; /* nsystems x nb, q P0^-1 c0 */
     double *c, *l;            /* nb each */
-    double *row;              /* HB_STRIDE x nb: one state's increments, a sample a row */
+    double *row;              /* HB_STRIDE x nb: one state's increments, one row per sample */
     hb_real *dalong;          /* the model's shape */
     void *memory;
 } hb_fit;

@@ -2,9 +2,9 @@
  *
  *     W_avg <- W_avg + sum_i mean(c_i) W_i          mean over functions; biases likewise
  *
- * The models that can be had stay the same, their coefficients become c - mean(c). So the average is the model of the
- * mean vehicle, where a daemon starts before it has seen enough, and what the ridge pulls towards. Gradient steps alone
- * leave it short of that: the rows of the average have noisy gradients and follow a trunk that moves. */
+ * The set of models stays the same; their coefficients become c - mean(c). So the average is the model of the mean
+ * vehicle, with which a daemon starts before it has seen enough data, and towards which the ridge pulls. Gradient steps
+ * alone leave it short of that: the rows of the average have noisy gradients and follow a trunk that moves. */
 #ifndef HB_RECENTRE_H
 #define HB_RECENTRE_H
 

@@ -324,10 +324,10 @@ static int save_checkpoint(run *r, hb_error *err)
                               r->hash, err);
 }
 
-static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_a_step, char text[200])
+static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_per_step, char text[200])
 {
     snprintf(text, 200, "loss %.2e, 1-step %.1e, %d-step %.1e, %.3g/s", hb_trainer_loss(r), v->one_step, v->steps,
-             v->ten_step, 1 / seconds_a_step);
+             v->ten_step, 1 / seconds_per_step);
     return text;
 }
 
@@ -449,7 +449,7 @@ static int copy_prior(hb_model *m, const hb_model *from)
     return 0;
 }
 
-/* puts a model with a prior in the place of the trained one, where a prior can be had */
+/* replaces the trained model by one with a prior, if the data suffice to fit one */
 static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 {
     hb_model *m = NULL;

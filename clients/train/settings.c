@@ -80,7 +80,7 @@ static const setting table[] = {
     {"coefficients", CHOICE, AT(shape), 0, 0, hb_shape_name, "vector", true, "their shape"},
     {"ridge", NUMBER, AT(ridge), 0, 1e6, NULL, "0.0001", true, "lambda of least squares"},
     {"volume", NUMBER, AT(volume), 1e-12, 1e12, NULL, "1", true, "V of the inner product"},
-    {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps a control period"},
+    {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps per control period"},
     {"delay", TEXT, AT(delay), 0, 0, NULL, "", true,
      "seconds until a command begins to act, one number or one for each control: goes into the basis file"},
     {"lag", TEXT, AT(lag), 0, 0, NULL, "", true, "time constant of the actuators behind the delay, likewise"},

@@ -1,5 +1,5 @@
-/* A model that is trained once: taken as it is when it was made with the same settings, gone on with when it was
- * interrupted, trained otherwise. */
+/* Trains a model only when needed: one that was made with the same settings is used as it is, an interrupted training
+ * is resumed. */
 #ifndef HB_TRAIN_ONCE_H
 #define HB_TRAIN_ONCE_H
 

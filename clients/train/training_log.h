@@ -15,7 +15,7 @@ typedef struct hb_validation {
 /* Opens a log for appending. Lines of steps from `step` on, which a run before this one wrote after its last
  * checkpoint, are taken out first; step = 0 empties it. */
 int hb_training_log_open(FILE **ret, const char *path, uint64_t step, hb_error *err);
-/* seconds, cpu_seconds: since this run began or was gone on with. validation may be NULL. */
+/* seconds, cpu_seconds: since this run began or was resumed. validation may be NULL. */
 void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds,
                            const hb_validation *v);
 /* How long the training took, over all runs of it; 0 where the log does not say. */

@@ -17,11 +17,11 @@ bool hb_notify_at_once(const char *format, ...) __attribute__((format(printf, 1,
 /* Seconds within which a WATCHDOG=1 is expected; 0: none is. */
 double hb_notify_watchdog(void);
 
-/* Gives a file descriptor into keeping under a name, or takes it out of it. */
+/* Has the service manager keep a file descriptor under a name, or give it up. */
 bool hb_notify_keep(const char *name, int fd);
 bool hb_notify_drop(const char *name);
 
-/* File descriptors that we were started with: sockets that listen already, and what was in keeping. */
+/* File descriptors that we were started with: listening sockets, and what the service manager kept. */
 typedef struct hb_inherited {
     int n;
     struct {

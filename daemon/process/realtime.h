@@ -7,8 +7,8 @@
 
 typedef enum { HB_ROLE_SERVER, HB_ROLE_PLANNER } hb_role;
 
-/* Tries the configuration's wishes out. What is not permitted is logged with what would permit it and struck from the
- * configuration, or, when it is required, is an error. Memory is locked from here on. Returns 0 or -errno. */
+/* Tries what the configuration asks for. What is not permitted is logged, with what would permit it, and removed from
+ * the configuration; it is an error when it is required. Memory is locked from here on. Returns 0 or -errno. */
 int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
 
 /* Names and places the calling thread, as far as hb_realtime_start found it permitted. */

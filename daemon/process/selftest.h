@@ -1,4 +1,4 @@
-/* A plan before the first one that counts: proof that model, settings and machine go together. */
+/* Plans once before the start, to prove that model, settings and machine work together. */
 #ifndef HB_SELFTEST_H
 #define HB_SELFTEST_H
 

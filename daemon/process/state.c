@@ -65,7 +65,7 @@ static int map(hb_state *s, int fd, size_t size, hb_error *err)
     return 0;
 }
 
-/* Gives a file its bytes in earnest: a full disk must be met here, not while flying. */
+/* Allocates the file's blocks now, so that a full disk is noticed here and not in flight. */
 static int allocate(int fd, size_t size)
 {
     int why = posix_fallocate(fd, 0, (off_t)size);

@@ -1,6 +1,6 @@
 /* The server: owns the sockets and the telemetry side of the controller, on one thread.
  *
- *     telemetry --> ring --> observe                 one sample a turn, so that no request waits for more than one
+ *     telemetry --> ring --> observe                 one sample per turn, so that no request waits for more than one
  *     actions   --> queue --> worker --> reply       the planner's thread plans
  *     control   --> answered at once, or handed on: predictions to the worker, reloads to the main thread
  *     status    <-- a few times a second

@@ -44,7 +44,7 @@ void hb_shadow_observe_request(hb_shadow *s, const hb_request *r, double now);
 void hb_shadow_hear(hb_shadow *s, int64_t from_us, const double *action); /* see hb_controller_hear */
 void hb_shadow_forget(hb_shadow *s);
 
-/* The newest that can be had now; errors in units of std (nx). */
+/* The newest view that the thread has finished; errors in units of std (nx). */
 const hb_shadow_view *hb_shadow_look(hb_shadow *s, const double *std);
 
 /* Takes the controller from the thread until released. False while that is at work: it then pauses after what it has in

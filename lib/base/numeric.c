@@ -88,7 +88,7 @@ int hb_symmetric_eigen(int n, double *a, double *value, hb_error *err)
     if (n == 0)
         return 0;
 
-    /* how much scratch it wants */
+    /* asks LAPACK how much scratch it needs */
     dsyevd_("V", "U", &n, a, &n, value, &work_size, &ask, &iwork_size, &ask, &info, 1, 1);
     int lwork = (int)work_size, liwork = iwork_size;
     double *work = malloc((size_t)lwork * sizeof *work);

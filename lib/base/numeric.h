@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-/* Keeps BLAS to one thread for the whole process: threads are ours to place. To be called once, before others. */
+/* Keeps BLAS to one thread in the whole process, because we place threads ourselves. Call it once, at the start. */
 void hb_numeric_single_thread(void);
 
 static inline bool hb_all_finite(const double *x, int n)

@@ -1,7 +1,7 @@
-/* One atomic number says which run is on and how many of its parts are still to be had; a thread takes a part by
- * lowering it. Since a part's result does not depend on who computes it, order is free. Workers wait for a change of
- * the run: for a short while by looking, then by sleeping. A run ends with its last part: a worker that wakes up late,
- * on a machine that is busy otherwise, finds nothing to do and nobody has waited for it. */
+/* One atomic number holds the number of the present run and how many of its parts nobody has taken yet. A thread takes
+ * a part by decrementing it. The result of a part does not depend on the thread that computes it, so the order is free.
+ * Workers wait for the next run by spinning for a short while and then sleeping. A run ends with its last part: a
+ * worker that wakes up too late, on a busy machine, finds no part left, and no other thread has waited for it. */
 #include "base/pool.h"
 
 #include <errno.h>
@@ -28,11 +28,11 @@ struct hb_pool {
 
     pthread_mutex_t lock;
     pthread_cond_t work_here, work_done;
-    atomic_uint_least64_t ticket; /* number of the run << 32 | parts of it to be had */
+    atomic_uint_least64_t ticket; /* number of the run << 32 | parts that nobody has taken yet */
     atomic_int unfinished;        /* parts of it */
     atomic_bool stop;
 
-    /* of the run; only who holds a part of it may look */
+    /* of the run; only a thread that holds a part of it may read them */
     void (*work)(void *context, int part, int thread);
     void *context;
 };
@@ -51,7 +51,7 @@ static uint32_t run_number(uint64_t ticket)
     return (uint32_t)(ticket >> 32);
 }
 
-/* does parts of whatever run is on until there are no more to be had */
+/* takes parts of the present run and computes them until none is left */
 static void take_parts(hb_pool *p, int thread)
 {
     uint64_t ticket = atomic_load(&p->ticket);
@@ -93,7 +93,7 @@ static void *run_worker(void *argument)
     }
 }
 
-/* begins a run, and wakes who sleeps */
+/* begins a run, and wakes the workers that sleep */
 static void begin_run(hb_pool *p, int nparts)
 {
     uint64_t run = (uint64_t)run_number(atomic_load(&p->ticket)) + 1;

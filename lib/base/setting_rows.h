@@ -21,7 +21,7 @@ typedef enum {
     HB_SETTING_BOOL,   /* bool */
     HB_SETTING_SEED,   /* uint64_t */
     HB_SETTING_CHOICE, /* int-sized enum, one of `choices` */
-    HB_SETTING_OTHER,  /* from here on: types that only their reader knows, and checks */
+    HB_SETTING_OTHER,  /* from here on: types that the module which reads them defines and checks */
 } hb_setting_type;
 
 /* Which ends of a range belong to it. */

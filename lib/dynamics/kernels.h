@@ -39,7 +39,7 @@ typedef struct hb_kernels {
     void (*affine_single)(int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x, hb_real *y);
 
     /* y = act(y) in place, `rows` rows of HB_STRIDE, n lanes; the derivative goes to `slope` unless that is NULL. What
-     * a slope looks like is the kernel's own affair: one bit a sample for ReLU, a number a sample otherwise. */
+     * a slope looks like is the kernel's own affair: one bit per sample for ReLU, a number per sample otherwise. */
     void (*activate)(hb_activation activation, int rows, hb_real *y, void *slope, int n);
     /* y = act(A x + bias) for A of nout x nin, row by row; rows of x and y are HB_STRIDE apart; slope as above */
     void (*layer)(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x,

@@ -15,7 +15,7 @@
 #include "dynamics/kernels_smooth.h"
 #include "dynamics/kernels_vector.h"
 
-/* --- ReLU: its slope is one bit a lane --- */
+/* --- ReLU: its slope is one bit per lane --- */
 
 ALWAYS_INLINE vector positive_part(vector x)
 {

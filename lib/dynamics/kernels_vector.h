@@ -84,7 +84,7 @@ ALWAYS_INLINE vector sum_pairs(vector a, vector b)
 
 /* --- per instruction set ---
  *
- * positive_bits   one bit a lane: is x positive?
+ * positive_bits   one bit per lane: is x positive?
  * where           x where the bits are set, 0 elsewhere
  * at_least        max(low, x); a NaN stays one
  * at_most         min(high, x); a NaN stays one

@@ -8,7 +8,7 @@ struct hb_predictor {
     int nterms;
     hb_term *term;      /* nterms: shared: the collapsed network; independent: nb networks; then the average */
     bool *idle;         /* nterms: contributes nothing with the coefficients as they are */
-    hb_real *scale;     /* nb x nx: the coefficients, one a state */
+    hb_real *scale;     /* nb x nx: the coefficients, one per state */
     hb_mlp collapsed;   /* shape of the shared network with nx outputs */
     hb_real *parameter; /* of the collapsed network */
 };
@@ -89,7 +89,7 @@ const hb_model *hb_predictor_model(const hb_predictor *p)
     return p->model;
 }
 
-/* W_avg + sum c_i W_i, row by row, and the biases likewise */
+/* W_avg + sum c_i W_i, row by row, and the biases in the same way */
 static void collapse(hb_predictor *p)
 {
     const hb_model *m = p->model;

@@ -9,7 +9,7 @@
 /* Rows are of HB_STRIDE lanes. */
 typedef struct hb_workspace {
     const hb_kernels *kernels;
-    hb_ahead ahead;              /* what will be wanted next; set by who knows */
+    hb_ahead ahead;              /* memory to prefetch; set by the caller, who knows what is read next */
     hb_real *input, *dinput;     /* ninputs + nu rows: what the networks see */
     hb_real *output;             /* nx rows: what one network says */
     hb_real *base, *stage, *sum; /* nx rows each: of the integrator */

@@ -96,7 +96,7 @@ static int check_nominal(const hb_model *m, hb_error *err)
     for (int i = 0; i < m->nominal->nparameters; i++)
         if (!isfinite(m->nominal_parameter[i]))
             return hb_fail(err, EINVAL, "nominal parameter '%s' is not finite", m->nominal->parameter_name[i]);
-        /* a mass, a length or an inertia; what may vanish is zero by default */
+        /* a mass, a length or an inertia, which must be above 0; parameters that may be 0 are 0 by default */
         else if (m->nominal->parameter_default[i] > 0 && !(m->nominal_parameter[i] > 0))
             return hb_fail(err, EINVAL, "nominal parameter '%s' is %g, expected a number above 0",
                            m->nominal->parameter_name[i], m->nominal_parameter[i]);

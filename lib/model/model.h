@@ -1,6 +1,6 @@
 /* A basis file in memory: sizes, metadata and parameters of pretrained basis functions. Immutable once loaded.
  *
- *     z' = f_avg(z, u) + sum_i c_i g_i(z, u)        z = (x - state_mean) / state_std, u normalised likewise
+ *     z' = f_avg(z, u) + sum_i c_i g_i(z, u)        z = (x - state_mean) / state_std, u is normalised in the same way
  *
  * Parameters are one flat vector, so that an optimiser needs to know nothing about networks. Its order:
  *
@@ -51,7 +51,7 @@ typedef struct hb_model {
     hb_activation activation;
     hb_average average;
     hb_integration integration; /* shared: combined or direct; independent: any */
-    int substeps;               /* RK4 steps a control period, >= 1 */
+    int substeps;               /* RK4 steps per control period, >= 1 */
     hb_method method;           /* what the basis was trained with */
     hb_shape shape;
     double ridge;  /* lambda of least squares */
@@ -112,7 +112,7 @@ void hb_model_free(hb_model *m);
  * is to be filled in (mean 0, covariance 0, noise 1), and the copy sealed again. notes: NULL for those of m. */
 int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char *notes, hb_error *err);
 
-/* Recomputes the hash; to be called after the fields or parameters of a new model were filled in. */
+/* Recomputes the hash. Call it after filling in the fields or parameters of a new model. */
 void hb_model_seal(hb_model *m);
 
 /* -EINVAL when coefficients must not be computed this way: the inner product presumes an orthonormal basis, which

@@ -43,7 +43,7 @@ typedef struct hb_key {
     const char *const *choices; /* names of the enumeration */
 } hb_key;
 
-/* Metadata of one name or unit a state or control. */
+/* Metadata with one name or unit per state or control. */
 typedef struct hb_list {
     const char *name;
     size_t place; /* of a char (*)[HB_NAME_SIZE] */
@@ -51,7 +51,7 @@ typedef struct hb_list {
     bool may_be_empty;
 } hb_list;
 
-/* A tensor of one double a state or control. */
+/* A tensor with one double per state or control. */
 typedef struct hb_vector {
     const char *name;
     size_t place;  /* of a double * */

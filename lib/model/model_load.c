@@ -1,4 +1,4 @@
-/* Basis file -> model. Sizes are settled and every shape is checked before memory is taken or a number is read. */
+/* Basis file -> model. All sizes and shapes are checked before memory is allocated or a number is read. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -263,7 +263,7 @@ static int load_networks(const hb_safetensors *f, hb_model *shape, hb_error *err
     return r;
 }
 
-/* A tensor or key that nothing asks for is a mistake that would otherwise pass unseen. */
+/* Refuses tensors and keys that nothing reads: they are mistakes that would otherwise go unnoticed. */
 static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts,
                               hb_error *err)
 {

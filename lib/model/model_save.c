@@ -7,7 +7,7 @@
 #include "model/model_layout.h"
 #include "model/safetensors.h"
 
-/* Metadata in the making; values are allocated, a failed one is NULL. */
+/* Metadata under construction. Values are allocated; NULL where that failed. */
 typedef struct texts {
     int n;
     hb_text item[HB_NKEYS + HB_NLISTS + 5];

@@ -188,7 +188,7 @@ int hb_safetensors_reals(const hb_safetensors *f, const hb_tensor *t, hb_real *r
 
 /* --- reading --- */
 
-/* Reads the file as a whole; memory is only taken for what the file really holds. */
+/* Reads the whole file; allocates only what the file really holds, whatever its header claims. */
 static int read_file(struct loaded *l, size_t *size, hb_error *err)
 {
     const char *path = l->path;

@@ -46,7 +46,7 @@ typedef struct hb_safetensors {
 int hb_safetensors_load(hb_safetensors **ret, const char *path, hb_error *err);
 void hb_safetensors_free(hb_safetensors *f);
 
-/* Writes f to f->path by way of a temporary file beside it, synced and renamed: a reader never sees half a file. */
+/* Writes f to a temporary file beside f->path, syncs it and renames it: a reader never sees half a file. */
 int hb_safetensors_save(const hb_safetensors *f, hb_error *err);
 
 /* NULL when there is none of that name. */

@@ -17,8 +17,8 @@ struct hb_candidate_evaluation {
     int nx, nu, nthreads;
     double lane_work; /* operations of one step of one sample */
     hb_pool *pool;
-    hb_rollout **rollout; /* one a thread */
-    hb_time_budget *time; /* one a thread */
+    hb_rollout **rollout; /* one per thread */
+    hb_time_budget *time; /* one per thread */
     part *part;
     int max_parts, nparts;
     atomic_bool stop;
@@ -67,7 +67,7 @@ static hb_candidate_evaluation *lay_out(hb_arena *arena, const hb_model *m, int 
     return e;
 }
 
-/* Operations that a thread must have before it, lest waking it and waiting for it take longer. */
+/* Operations below which another thread does not pay: waking it and waiting for it would take longer. */
 static const double least_work = 1e7;
 
 /* multiplications and additions of the networks of one step */

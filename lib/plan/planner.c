@@ -400,7 +400,7 @@ bool hb_planner_search(hb_planner *p)
     return true;
 }
 
-/* Lest the warm start be in the wrong valley: samples drawn widely around trim. */
+/* Draws samples widely around trim, because the warm start may lead to a poor local minimum. */
 bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
 {
     hb_population *pop = &p->population;

@@ -237,7 +237,7 @@ static void usage(FILE *to)
 {
     fputs("usage: hilbert-bench [--json] [NAME...]\n\n"
           "Measures the named cases, or all of them: one line each, as text or as JSON objects.\n\n"
-          "  --json     one JSON object a line\n"
+          "  --json     one JSON object per line\n"
           "  --list     names of the cases, and leave\n"
           "  --help     this text\n\ncases:\n",
           to);

@@ -1,4 +1,4 @@
-/* hilbert-bench: measurements, one JSON object a line.
+/* hilbert-bench: measurements, one JSON object per line.
  *
  * A case describes itself with bench_set_*, measures with bench_time, which adds seconds (median), on one thread
  * cpu_seconds, gflops and fraction_of_peak, and ends with bench_emit:

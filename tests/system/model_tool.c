@@ -1,7 +1,8 @@
 /* What tests in other languages need of libhilbert.
  *
  * usage: model_tool example FILE      writes a small quadrotor model with names, units and notes
- *        model_tool increments FILE   reads samples from stdin, one a line: z u dt; prints G_0 ... G_nb-1 F_avg a line
+ *        model_tool increments FILE   reads samples from stdin, one per line: z u dt; prints G_0 ... G_nb-1 F_avg on a
+ * line
  */
 #include <stdio.h>
 #include <stdlib.h>

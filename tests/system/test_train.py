@@ -1,4 +1,4 @@
-"""hilbert-train and hilbert-eval as programs: CSV logs to a data set, a run that is interrupted and gone on with, errors
+"""hilbert-train and hilbert-eval as programs: CSV logs to a data set, a run that is interrupted and resumed, errors
 with their exit codes, evaluation as JSON, pruning, pictures.
 
 usage: test_train.py HILBERT_TRAIN HILBERT_EVAL

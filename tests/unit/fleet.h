@@ -14,7 +14,7 @@ hb_model *fleet_model(hb_architecture architecture, hb_integration integration, 
 /* The coefficients of a vehicle (the model's shape): on two directions of the five. */
 void fleet_coefficients(const hb_model *m, int function, hb_real *c);
 
-/* One-step episodes from random states, a function a vehicle. The names are the model's. */
+/* One-step episodes from random states, one function per vehicle. The names are the model's. */
 hb_dataset fleet_data(const hb_model *m);
 void fleet_data_free(hb_dataset *d);
 

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdbool.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,35 @@ static bool takes_value(const hb_option *o)
     return o->type != HB_OPTION_FLAG && o->type != HB_OPTION_CLEAR;
 }
 
-static bool set(const char *program, const hb_option *o, const char *text)
+bool hb_option_read_number(const hb_option_number *n, const char *text)
 {
     char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(value) || value < n->min || value > n->max)
+        return false;
+    *n->to = value;
+    return true;
+}
+
+static bool set_whole(const hb_option *o, const char *text)
+{
+    char *end;
+
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < o->min || value > o->max)
+        return false;
+    if (o->type == HB_OPTION_WHOLE)
+        *(int *)o->to = (int)value;
+    else
+        *(uint64_t *)o->to = (uint64_t)value;
+    return true;
+}
+
+static bool set(const hb_option *o, const char *text, char *why, size_t size)
+{
+    const hb_option_number *number;
 
     switch (o->type) {
     case HB_OPTION_FLAG:
@@ -26,27 +52,27 @@ static bool set(const char *program, const hb_option *o, const char *text)
     case HB_OPTION_TEXT:
         *(const char **)o->to = text;
         return true;
+    case HB_OPTION_NUMBER:
+        number = o->to;
+        if (hb_option_read_number(number, text))
+            return true;
+        snprintf(why, size, "--%s: '%s' is not a number from %g to %g", o->name, text, number->min, number->max);
+        return false;
     case HB_OPTION_WHOLE:
     case HB_OPTION_COUNT:
         break;
     }
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < o->min || value > o->max) {
-        fprintf(stderr, "%s: --%s: '%s' is not a whole number in %lld..%lld\n", program, o->name, text, o->min, o->max);
-        return false;
-    }
-    if (o->type == HB_OPTION_WHOLE)
-        *(int *)o->to = (int)value;
-    else
-        *(uint64_t *)o->to = (uint64_t)value;
-    return true;
+    if (set_whole(o, text))
+        return true;
+    snprintf(why, size, "--%s: '%s' is not a whole number in %lld..%lld", o->name, text, o->min, o->max);
+    return false;
 }
 
-hb_options_result hb_options_parse(const char *program, const hb_option *table, int n, int argc, char **argv)
+hb_options_result hb_options_read(const hb_option *table, int n, int argc, char **argv, char *why, size_t size)
 {
     struct option known[MAX_OPTIONS + 2] = {{"help", no_argument, NULL, 'h'}};
-    char letters[2 * MAX_OPTIONS + 2] = "h", *letter = letters + 1;
+    /* the colon makes getopt tell a missing value apart from an unknown option */
+    char letters[2 * MAX_OPTIONS + 3] = ":h", *letter = letters + 2;
 
     for (int i = 0; i < n && i < MAX_OPTIONS; i++) {
         bool value = takes_value(&table[i]);
@@ -57,14 +83,29 @@ hb_options_result hb_options_parse(const char *program, const hb_option *table, 
                 *letter++ = ':';
         }
     }
+    opterr = 0;
     for (int c; (c = getopt_long(argc, argv, letters, known, NULL)) != -1;) {
         int found = c - FIRST;
         if (c == 'h')
             return HB_OPTIONS_HELP;
         for (int i = 0; i < n && found < 0; i++)
             found = table[i].letter && table[i].letter == c ? i : found;
-        if (found < 0 || !set(program, &table[found], optarg))
+        if (found < 0) {
+            snprintf(why, size, c == ':' ? "option '%s' needs a value" : "unknown option '%s'", argv[optind - 1]);
+            return HB_OPTIONS_WRONG;
+        }
+        if (!set(&table[found], optarg, why, size))
             return HB_OPTIONS_WRONG;
     }
     return HB_OPTIONS_READ;
+}
+
+hb_options_result hb_options_parse(const char *program, const hb_option *table, int n, int argc, char **argv)
+{
+    char why[400];
+    hb_options_result result = hb_options_read(table, n, argc, argv, why, sizeof why);
+
+    if (result == HB_OPTIONS_WRONG)
+        fprintf(stderr, "%s: %s\n", program, why);
+    return result;
 }

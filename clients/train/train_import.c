@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/options.h"
 #include "data/dataset.h"
 #include "data/flight_log.h"
 #include "train/train.h"
@@ -28,16 +29,6 @@ static void print_help(void)
         "      --parameters LIST  parameters kept with each flight, comma-separated [those that matter to dynamics]\n"
         "      --force            write over a file that is there\n"
         "  -h, --help             this text\n");
-}
-
-static int read_double(const char *name, const char *text, double least, double *ret)
-{
-    char *end;
-    *ret = strtod(text, &end);
-    if (end != text && !*end && isfinite(*ret) && *ret >= least)
-        return 0;
-    fprintf(stderr, "hilbert-train: --%s: '%s' is not a number from %g on\n", name, text, least);
-    return -1;
 }
 
 static int import_files(const hb_flight_import *import, const char *output)
@@ -70,57 +61,33 @@ static int import_files(const hb_flight_import *import, const char *output)
 
 int hb_train_import(int argc, char **argv)
 {
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                            {"dt", required_argument, NULL, 'd'},
-                                            {"gap", required_argument, NULL, 'g'},
-                                            {"min-rate", required_argument, NULL, 'r'},
-                                            {"min-length", required_argument, NULL, 'l'},
-                                            {"one-function", no_argument, NULL, '1'},
-                                            {"parameters", required_argument, NULL, 'p'},
-                                            {"force", no_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
     hb_flight_import import = {0};
     const char *output = NULL;
-    struct stat there;
+    double min_rate = NAN;
     bool force = false;
-    int bad = 0;
+    struct stat there;
+    const hb_option options[] = {
+        {"output", HB_OPTION_TEXT, &output, 0, 0, 'o'},
+        {"dt", HB_OPTION_NUMBER, &(hb_option_number){&import.dt, 1e-4, 1e3}, 0, 0, 0},
+        {"gap", HB_OPTION_NUMBER, &(hb_option_number){&import.gap, 1e-3, 1e6}, 0, 0, 0},
+        {"min-rate", HB_OPTION_NUMBER, &(hb_option_number){&min_rate, 0, 1e6}, 0, 0, 0},
+        {"min-length", HB_OPTION_NUMBER, &(hb_option_number){&import.min_length, 1e-3, 1e6}, 0, 0, 0},
+        {"one-function", HB_OPTION_FLAG, &import.one_function, 0, 0, 0},
+        {"parameters", HB_OPTION_TEXT, &import.attribute, 0, 0, 0},
+        {"force", HB_OPTION_FLAG, &force, 0, 0, 0},
+    };
 
-    for (int c; (c = getopt_long(argc, argv, "ho:", options, NULL)) != -1;)
-        switch (c) {
-        case 'o':
-            output = optarg;
-            break;
-        case 'd':
-            bad |= read_double("dt", optarg, 1e-4, &import.dt);
-            break;
-        case 'g':
-            bad |= read_double("gap", optarg, 1e-3, &import.gap);
-            break;
-        case 'r':
-            bad |= read_double("min-rate", optarg, 0, &import.min_rate);
-            import.min_rate = import.min_rate > 0 ? import.min_rate : -1;
-            break;
-        case 'l':
-            bad |= read_double("min-length", optarg, 1e-3, &import.min_length);
-            break;
-        case '1':
-            import.one_function = true;
-            break;
-        case 'p':
-            import.attribute = optarg;
-            break;
-        case 'f':
-            force = true;
-            break;
-        case 'h':
-            print_help();
-            return HB_EXIT_OK;
-        default:
-            return HB_EXIT_USAGE;
-        }
-    if (bad)
+    switch (hb_options_parse("hilbert-train", options, sizeof options / sizeof *options, argc, argv)) {
+    case HB_OPTIONS_HELP:
+        print_help();
+        return HB_EXIT_OK;
+    case HB_OPTIONS_WRONG:
         return HB_EXIT_USAGE;
+    case HB_OPTIONS_READ:
+        break;
+    }
+    if (!isnan(min_rate))
+        import.min_rate = min_rate > 0 ? min_rate : -1;
     if (!output || optind == argc) {
         fprintf(stderr, "hilbert-train: import wants --output and logs (try --help)\n");
         return HB_EXIT_USAGE;

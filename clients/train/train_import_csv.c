@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/options.h"
 #include "data/dataset.h"
 #include "train/run.h"
 #include "train/train.h"
@@ -32,16 +33,6 @@ static void print_help(void)
         "                       file (each is a function of its own), folder (all in a folder are), one (all) [file]\n"
         "  --one-function       the same as --functions one\n"
         "  --plant NAME         what was logged\n");
-}
-
-static int read_double(const char *name, const char *text, double *ret)
-{
-    char *end;
-    *ret = strtod(text, &end);
-    if (end != text && !*end && isfinite(*ret) && *ret > 0)
-        return 0;
-    fprintf(stderr, "hilbert-train: --%s: '%s' is not a number above 0\n", name, text);
-    return -1;
 }
 
 static size_t folder_length(const char *path)
@@ -112,74 +103,38 @@ static int import_files(hb_csv_import *import, const char *which, const char *ou
 
 int hb_train_import_csv(int argc, char **argv)
 {
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                            {"states", required_argument, NULL, 's'},
-                                            {"controls", required_argument, NULL, 'c'},
-                                            {"bounds", required_argument, NULL, 'b'},
-                                            {"trim", required_argument, NULL, 'r'},
-                                            {"time", required_argument, NULL, 't'},
-                                            {"time-scale", required_argument, NULL, 'T'},
-                                            {"dt", required_argument, NULL, 'd'},
-                                            {"gap", required_argument, NULL, 'g'},
-                                            {"functions", required_argument, NULL, 'f'},
-                                            {"one-function", no_argument, NULL, '1'},
-                                            {"plant", required_argument, NULL, 'p'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
     hb_csv_import import = {0};
     const char *output = NULL, *which = "file";
-    int bad = 0;
+    bool one = false;
+    const hb_option options[] = {
+        {"output", HB_OPTION_TEXT, &output, 0, 0, 'o'},
+        {"states", HB_OPTION_TEXT, &import.states, 0, 0, 0},
+        {"controls", HB_OPTION_TEXT, &import.controls, 0, 0, 0},
+        {"bounds", HB_OPTION_TEXT, &import.bounds, 0, 0, 0},
+        {"trim", HB_OPTION_TEXT, &import.trim, 0, 0, 0},
+        {"time", HB_OPTION_TEXT, &import.time, 0, 0, 0},
+        {"time-scale", HB_OPTION_NUMBER, &(hb_option_number){&import.time_scale, 1e-12, 1e9}, 0, 0, 0},
+        {"dt", HB_OPTION_NUMBER, &(hb_option_number){&import.dt, 1e-9, 1e9}, 0, 0, 0},
+        {"gap", HB_OPTION_NUMBER, &(hb_option_number){&import.gap, 1e-9, 1e9}, 0, 0, 0},
+        {"functions", HB_OPTION_TEXT, &which, 0, 0, 0},
+        {"one-function", HB_OPTION_FLAG, &one, 0, 0, 0},
+        {"plant", HB_OPTION_TEXT, &import.plant, 0, 0, 0},
+    };
 
-    for (int c; (c = getopt_long(argc, argv, "ho:", options, NULL)) != -1;)
-        switch (c) {
-        case 'o':
-            output = optarg;
-            break;
-        case 's':
-            import.states = optarg;
-            break;
-        case 'c':
-            import.controls = optarg;
-            break;
-        case 'b':
-            import.bounds = optarg;
-            break;
-        case 'r':
-            import.trim = optarg;
-            break;
-        case 't':
-            import.time = optarg;
-            break;
-        case 'T':
-            bad |= read_double("time-scale", optarg, &import.time_scale);
-            break;
-        case 'd':
-            bad |= read_double("dt", optarg, &import.dt);
-            break;
-        case 'g':
-            bad |= read_double("gap", optarg, &import.gap);
-            break;
-        case 'f':
-            which = optarg;
-            break;
-        case '1':
-            which = "one";
-            break;
-        case 'p':
-            import.plant = optarg;
-            break;
-        case 'h':
-            print_help();
-            return HB_EXIT_OK;
-        default:
-            return HB_EXIT_USAGE;
-        }
+    switch (hb_options_parse("hilbert-train", options, sizeof options / sizeof *options, argc, argv)) {
+    case HB_OPTIONS_HELP:
+        print_help();
+        return HB_EXIT_OK;
+    case HB_OPTIONS_WRONG:
+        return HB_EXIT_USAGE;
+    case HB_OPTIONS_READ:
+        break;
+    }
+    which = one ? "one" : which;
     if (strcmp(which, "file") != 0 && strcmp(which, "folder") != 0 && strcmp(which, "one") != 0) {
         fprintf(stderr, "hilbert-train: --functions: '%s' is not one of file, folder, one\n", which);
         return HB_EXIT_USAGE;
     }
-    if (bad)
-        return HB_EXIT_USAGE;
     if (!output || !import.states || optind == argc) {
         fprintf(stderr, "hilbert-train: import-csv wants --output, --states and CSV files (try --help)\n");
         return HB_EXIT_USAGE;

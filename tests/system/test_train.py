@@ -221,7 +221,7 @@ class Train(unittest.TestCase):
                                                     code=2).stderr)
         self.assertIn("hilbert-train: --nb: '0' is not", run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '0',
                                                              '-o', self.path('none'), code=2).stderr)
-        self.assertIn("unrecognized option '--colour'", run(EVAL, 'predict', '--colour', code=2).stderr)
+        self.assertIn("unknown option '--colour'", run(EVAL, 'predict', '--colour', code=2).stderr)
 
     def test_prune(self):
         cut = self.path('cut')

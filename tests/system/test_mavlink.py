@@ -286,12 +286,13 @@ class Ladder(unittest.TestCase):
             self.assertIn("handing-over: the battery is low", flight.said())
 
     def test_limits_of_the_bridge_hold(self):
-        # a box that the way to the target leaves: its wall is never far away
-        with Flight(settings="box_min: [-50, -50, 1.97]\nbox_max: [50, 50, 3]\n", peer=["load=1.5"]) as flight:
+        # a target below the box: the bridge stops at its floor what the plan does not
+        with Flight(settings="box_min: [-50, -50, 1.4]\nbox_max: [50, 50, 9]\n") as flight:
             flight.engage()
-            flight.wait(lambda: "outside the box" in flight.said(), "the floor of the box")
-            low = min(t.position[2] for t in flight.truth)
-            self.assertGreater(low, 0.8, flight.said())
+            flight.target(z=0)
+            flight.wait(lambda: "holding: outside the box" in flight.said(), "the floor of the box")
+            flight.wait(lambda: flight.now().setpoint == "position", "position is held")
+            self.assertGreater(min(t.position[2] for t in flight.truth), 0.4, flight.said())
 
     def test_dry_run_sends_nothing(self):
         with Flight(options=["--dry-run", "--log", "/dev/null"]) as flight:

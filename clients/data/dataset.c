@@ -18,6 +18,8 @@ void hb_dataset_free(hb_dataset *d)
         free(d->function);
         free(d->episode);
     }
+    if (d)
+        hb_stream_free(d->stream);
     free(d); /* what is read from one file is one block, see dataset_read.c */
 }
 
@@ -83,6 +85,7 @@ static column_stats column_statistics(const hb_dataset *d, column c)
                     squares += (v - s.mean) * (v - s.mean);
                 }
             }
+            hb_stream_touch(d->episode[k].stream, (size_t)nrows * (size_t)stride * sizeof *value);
         }
         s.mean = sum / count;
     }
@@ -90,22 +93,58 @@ static column_stats column_statistics(const hb_dataset *d, column c)
     return s;
 }
 
+/* Sums of one pass over all rows: of v, or of (v - mean)^2 where there is a mean. */
+static double add_rows(const hb_dataset *d, bool control, const double *mean, double *sum)
+{
+    size_t n = (size_t)(control ? d->header.nu : d->header.nx);
+    double count = 0;
+
+    for (int k = 0; k < d->nepisodes; k++) {
+        const hb_episode *e = &d->episode[k];
+        const double *row = control ? e->u : e->x;
+        int nrows = control ? e->nsteps : e->nsteps + 1;
+        for (int r = 0; r < nrows; r++, row += n) {
+            for (size_t i = 0; i < n; i++)
+                sum[i] += mean ? (row[i] - mean[i]) * (row[i] - mean[i]) : row[i];
+            if (e->stream && r % 1024 == 1023)
+                hb_stream_touch(e->stream, 1024 * n * sizeof *row);
+        }
+        hb_stream_touch(e->stream, 1024 * n * sizeof *row);
+        count += nrows;
+    }
+    return count;
+}
+
+static void take_moments(const hb_dataset *d, bool control, double *ret_mean, double *ret_std)
+{
+    size_t n = (size_t)(control ? d->header.nu : d->header.nx);
+    double *mean = calloc(2 * n + 1, sizeof *mean), *squares = mean + n;
+
+    if (!mean)
+        return;
+    double count = add_rows(d, control, NULL, mean);
+    for (size_t i = 0; i < n; i++)
+        mean[i] /= count;
+    add_rows(d, control, mean, squares);
+    for (size_t i = 0; i < n; i++) {
+        double std = sqrt(squares[i] / count);
+        /* what rounding leaves of a constant column is no deviation */
+        bool constant = std <= 1e-12 * fmax(fabs(mean[i]), DBL_MIN);
+        if (ret_mean)
+            ret_mean[i] = mean[i];
+        if (ret_std)
+            ret_std[i] = constant ? 1 : std;
+    }
+    free(mean);
+}
+
 void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,
                         double *control_std)
 {
-    for (int i = 0; i < d->header.nx + d->header.nu; i++) {
-        column c = {.control = i >= d->header.nx, .index = i < d->header.nx ? i : i - d->header.nx};
-        double *mean = c.control ? control_mean : state_mean, *std = c.control ? control_std : state_std;
-        if (!mean && !std)
-            continue;
-        column_stats s = column_statistics(d, c);
-        /* what rounding leaves of a constant column is no deviation */
-        bool constant = s.std <= 1e-12 * fmax(fabs(s.mean), DBL_MIN);
-        if (mean)
-            mean[c.index] = s.mean;
-        if (std)
-            std[c.index] = constant ? 1 : s.std;
-    }
+    if (state_mean || state_std)
+        take_moments(d, false, state_mean, state_std);
+    if (d->header.nu > 0 && (control_mean || control_std))
+        take_moments(d, true, control_mean, control_std);
 }
 
 enum { BINS = 32 };

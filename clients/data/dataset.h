@@ -18,6 +18,7 @@
 #include "dynamics/actuators.h"
 #include "estimate/estimator.h"
 #include "model/model.h"
+#include "data/stream.h"
 
 typedef struct hb_episode {
     int id;             /* N of episode_N */
@@ -27,6 +28,7 @@ typedef struct hb_episode {
     const double *u;    /* T x nu; NULL when nu = 0 */
     const double *time; /* T + 1, seconds, strictly increasing; NULL: steps of hb_dataset.dt */
     size_t first;       /* transitions of the same function in the episodes before this one */
+    hb_stream *stream;  /* the file that x and u lie in: to be touched after reading; NULL: they are in memory */
 } hb_episode;
 
 /* One dynamics: its episodes are successive in hb_dataset.episode. */
@@ -60,7 +62,8 @@ typedef struct hb_dataset {
     hb_episode *episode; /* ordered by function, then id */
     size_t ntransitions;
     uint64_t hash; /* of all numbers and names, not of the file's bytes */
-    int nparts;    /* of several files: the data sets that this one is made of, which it owns */
+    hb_stream *stream;
+    int nparts; /* of several files: the data sets that this one is made of, which it owns */
     struct hb_dataset **part;
 } hb_dataset;
 
@@ -81,6 +84,7 @@ typedef struct hb_dataset_mapping {
     char actions[HB_MAPPING_TEXT];         /* the same; "": actions; "none": nu = 0 */
     char states[HB_MAPPING_TEXT];          /* names of the columns, comma-separated, "-" drops one; "": the file's */
     char controls[HB_MAPPING_TEXT];
+    bool stream; /* states and controls stay in the file, which must hold them as hilbert-sim writes them */
 } hb_dataset_mapping;
 
 /* Sets one field from "key=value": dt, functions (one, episode, or attribute:NAME), observations, actions, states,
@@ -113,7 +117,7 @@ void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_s
                         double *control_std);
 
 /* Takes the controls of the set for commands and puts in their place what acts on the vehicle: the mean, over each
- * transition, of the commands behind delay and lag (a->nu of the set's controls). */
+ * transition, of the commands behind delay and lag (a->nu of the set's controls). -EINVAL when they are in a file. */
 int hb_dataset_actuate(hb_dataset *d, const hb_actuators *a, hb_error *err);
 
 /* Writes what is in the set: functions, episodes, ranges, histogram lines. */

@@ -38,7 +38,15 @@ static void act(const hb_dataset *d, const hb_episode *e, int channel, double de
 int hb_dataset_actuate(hb_dataset *d, const hb_actuators *a, hb_error *err)
 {
     size_t nu = (size_t)d->header.nu, most = 0;
+    bool none = true;
 
+    for (int i = 0; i < a->nu; i++)
+        none &= !(a->delay[i] > 0 || a->lag[i] > 0);
+    if (none)
+        return 0;
+    for (int k = 0; k < d->nepisodes; k++)
+        if (d->episode[k].stream)
+            return hb_fail(err, EINVAL, "delay and lag change the controls, which stay in the file with --stream");
     for (int k = 0; k < d->nepisodes; k++)
         most = (size_t)d->episode[k].nsteps > most ? (size_t)d->episode[k].nsteps : most;
     double *command = calloc(most * nu + 1, sizeof *command);

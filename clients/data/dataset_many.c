@@ -92,6 +92,9 @@ static int merge(hb_dataset **ret, hb_dataset **parts, char *const *path, int np
         return status;
     }
     join(d, parts, nparts);
+    for (int k = 0; k < nparts; k++)
+        if (parts[k]->stream)
+            hb_stream_limit(parts[k]->stream, HB_STREAM_MEMORY / (size_t)nparts);
     d->part = parts;
     d->nparts = nparts;
     *ret = d;

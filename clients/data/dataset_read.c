@@ -37,6 +37,7 @@ typedef struct reading {
     int nhidden;
     char hidden_name[MAX_HIDDEN][HB_NAME_SIZE];
     double dt; /* 0: not given */
+    hb_stream *stream;
     hb_error *err;
 } reading;
 
@@ -431,6 +432,41 @@ static int read_matrix(reading *r, hid_t group, const char *episode, const char 
     return 0;
 }
 
+/* The place of a matrix in the file, when it is one that can be read there: whole, as doubles in a row. */
+static const double *find_matrix(reading *r, hid_t group, const char *name, size_t count)
+{
+    hid_t set = H5Dopen2(group, name, H5P_DEFAULT), type = H5Dget_type(set), properties = H5Dget_create_plist(set);
+    haddr_t offset = H5Dget_offset(set);
+    bool plain = H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) == 0 &&
+                 H5Tequal(type, H5T_NATIVE_DOUBLE) > 0 && offset != HADDR_UNDEF;
+
+    H5Pclose(properties);
+    H5Tclose(type);
+    H5Dclose(set);
+    return plain ? hb_stream_at(r->stream, (size_t)offset, count) : NULL;
+}
+
+/* The same as read_matrix, of a file that is streamed. */
+static int stream_matrix(reading *r, hid_t group, const char *episode, const char *name, int rows, int columns,
+                         const double **ret)
+{
+    const double *value = find_matrix(r, group, name, (size_t)rows * (size_t)columns);
+
+    if (!value)
+        return FAIL(r, "%s/%s is compressed, in pieces or not of doubles: it cannot be read from the file as it goes",
+                    episode, name);
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0; j < columns; j++)
+            if (!isfinite(value[(size_t)i * (size_t)columns + (size_t)j]))
+                return FAIL(r, "%s/%s, row %d, column %d: not a finite number", episode, name, i, j);
+        if (i % 1024 == 1023)
+            hb_stream_touch(r->stream, 1024 * (size_t)columns * sizeof *value);
+    }
+    hb_stream_touch(r->stream, 1024 * (size_t)columns * sizeof *value);
+    *ret = value;
+    return 0;
+}
+
 static int read_times(reading *r, hid_t group, const raw_episode *e, double *ret)
 {
     int status = read_matrix(r, group, e->path, "times", e->nsteps + 1, 1, NULL, 1, NULL, ret);
@@ -497,6 +533,8 @@ static sizes count(const reading *r)
     }
     if (r->nx == r->file_nx && r->nu == r->file_nu)
         s.nscratch = 0;
+    if (r->stream)
+        s.nrows = s.nsteps = 0;
     return s;
 }
 
@@ -564,7 +602,10 @@ static int read_bounds(reading *r, hb_dataset *d)
                 min = fmin(min, v);
                 max = fmax(max, v);
                 sum += v;
+                if (e->stream && t % 1024 == 1023)
+                    hb_stream_touch(e->stream, 1024 * (size_t)h->nu * sizeof v);
             }
+            hb_stream_touch(e->stream, 1024 * (size_t)h->nu * sizeof(double));
         }
         if (low > 0)
             h->control_min[i] = min;
@@ -616,9 +657,13 @@ static int fill(reading *r, storage *to)
         size_t rows = (size_t)raw->nsteps + 1;
 
         hid_t group = H5Gopen2(r->file, raw->path, H5P_DEFAULT);
-        int status = read_matrix(r, group, raw->path, r->observations, raw->nsteps + 1, r->file_nx, r->state_column,
-                                 r->nx, to->scratch, x);
-        if (!status && nu > 0)
+        const double *states = x, *controls = u;
+        int status = r->stream ? stream_matrix(r, group, raw->path, r->observations, raw->nsteps + 1, r->nx, &states)
+                               : read_matrix(r, group, raw->path, r->observations, raw->nsteps + 1, r->file_nx,
+                                             r->state_column, r->nx, to->scratch, x);
+        if (!status && nu > 0 && r->stream)
+            status = stream_matrix(r, group, raw->path, r->actions, raw->nsteps, r->nu, &controls);
+        else if (!status && nu > 0)
             status = read_matrix(r, group, raw->path, r->actions, raw->nsteps, r->file_nu, r->control_column, r->nu,
                                  to->scratch, u);
         if (!status && raw->irregular)
@@ -633,10 +678,11 @@ static int fill(reading *r, storage *to)
             .id = raw->id,
             .function = d->nfunctions - 1,
             .nsteps = raw->nsteps,
-            .x = x,
-            .u = nu > 0 ? u : NULL,
+            .x = states,
+            .u = nu > 0 ? controls : NULL,
             .time = raw->irregular ? time : NULL,
             .first = f->ntransitions,
+            .stream = r->stream,
         };
         f->nepisodes++;
         f->ntransitions += (size_t)raw->nsteps;
@@ -644,8 +690,10 @@ static int fill(reading *r, storage *to)
         if (raw->irregular)
             elapsed += time[raw->nsteps] - time[0];
         regular |= !raw->irregular;
-        x += rows * nx;
-        u += (size_t)raw->nsteps * nu;
+        if (!r->stream) {
+            x += rows * nx;
+            u += (size_t)raw->nsteps * nu;
+        }
         time += raw->irregular ? rows : 0;
     }
 
@@ -657,6 +705,19 @@ static int fill(reading *r, storage *to)
     else
         return FAIL(r, "%s", "no attribute dt and no times: map dt=SECONDS");
     return 0;
+}
+
+/* of many numbers, which may be in a file */
+static uint64_t hash_rows(uint64_t hash, hb_stream *stream, const double *value, size_t count)
+{
+    enum { PIECE = 1 << 16 };
+
+    for (size_t at = 0; at < count; at += PIECE) {
+        size_t n = count - at < PIECE ? count - at : PIECE;
+        hash = hb_hash(hash, value + at, n * sizeof *value);
+        hb_stream_touch(stream, n * sizeof *value);
+    }
+    return hash;
 }
 
 uint64_t hb_dataset_hash(const hb_dataset *d)
@@ -679,9 +740,9 @@ uint64_t hb_dataset_hash(const hb_dataset *d)
     for (int k = 0; k < d->nepisodes; k++) {
         const hb_episode *e = &d->episode[k];
         hash = hb_hash(hash, &e->function, sizeof e->function);
-        hash = hb_hash(hash, e->x, ((size_t)e->nsteps + 1) * nx * sizeof(double));
+        hash = hash_rows(hash, e->stream, e->x, ((size_t)e->nsteps + 1) * nx);
         if (e->u)
-            hash = hb_hash(hash, e->u, (size_t)e->nsteps * nu * sizeof(double));
+            hash = hash_rows(hash, e->stream, e->u, (size_t)e->nsteps * nu);
         if (e->time)
             hash = hb_hash(hash, e->time, ((size_t)e->nsteps + 1) * sizeof(double));
     }
@@ -694,8 +755,10 @@ static int check_memory(reading *r, size_t bytes)
     size_t have = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGE_SIZE);
 
     if (bytes > have)
-        return FAIL(r, "holds %.3g GB of numbers, this machine has %.3g GB of memory", (double)bytes * 1e-9,
-                    (double)have * 1e-9);
+        return FAIL(r,
+                    "holds %.3g GB of numbers, this machine has %.3g GB of memory (hilbert-train --stream yes leaves "
+                    "them in the file)",
+                    (double)bytes * 1e-9, (double)have * 1e-9);
     return 0;
 }
 
@@ -724,13 +787,20 @@ static int read_open_file(reading *r, hb_dataset **ret)
         return status;
     if (r->nx == 0)
         return FAIL(r, "%s", "the mapping leaves no state");
+    if (r->mapping.stream && (r->nx != r->file_nx || r->nu != r->file_nu))
+        return FAIL(r, "%s", "columns that are left out cannot be left out of a file that is read as it goes");
+    if (r->mapping.stream && (status = hb_stream_open(&r->stream, r->path, r->err)))
+        return status;
 
     sizes s = count(r);
     hb_arena arena = {0};
     lay_out(&s, &arena);
-    if ((status = check_memory(r, arena.used)) || (status = hb_arena_allocate(&arena, r->err)))
+    if ((status = check_memory(r, arena.used)) || (status = hb_arena_allocate(&arena, r->err))) {
+        hb_stream_free(r->stream);
         return status;
+    }
     storage to = lay_out(&s, &arena);
+    to.set->stream = r->stream;
     if ((status = read_header(r, &to.set->header)) || (status = fill(r, &to)) || (status = read_bounds(r, to.set))) {
         hb_dataset_free(to.set);
         return status;

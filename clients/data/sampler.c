@@ -171,6 +171,7 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
         }
         hb_points_dt(points, block, step)[lane] = (hb_real)hb_episode_dt(d, e, row + step);
     }
+    hb_stream_touch(e->stream, (size_t)(points->nsteps + 1) * (size_t)(d->header.nx + d->header.nu) * sizeof(double));
 }
 
 void hb_sampler_pad(const hb_sampler *s, hb_points *points)

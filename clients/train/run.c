@@ -94,6 +94,7 @@ static int read_data(run *r, hb_error *err)
 
     if (!*s->data)
         return hb_fail(err, EINVAL, "data: name a data set to train on (--data FILE)");
+    mapping.stream = s->stream;
     if ((status = hb_run_mapping(s->map, &mapping, err)) ||
         (status = hb_dataset_read_many(&r->data, s->data, &mapping, err)))
         return status;

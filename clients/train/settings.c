@@ -22,6 +22,7 @@ const char *const hb_kind_help[] = {
         NULL};
 static const char *const decay_name[] = {"none", "cosine", NULL};
 static const char *const weighting_name[] = {"alike", "each", NULL};
+static const char *const stream_name[] = {"no", "yes", NULL};
 static const char *const controls_name[] = {"commanded", "acting", NULL};
 
 typedef enum { TEXT, INTEGER, COUNT, NUMBER, CHOICE, WIDTHS } type;
@@ -112,6 +113,8 @@ static const setting table[] = {
 
     {.help = "Run"},
     {"threads", INTEGER, AT(threads), 0, 1024, NULL, "0", false, "0: as many as there are processors"},
+    {"stream", CHOICE, AT(stream), 0, 0, stream_name, "no", false,
+     "yes: the data stay on disk, for sets larger than memory; of each about 64 MB are in memory at a time"},
     {"patience", INTEGER, AT(patience), 0, 1e6, NULL, "0", false,
      "end when so many validations in a row were not better than the best by 1 %; 0: never"},
     {"validate-every", COUNT, AT(validate_every), 1, 1e12, NULL, "500", false, "steps from validation to validation"},

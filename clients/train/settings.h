@@ -70,7 +70,7 @@ typedef struct hb_settings {
     double learning_rate, clip;
     int decay; /* hb_decay */
     /* the run itself: none of these changes the result, but for patience, which ends it early */
-    int threads, patience;
+    int threads, patience, stream;
     uint64_t validate_every;
     double checkpoint_every, log_every;
 } hb_settings;

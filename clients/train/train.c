@@ -169,6 +169,26 @@ static int train(int argc, char **argv)
 
 /* --- data --- */
 
+/* Sizes to begin with, by what a set holds. Twice as many basis functions as hidden parameters: what they do to the
+ * motion is not linear in them; more than a fourth of the functions could not be told apart. */
+static void suggest(const hb_dataset *d, FILE *out)
+{
+    const hb_dataset_header *h = &d->header;
+    int nb = h->nhidden > 4 ? 2 * h->nhidden : 8, most = d->nfunctions / 4;
+    size_t each = d->ntransitions / (size_t)d->nfunctions;
+
+    nb = nb > 32 ? 32 : nb;
+    nb = nb > most ? most : nb;
+    nb = nb < 1 ? 1 : nb;
+    fprintf(out, "\nto begin with: --nb %d --hidden %s --examples %d\n", nb, h->nx > 14 ? "256,256" : "64,64,64",
+            each >= 200 ? 100 : (int)(each / 2 > 0 ? each / 2 : 1));
+    if (d->nfunctions < 100)
+        fprintf(out, "functions are %s (%d): 100 or more let a model adapt to those that it has not seen\n",
+                d->nfunctions < 20 ? "few" : "rather few", d->nfunctions);
+    if (each < 200)
+        fprintf(out, "transitions of a function are few (%zu on average): 1,000 or more tell more about each\n", each);
+}
+
 static int describe_data(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -198,6 +218,7 @@ static int describe_data(int argc, char **argv)
     if (hb_dataset_read_many(&d, argv[optind], &mapping, &err))
         return hb_train_complain(HB_EXIT_FAILURE, &err);
     hb_dataset_describe(d, stdout);
+    suggest(d, stdout);
     hb_dataset_free(d);
     return HB_EXIT_OK;
 }

@@ -122,6 +122,8 @@ class Train(unittest.TestCase):
         text = run(TRAIN, 'data', self.data).stdout
         self.assertIn('oscillator', text)
         self.assertIn('functions    8', text)
+        self.assertIn('to begin with: --nb 2 --hidden 64,64,64 --examples 59\nfunctions are few (8)', text)
+        self.assertIn('transitions of a function are few (119 on average)', text)
 
     def test_run_says_what_it_did(self):
         self.assertIn('400 steps', self.trained.stderr)

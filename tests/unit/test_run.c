@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -481,6 +482,84 @@ static void test_pooled_errors(void **state)
     hb_model_free(m);
 }
 
+/* 20 functions with 150 MB of numbers in all: an oscillator's motion, cheaply made */
+static void write_large(const char *path)
+{
+    enum { LARGE_STEPS = 62500, LARGE_EPISODES = 100 };
+    char state[2][HB_NAME_SIZE] = {"x", "v"}, control[1][HB_NAME_SIZE] = {"u"}, unit[2][HB_NAME_SIZE] = {"", ""};
+    hb_dataset_header h = {.nx = 2,
+                           .nu = 1,
+                           .dt = 0.1,
+                           .state_name = state,
+                           .state_unit = unit,
+                           .control_name = control,
+                           .control_unit = unit};
+    hb_dataset_writer *w = NULL;
+    hb_error err = {0};
+    double *x = calloc(2 * (LARGE_STEPS + 1), sizeof *x), *u = calloc(LARGE_STEPS, sizeof *u);
+
+    assert_int_equal(hb_dataset_writer_new(&w, path, &h, &err), 0);
+    for (int e = 0; e < LARGE_EPISODES; e++) {
+        double stiffness = 0.5 + 0.1 * (e / 5);
+        hb_random_key key = {.seed = 4, .stream = (uint64_t)e};
+        for (int k = 0; k < LARGE_STEPS; k++) {
+            u[k] = hb_random_uniform(key, (uint64_t)k) - 0.5;
+            x[2 * k + 3] = 0.95 * x[2 * k + 1] + 0.1 * (u[k] - stiffness * x[2 * k]);
+            x[2 * k + 2] = x[2 * k] + 0.1 * x[2 * k + 3];
+        }
+        assert_int_equal(hb_dataset_writer_append(w, e / 5, LARGE_STEPS, x, u, NULL, NULL, &err), 0);
+    }
+    assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+    free(x);
+    free(u);
+}
+
+/* kB at most of a process that trains with these settings */
+static long memory_of_run(const hb_settings *s)
+{
+    struct rusage usage;
+    int status = 1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        hb_run_result r;
+        hb_error err = {0};
+        _exit(hb_run(s, &(hb_run_options){.quiet = true}, &r, &err) ? 1 : 0);
+    }
+    assert_true(child > 0 && wait4(child, &status, 0, &usage) == child);
+    assert_int_equal(status, 0);
+    return usage.ru_maxrss;
+}
+
+/* The data stay on disk: the same bytes come of it, and memory is that of a small set and HB_STREAM_MEMORY at most. */
+static void test_stream(void **state)
+{
+    hb_settings s = small_run("streamed"), small = small_run("of-small");
+    (void)state;
+
+    write_large(in_folder("large.h5"));
+    s.steps = small.steps = 20;
+    long little = memory_of_run(&small);
+    snprintf(s.data, sizeof s.data, "%s", in_folder("large.h5"));
+    s.stream = 1;
+    long streamed = memory_of_run(&s);
+    snprintf(s.output, sizeof s.output, "%s", in_folder("in-memory"));
+    s.stream = 0;
+    long whole = memory_of_run(&s);
+    assert_same_files("streamed", "in-memory");
+    assert_true(streamed < little + (HB_STREAM_MEMORY >> 10) + (16 << 10));
+    assert_true(whole > little + (140 << 10));
+
+    /* what changes controls cannot leave them in the file */
+    hb_run_result r;
+    hb_error err = {0};
+    s.stream = 1;
+    snprintf(s.lag, sizeof s.lag, "0.1");
+    assert_int_equal(hb_run(&s, &(hb_run_options){.quiet = true}, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "--stream"));
+    unlink(in_folder("large.h5"));
+}
+
 static void test_patience(void **state)
 {
     (void)state;
@@ -515,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),
         cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_stream),
         cmocka_unit_test(test_pooled_errors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -109,3 +109,17 @@ hb_options_result hb_options_parse(const char *program, const hb_option *table, 
         fprintf(stderr, "%s: %s\n", program, why);
     return result;
 }
+
+int hb_options_command(const char *program, const hb_option *table, int n, int argc, char **argv, void (*help)(void))
+{
+    switch (hb_options_parse(program, table, n, argc, argv)) {
+    case HB_OPTIONS_HELP:
+        help();
+        return 0;
+    case HB_OPTIONS_WRONG:
+        return 2;
+    case HB_OPTIONS_READ:
+        break;
+    }
+    return -1;
+}

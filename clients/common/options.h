@@ -36,6 +36,10 @@ hb_options_result hb_options_read(const hb_option *table, int n, int argc, char 
 /* The same, with the reason on standard error as "program: ...". */
 hb_options_result hb_options_parse(const char *program, const hb_option *table, int n, int argc, char **argv);
 
+/* The options of a command with a help text. Returns -1 to go on, or the exit code: 0 after help, 2 after a complaint.
+ */
+int hb_options_command(const char *program, const hb_option *table, int n, int argc, char **argv, void (*help)(void));
+
 /* Whether the whole text is one finite number from min to max, which then goes to n->to. */
 bool hb_option_read_number(const hb_option_number *n, const char *text);
 

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "common/json.h"
 #include "ctl/connection.h"
 
 /* The daemon's coefficients, to be freed as a reply; NULL after a message. */
@@ -27,23 +28,14 @@ static Hilbert__V1__ControlReply *ask(ctl_connection *c, const ctl_command *self
     return reply;
 }
 
-static json_t *numbers(const double *v, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++) /* JSON has no infinity */
-        json_array_append_new(list, isfinite(v[i]) ? json_real(v[i]) : json_null());
-    return list;
-}
-
 static json_t *to_json(const Hilbert__V1__Coefficients *m)
 {
     char hash[17];
 
     snprintf(hash, sizeof hash, "%016" PRIx64, m->model_hash);
     return json_pack("{s:s, s:I, s:o, s:o, s:o}", "model_hash", hash, "version", (json_int_t)m->version, "value",
-                     numbers(m->value, m->n_value), "variance", numbers(m->variance, m->n_variance), "covariance",
-                     numbers(m->covariance, m->n_covariance));
+                     hb_json_numbers(m->value, m->n_value), "variance", hb_json_numbers(m->variance, m->n_variance),
+                     "covariance", hb_json_numbers(m->covariance, m->n_covariance));
 }
 
 /* A line for each: its mean, and its standard deviation where there is one. */

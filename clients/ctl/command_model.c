@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "ctl/options.h"
 #include "model/model.h"
 
@@ -244,24 +245,15 @@ static json_t *nominal(const hb_model *m)
     return json_pack("{s:s, s:o}", "name", m->nominal->name, "parameters", parameters);
 }
 
-static json_t *numbers(const double *value, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_real(value[i]));
-    return list;
-}
-
 static json_t *prior(const hb_model *m)
 {
     size_t nb = (size_t)m->nb;
 
     if (!m->has_prior)
         return json_null();
-    return json_pack("{s:o, s:o, s:o}", "mean", numbers(m->prior_mean, (size_t)hb_model_ncoefficients(m)), "covariance",
-                     numbers(m->prior_covariance, (size_t)hb_model_nproblems(m) * nb * nb), "noise",
-                     numbers(m->noise, (size_t)m->nx));
+    return json_pack("{s:o, s:o, s:o}", "mean", hb_json_numbers(m->prior_mean, (size_t)hb_model_ncoefficients(m)),
+                     "covariance", hb_json_numbers(m->prior_covariance, (size_t)hb_model_nproblems(m) * nb * nb),
+                     "noise", hb_json_numbers(m->noise, (size_t)m->nx));
 }
 
 static bool print_json(const hb_model *m, const char *path)

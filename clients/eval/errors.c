@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/statistics.h"
+#include "common/json.h"
 
 static void fill_curve(hb_curve *c, const hb_evaluator *e, const double *error, int steps)
 {
@@ -140,23 +141,10 @@ void hb_errors_free(hb_errors *e)
 
 /* --- JSON --- */
 
-json_t *hb_json_number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-json_t *hb_json_numbers(const double *x, int n)
-{
-    json_t *a = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(a, hb_json_number(x[i]));
-    return a;
-}
-
 static json_t *curve_json(const hb_curve *c, int steps)
 {
-    return json_pack("{s:o, s:o, s:o}", "median", hb_json_numbers(c->median, steps), "lower",
-                     hb_json_numbers(c->lower, steps), "upper", hb_json_numbers(c->upper, steps));
+    return json_pack("{s:o, s:o, s:o}", "median", hb_json_numbers(c->median, (size_t)steps), "lower",
+                     hb_json_numbers(c->lower, (size_t)steps), "upper", hb_json_numbers(c->upper, (size_t)steps));
 }
 
 json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d)

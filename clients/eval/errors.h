@@ -44,9 +44,6 @@ int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, co
                       const int *counts, int ncounts, hb_pool *pool, hb_error *err);
 void hb_errors_free(hb_errors *e);
 
-/* JSON has no infinity and no NaN: null stands for both. */
-json_t *hb_json_number(double x);
-json_t *hb_json_numbers(const double *x, int n);
 /* "adapted", "without_coefficients", "pooled", "hidden" and "by_examples". */
 json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d);
 

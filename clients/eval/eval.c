@@ -32,16 +32,7 @@ int hb_eval_complain(int exit_code, const hb_error *err)
 
 int hb_eval_options(const hb_option *table, int n, int argc, char **argv, void (*help)(void))
 {
-    switch (hb_options_parse("hilbert-eval", table, n, argc, argv)) {
-    case HB_OPTIONS_HELP:
-        help();
-        return HB_EXIT_OK;
-    case HB_OPTIONS_WRONG:
-        return HB_EXIT_USAGE;
-    case HB_OPTIONS_READ:
-        break;
-    }
-    return -1;
+    return hb_options_command("hilbert-eval", table, n, argc, argv, help);
 }
 
 const char *hb_eval_row(const hb_model *m)

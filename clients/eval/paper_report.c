@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/json.h"
 #include "eval/paper_run.h"
 #include "common/plot.h"
 

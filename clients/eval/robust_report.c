@@ -1,6 +1,7 @@
 #include <jansson.h>
 #include <math.h>
 
+#include "common/json.h"
 #include "common/plot.h"
 #include "eval/robust.h"
 
@@ -45,11 +46,6 @@ void hb_robust_print(const hb_robust_result *of_row, FILE *out)
     fflush(out);
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 void hb_robust_print_json(const hb_robust_result *r, FILE *out)
 {
     json_t *o = json_object();
@@ -58,10 +54,10 @@ void hb_robust_print_json(const hb_robust_result *r, FILE *out)
     json_object_set_new(o, "controller", json_string(hb_robust_controller_name[r->controller]));
     json_object_set_new(o, "flights", json_integer(r->flights));
     json_object_set_new(o, "crashed", json_integer(r->crashed));
-    json_object_set_new(o, "settled_m", number(r->settled_m));
-    json_object_set_new(o, "worst_m", number(r->worst_m));
-    json_object_set_new(o, "rms_m", number(r->rms_m));
-    json_object_set_new(o, "out_of_span", number(r->out_of_span));
+    json_object_set_new(o, "settled_m", hb_json_number(r->settled_m));
+    json_object_set_new(o, "worst_m", hb_json_number(r->worst_m));
+    json_object_set_new(o, "rms_m", hb_json_number(r->rms_m));
+    json_object_set_new(o, "out_of_span", hb_json_number(r->out_of_span));
     json_dumpf(o, out, JSON_COMPACT | JSON_REAL_PRECISION(6));
     fputc('\n', out);
     fflush(out);

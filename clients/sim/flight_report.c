@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/statistics.h"
+#include "common/json.h"
 
 /* ---- one flight ---- */
 
@@ -43,19 +44,13 @@ void hb_flight_report_text(const hb_flight_summary *s, FILE *out)
             1e3 * s->latency[1], 1e3 * s->latency[2], 1e3 * s->latency[3]);
 }
 
-/* JSON has no infinity and no NaN: null stands for both. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *percentile_object(const double *value)
 {
     static const char *const name[4] = {"p50", "p90", "p99", "max"};
     json_t *o = json_object();
 
     for (int i = 0; i < 4; i++)
-        json_object_set_new(o, name[i], number(1e3 * value[i]));
+        json_object_set_new(o, name[i], hb_json_number(1e3 * value[i]));
     return o;
 }
 
@@ -80,32 +75,32 @@ void hb_flight_report_json(const hb_plant_type *plant, const hb_flight_entry *e,
     const hb_flight_summary *s = &e->summary;
     json_t *o = json_object(), *parameters = json_object(), *start = json_object(), *events = json_array();
 
-    json_object_set_new(o, "settled_m", number(s->settled_m));
-    json_object_set_new(o, "rms_m", number(s->rms_m));
-    json_object_set_new(o, "settled_after_s", number(s->settled_after_s));
+    json_object_set_new(o, "settled_m", hb_json_number(s->settled_m));
+    json_object_set_new(o, "rms_m", hb_json_number(s->rms_m));
+    json_object_set_new(o, "settled_after_s", hb_json_number(s->settled_after_s));
     json_object_set_new(o, "crashed", json_boolean(s->crashed));
     json_object_set_new(o, "failure", s->failure ? json_string(s->failure) : json_null());
-    json_object_set_new(o, "slew", number(s->slew));
-    json_object_set_new(o, "cost", number(s->cost));
+    json_object_set_new(o, "slew", hb_json_number(s->slew));
+    json_object_set_new(o, "cost", hb_json_number(s->cost));
     json_object_set_new(o, "late", json_integer(s->late));
-    json_object_set_new(o, "seconds", number(s->seconds));
-    json_object_set_new(o, "one_step_error", number(s->one_step_error));
+    json_object_set_new(o, "seconds", hb_json_number(s->seconds));
+    json_object_set_new(o, "one_step_error", hb_json_number(s->one_step_error));
     json_object_set_new(o, "status", status_object(s->status));
     json_object_set_new(o, "latency_ms", percentile_object(s->latency));
     json_object_set_new(o, "planning_ms", percentile_object(s->planning));
     for (int i = 0; i < s->nresponses; i++) {
         json_t *r = json_object();
-        json_object_set_new(r, "time_s", number(s->response[i].time));
-        json_object_set_new(r, "height_loss_m", number(s->response[i].height_loss));
-        json_object_set_new(r, "settled_after_s", number(s->response[i].settled));
+        json_object_set_new(r, "time_s", hb_json_number(s->response[i].time));
+        json_object_set_new(r, "height_loss_m", hb_json_number(s->response[i].height_loss));
+        json_object_set_new(r, "settled_after_s", hb_json_number(s->response[i].settled));
         json_array_append_new(events, r);
     }
     json_object_set_new(o, "events", events);
     for (int i = 0; i < plant->nparameters; i++)
-        json_object_set_new(parameters, plant->parameter[i].name, number(e->parameter[i]));
+        json_object_set_new(parameters, plant->parameter[i].name, hb_json_number(e->parameter[i]));
     json_object_set_new(o, "parameters", parameters);
     for (int i = 0; i < plant->nx; i++)
-        json_object_set_new(start, plant->state_name[i], number(e->start[i]));
+        json_object_set_new(start, plant->state_name[i], hb_json_number(e->start[i]));
     json_object_set_new(o, "start", start);
     print_line(o, out);
 }
@@ -227,8 +222,8 @@ static void set_both(json_t *o, const char *name, const double *both)
 {
     json_t *pair = json_object();
 
-    json_object_set_new(pair, "median", number(both[0]));
-    json_object_set_new(pair, "max", number(both[1]));
+    json_object_set_new(pair, "median", hb_json_number(both[0]));
+    json_object_set_new(pair, "max", hb_json_number(both[1]));
     json_object_set_new(o, name, pair);
 }
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "sim/flying_body.h"
 #include "sim/multirotor_body.h"
-#include "sim/plant.h"
 
-enum { NX = HB_MULTIROTOR_NX, NU = HB_MULTIROTOR_NU };
-enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ };
+enum { NU = HB_MULTIROTOR_NU };
+_Static_assert((int)NX == (int)HB_MULTIROTOR_NX, "the same state");
 
 enum {
     MASS,
@@ -54,9 +54,6 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
     [NOISE] = {"noise", "1", "errors of the estimate; 1 is what PX4's showed", 0, 0, 0, 0, 100, true},
 };
 
-static const char *const state_name[NX] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
-static const char *const state_unit[NX] = {"m", "m/s", "m", "m/s",   "m",     "m/s",  "1",
-                                           "1", "1",   "1", "rad/s", "rad/s", "rad/s"};
 static const char *const control_name[NU] = {"thrust", "roll_rate", "pitch_rate", "yaw_rate"};
 static const char *const control_unit[NU] = {"1", "rad/s", "rad/s", "rad/s"};
 static const double control_min[NU] = {0.1, -2, -2, -1};
@@ -115,8 +112,7 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
     multirotor *m = p->own;
     (void)err;
 
-    for (int i = 0; i < 3; i++)
-        m->gust[i] = p->parameter[GUST] * hb_draw_normal(&p->draws);
+    gust_start(m->gust, p->parameter[GUST], &p->draws);
     take_parameters(p);
     hb_multirotor_reset(&m->body, x);
     hb_estimator_errors_start(&m->errors, p->parameter[NOISE], normal, &p->sensor_draws);
@@ -128,12 +124,9 @@ static void step(hb_plant *p, const double *u, double dt)
 {
     multirotor *m = p->own;
     int n = (int)fmax(round(dt / HB_MULTIROTOR_STEP), 1);
-    double keep = exp(-HB_MULTIROTOR_STEP / p->parameter[GUST_TIME]);
 
     for (int k = 0; k < n; k++) {
-        if (p->parameter[GUST] > 0)
-            for (int i = 0; i < 3; i++)
-                m->gust[i] = keep * m->gust[i] + p->parameter[GUST] * sqrt(1 - keep * keep) * hb_draw_normal(&p->draws);
+        gust_step(m->gust, p->parameter[GUST], p->parameter[GUST_TIME], HB_MULTIROTOR_STEP, &p->draws);
         if (p->parameter[GUST] > 0 || p->parameter[SAG] > 0)
             take_parameters(p);
         hb_multirotor_step(&m->body, u);

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "models.h"
+#include "sim/flying_body.h"
 #include "sim/mujoco.h"
 
-enum { NX = 13, NU = 4, BODY = 1 };
-enum { X, VX, Y, VY, Z, VZ, QX, QY, QZ, QW, WX, WY, WZ };
+enum { NU = 4, BODY = 1 };
 
 #define PHYSICS_STEP 0.001
 
@@ -95,9 +95,6 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
     [BIAS_RATES] = {"bias_rates", "rad/s", "the same of body rates", 0, 0, 0, 0, 10, true},
 };
 
-static const char *const state_name[NX] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
-static const char *const state_unit[NX] = {"m", "m/s", "m", "m/s",   "m",     "m/s",  "1",
-                                           "1", "1",   "1", "rad/s", "rad/s", "rad/s"};
 static const char *const control_name[NU] = {"f0", "f1", "f2", "f3"};
 static const char *const control_unit[NU] = {"N", "N", "N", "N"};
 static const double control_min[NU] = {0.03, 0.03, 0.03, 0.03};
@@ -181,9 +178,7 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
     memcpy(position, pose, sizeof pose);
     memcpy(velocity, motion, sizeof motion);
 
-    /* gusts start in their long-term distribution */
-    for (int i = 0; i < 3; i++)
-        q->gust[i] = p->parameter[GUST] * hb_draw_normal(&p->draws);
+    gust_start(q->gust, p->parameter[GUST], &p->draws);
     /* sensors differ from vehicle to vehicle */
     for (int i = 0; i < 12; i++)
         q->bias[i / 3][i % 3] = hb_draw_normal(&p->sensor_draws);
@@ -221,16 +216,14 @@ static void step(hb_plant *p, const double *u, double dt)
     mjModel *m = q->sim.model;
     mjData *d = q->sim.data;
     int n = hb_mujoco_steps(&q->sim, dt, PHYSICS_STEP);
-    double h = m->opt.timestep, keep = exp(-h / p->parameter[GUST_TIME]);
+    double h = m->opt.timestep;
     double *force = d->xfrc_applied + 6 * BODY;
 
     for (int k = 0; k < n; k++) {
         turn_rotors(p, u, h);
-        for (int i = 0; i < 3; i++) {
-            if (p->parameter[GUST] > 0)
-                q->gust[i] = keep * q->gust[i] + p->parameter[GUST] * sqrt(1 - keep * keep) * hb_draw_normal(&p->draws);
+        gust_step(q->gust, p->parameter[GUST], p->parameter[GUST_TIME], h, &p->draws);
+        for (int i = 0; i < 3; i++)
             force[i] = -p->parameter[DRAG] * (d->qvel[i] - p->parameter[WIND_X + i] - q->gust[i]);
-        }
         mj_step(m, d);
     }
 }

@@ -77,15 +77,9 @@ int hb_train_import(int argc, char **argv)
         {"force", HB_OPTION_FLAG, &force, 0, 0, 0},
     };
 
-    switch (hb_options_parse("hilbert-train", options, sizeof options / sizeof *options, argc, argv)) {
-    case HB_OPTIONS_HELP:
-        print_help();
-        return HB_EXIT_OK;
-    case HB_OPTIONS_WRONG:
-        return HB_EXIT_USAGE;
-    case HB_OPTIONS_READ:
-        break;
-    }
+    int code = hb_options_command("hilbert-train", options, sizeof options / sizeof *options, argc, argv, print_help);
+    if (code >= 0)
+        return code;
     if (!isnan(min_rate))
         import.min_rate = min_rate > 0 ? min_rate : -1;
     if (!output || optind == argc) {

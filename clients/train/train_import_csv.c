@@ -121,15 +121,9 @@ int hb_train_import_csv(int argc, char **argv)
         {"plant", HB_OPTION_TEXT, &import.plant, 0, 0, 0},
     };
 
-    switch (hb_options_parse("hilbert-train", options, sizeof options / sizeof *options, argc, argv)) {
-    case HB_OPTIONS_HELP:
-        print_help();
-        return HB_EXIT_OK;
-    case HB_OPTIONS_WRONG:
-        return HB_EXIT_USAGE;
-    case HB_OPTIONS_READ:
-        break;
-    }
+    int code = hb_options_command("hilbert-train", options, sizeof options / sizeof *options, argc, argv, print_help);
+    if (code >= 0)
+        return code;
     which = one ? "one" : which;
     if (strcmp(which, "file") != 0 && strcmp(which, "folder") != 0 && strcmp(which, "one") != 0) {
         fprintf(stderr, "hilbert-train: --functions: '%s' is not one of file, folder, one\n", which);

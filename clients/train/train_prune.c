@@ -51,13 +51,9 @@ static int parse(int argc, char **argv, options *o)
     hb_error err = {0};
 
     *o = (options){.examples = 200};
-    hb_options_result result = hb_options_parse("hilbert-train", known, sizeof known / sizeof *known, argc, argv);
-    if (result == HB_OPTIONS_HELP) {
-        print_help();
-        return HB_EXIT_OK;
-    }
-    if (result == HB_OPTIONS_WRONG)
-        return HB_EXIT_USAGE;
+    int code = hb_options_command("hilbert-train", known, sizeof known / sizeof *known, argc, argv, print_help);
+    if (code >= 0)
+        return code;
     if (hb_run_mapping(map, &o->mapping, &err))
         return hb_train_complain(HB_EXIT_USAGE, &err);
     if (optind + 1 != argc || !o->data || !o->output != !o->nb) {

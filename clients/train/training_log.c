@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "common/json.h"
 #include "common/plot.h"
 
 /* copies the lines of earlier steps */
@@ -45,33 +46,34 @@ int hb_training_log_open(FILE **ret, const char *path, uint64_t step, hb_error *
     return status;
 }
 
-static void print_field(FILE *out, const char *name, double value)
+static void set_number(json_t *line, const char *name, double value)
 {
-    if (isfinite(value))
-        fprintf(out, ", \"%s\": %.9g", name, value);
-    else
-        fprintf(out, ", \"%s\": null", name);
+    json_object_set_new(line, name, hb_json_number(value));
 }
 
 void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds,
                            const hb_validation *v)
 {
-    fprintf(log, "{\"step\": %" PRIu64, r->step);
-    print_field(log, "loss", r->skipped ? NAN : hb_trainer_loss(r));
-    print_field(log, "query", r->terms.query);
-    print_field(log, "average", r->terms.average);
-    print_field(log, "regulariser", r->terms.regulariser);
-    print_field(log, "matryoshka", r->terms.matryoshka);
-    print_field(log, "gradient_norm", r->gradient_norm);
-    print_field(log, "learning_rate", r->learning_rate);
+    json_t *line = json_object();
+
+    json_object_set_new(line, "step", json_integer((json_int_t)r->step)); /* first: hb_training_log_open looks for it */
+    set_number(line, "loss", r->skipped ? NAN : hb_trainer_loss(r));
+    set_number(line, "query", r->terms.query);
+    set_number(line, "average", r->terms.average);
+    set_number(line, "regulariser", r->terms.regulariser);
+    set_number(line, "matryoshka", r->terms.matryoshka);
+    set_number(line, "gradient_norm", r->gradient_norm);
+    set_number(line, "learning_rate", r->learning_rate);
     if (v) {
-        print_field(log, "one_step", v->one_step);
-        print_field(log, "ten_step", v->ten_step);
+        set_number(line, "one_step", v->one_step);
+        set_number(line, "ten_step", v->ten_step);
     }
-    print_field(log, "seconds", seconds);
-    print_field(log, "cpu_seconds", cpu_seconds);
-    fputs("}\n", log);
+    set_number(line, "seconds", seconds);
+    set_number(line, "cpu_seconds", cpu_seconds);
+    json_dumpf(line, log, JSON_REAL_PRECISION(9));
+    fputc('\n', log);
     fflush(log);
+    json_decref(line);
 }
 
 /* one curve as a data block of gnuplot */

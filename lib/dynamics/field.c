@@ -153,6 +153,9 @@ static void rate(const hb_field *f, hb_workspace *w, int n, const hb_real *z, co
             const hb_network_tape mine = term_tape(m, t, tape, gradients, &output);
             hb_field_network(m, w, t->shape, t->parameter, single, w->input, output, n, &mine);
             tape += term_tape_size(m, t, gradients);
+        } else if (t->columns && n <= HB_FEW) {
+            hb_network_forward_few(w->kernels, t->shape, m->activation, t->columns, w->input, output, n, w->single,
+                                   w->scratch);
         } else {
             hb_field_network(m, w, t->shape, t->parameter, single, w->input, output, n, NULL);
         }

@@ -15,6 +15,7 @@ typedef enum { HB_OF_NONE = 0, HB_OF_BASIS = 1, HB_OF_AVERAGE = 2 } hb_gradient_
 typedef struct hb_term {
     const hb_mlp *shape; /* NULL: the model's nominal field */
     const hb_real *parameter;
+    const hb_real *columns;  /* the same as hb_network_columns; NULL: there are none */
     const hb_real *scale;    /* nx; NULL: 1 */
     unsigned belongs_to;     /* HB_OF_BASIS, HB_OF_AVERAGE, or both for a collapsed shared network */
     hb_real *gradient;       /* where the parameters' gradient is added; set by the caller of an adjoint */
@@ -39,7 +40,9 @@ size_t hb_field_tape_size(const hb_field *f, bool gradients);
 /* Enough for `count` networks of one shape and the average, whether integrated together or one by one. */
 size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bool gradients);
 
-/* increment (nx rows) of one step from in->z; tape may be NULL. `single`: only the first sample, by the faster way. */
+/* increment (nx rows) of one step from in->z; tape may be NULL. A few samples without a tape go a
+ * faster way where a term has columns, with the same result; `single`: only the first sample, by one with other
+ * rounding, where it has none. */
 void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, bool single, hb_real *increment,
                         char *tape, bool gradients);
 

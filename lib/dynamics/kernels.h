@@ -26,6 +26,8 @@ static inline void hb_ahead_fetch(hb_ahead *a)
         *a = (hb_ahead){.at = a->at_next, .end = a->end_next};
 }
 
+enum { HB_FEW = 4 }; /* samples that are faster side by side with the lanes along the outputs */
+
 typedef struct hb_kernels {
     const char *name; /* "avx512", "avx2", "neon", "generic" */
 
@@ -37,6 +39,13 @@ typedef struct hb_kernels {
 
     /* y = A x + bias for one sample, everything contiguous: the lanes lie along the rows of A instead */
     void (*affine_single)(int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x, hb_real *y);
+
+    /* y = act(A x + bias), or without the activation, for n <= HB_FEW samples of contiguous numbers, x_stride and y_stride
+     * apart. columns: those of A, one after the other, and then the bias, each hb_padded(nout) long and aligned; so is
+     * what is written of y. The lanes lie along the columns. Every number is worked out as affine and activate do it,
+     * to the last bit. */
+    void (*few)(bool activated, hb_activation activation, int nout, int nin, const hb_real *columns, int n,
+                const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride);
 
     /* y = act(y) in place, `rows` rows of HB_STRIDE, n lanes; the derivative goes to `slope` unless that is NULL. What
      * a slope looks like is the kernel's own affair: one bit per sample for ReLU, a number per sample otherwise. */

@@ -272,6 +272,76 @@ static void affine_single(int nout, int nin, const hb_real *a, const hb_real *bi
         dot_products(nout - r, nin, a + r * nin, bias + r, x, load_anywhere(last), y + r);
 }
 
+/* --- few: the lanes lie along the columns of A --- */
+
+/* `width` vectors of outputs of `samples` samples */
+ALWAYS_INLINE void few_tile(const int samples, const int width, int nin, const hb_real *columns, ptrdiff_t column,
+                            const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride)
+{
+    vector sum[4][8];
+
+    UNROLL
+    for (int s = 0; s < samples; s++)
+        UNROLL
+    for (int v = 0; v < width; v++)
+        sum[s][v] = load(columns + nin * column + v * WIDTH);
+
+#pragma GCC unroll 2
+    for (int k = 0; k < nin; k++) {
+        vector weight[8];
+        UNROLL
+        for (int v = 0; v < width; v++)
+            weight[v] = load(columns + k * column + v * WIDTH);
+        UNROLL
+        for (int s = 0; s < samples; s++) {
+            const vector in = splat(x[s * x_stride + k]);
+            UNROLL
+            for (int v = 0; v < width; v++)
+                sum[s][v] += weight[v] * in;
+        }
+    }
+    UNROLL
+    for (int s = 0; s < samples; s++)
+        UNROLL
+    for (int v = 0; v < width; v++)
+        store(y + s * y_stride + v * WIDTH, sum[s][v]);
+}
+
+/* all outputs: tiles as wide as registers allow, then narrower ones */
+#define DEFINE_FEW(samples, width)                                                                                     \
+    static void few_##samples(int nout, int nin, const hb_real *columns, const hb_real *x, ptrdiff_t x_stride,         \
+                              hb_real *y, ptrdiff_t y_stride)                                                          \
+    {                                                                                                                  \
+        const int lanes = hb_padded(nout);                                                                             \
+        int v = 0;                                                                                                     \
+        for (; v + width * WIDTH <= lanes; v += width * WIDTH)                                                         \
+            few_tile(samples, width, nin, columns + v, lanes, x, x_stride, y + v, y_stride);                           \
+        for (; v < lanes; v += WIDTH)                                                                                  \
+            few_tile(samples, 1, nin, columns + v, lanes, x, x_stride, y + v, y_stride);                               \
+    }
+DEFINE_FEW(1, 8)
+DEFINE_FEW(2, 4)
+DEFINE_FEW(3, 2)
+DEFINE_FEW(4, 2)
+
+static void few(bool activated, hb_activation activation, int nout, int nin, const hb_real *columns, int n,
+                const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride)
+{
+    static void (*const product_of[HB_FEW])(int nout, int nin, const hb_real *columns, const hb_real *x,
+                                            ptrdiff_t x_stride, hb_real *y,
+                                            ptrdiff_t y_stride) = {few_1, few_2, few_3, few_4};
+
+    product_of[n - 1](nout, nin, columns, x, x_stride, y, y_stride);
+    for (int s = 0; activated && s < n; s++) {
+        if (activation != HB_RELU) {
+            smooth_span(activation, y + s * y_stride, hb_padded(nout));
+            continue;
+        }
+        for (int v = 0; v < hb_padded(nout); v += WIDTH)
+            store(y + s * y_stride + v, positive_part(load(y + s * y_stride + v)));
+    }
+}
+
 /* --- layers --- */
 
 /* One row of ReLU, or d *= slope of one row, where a product cannot do it in passing. Bits: a word a group, or NULL. */
@@ -350,6 +420,7 @@ const hb_kernels HB_KERNELS_SYMBOL = {
     .name = NAME_OF(HB_KERNELS_NAME),
     .affine = affine,
     .affine_single = affine_single,
+    .few = few,
     .activate = activate,
     .layer = layer,
     .layer_back = layer_back,

@@ -100,6 +100,29 @@ ALWAYS_INLINE void silu_of(const int count, const vector x[SIDE_BY_SIDE], vector
     EACH derivative[i] = s[i] + value[i] * (1 - s[i]);
 }
 
+/* `count` neighbouring vectors: y = act(y) */
+ALWAYS_INLINE void smooth_neighbours(const int count, hb_activation activation, hb_real *y)
+{
+    vector x[SIDE_BY_SIDE], value[SIDE_BY_SIDE], d[SIDE_BY_SIDE];
+
+    EACH x[i] = load(y + i * WIDTH);
+    if (activation == HB_TANH)
+        tanh_of(count, x, value, d);
+    else
+        silu_of(count, x, value, d);
+    EACH store(y + i * WIDTH, value[i]);
+}
+
+static void smooth_span(hb_activation activation, hb_real *y, int n)
+{
+    int s = 0;
+
+    for (; s + SIDE_BY_SIDE * WIDTH <= n; s += SIDE_BY_SIDE * WIDTH)
+        smooth_neighbours(SIDE_BY_SIDE, activation, y + s);
+    for (; s < n; s += WIDTH)
+        smooth_neighbours(1, activation, y + s);
+}
+
 /* n lanes of `count` rows: y = act(y), and its derivative unless that is NULL */
 ALWAYS_INLINE void smooth_rows(const int count, hb_activation activation, hb_real *y, hb_real *derivative, int n)
 {

@@ -103,6 +103,55 @@ void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_acti
     }
 }
 
+size_t hb_network_columns_size(const hb_mlp *shape)
+{
+    size_t size = 0;
+    for (int l = 0; l < shape->nlayers; l++)
+        size += (size_t)(shape->width[l] + 1) * (size_t)hb_padded(shape->width[l + 1]);
+    return size;
+}
+
+void hb_network_columns(const hb_mlp *shape, int first, const hb_real *parameter, hb_real *columns)
+{
+    for (int l = 0; l < shape->nlayers; l++) {
+        const int nin = shape->width[l], nout = shape->width[l + 1], lanes = hb_padded(nout);
+        for (int o = 0; l >= first && o < nout; o++) {
+            for (int i = 0; i < nin; i++)
+                columns[i * lanes + o] = parameter[o * nin + i];
+            columns[nin * lanes + o] = parameter[nout * nin + o];
+        }
+        parameter += nout * nin + nout;
+        columns += (nin + 1) * lanes;
+    }
+}
+
+void hb_network_forward_few(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *columns,
+                            const hb_real *in, hb_real *out, int n, hb_real *few, hb_real *scratch)
+{
+    const int nin = shape->width[0], nout = shape->width[shape->nlayers], stride = hb_padded(widest(shape));
+    const hb_real *x = few;
+    hb_real *result = few + HB_FEW * hb_padded(nin);
+    int x_stride = hb_padded(nin);
+
+    for (int i = 0; i < nin; i++)
+        for (int s = 0; s < n; s++)
+            few[s * x_stride + i] = in[i * HB_STRIDE + s];
+    for (int l = 0; l < shape->nlayers; l++) {
+        const bool last = l == shape->nlayers - 1;
+        const int inner = shape->width[l], outer = shape->width[l + 1];
+        const int y_stride = last ? hb_padded(nout) : stride;
+        hb_real *y = last ? result : scratch + (l % 2 ? HB_FEW * stride : 0);
+
+        k->few(!last, activation, outer, inner, columns, n, x, x_stride, y, y_stride);
+        columns += (inner + 1) * hb_padded(outer);
+        x = y;
+        x_stride = y_stride;
+    }
+    for (int i = 0; i < nout; i++)
+        for (int s = 0; s < n; s++)
+            out[i * HB_STRIDE + s] = result[s * hb_padded(nout) + i];
+}
+
 typedef hb_real four __attribute__((vector_size(4 * sizeof(hb_real))));
 
 /* xt (n x stride) = x^T for x (rows x HB_STRIDE), in squares of four */

@@ -25,6 +25,16 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
 void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                                const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch);
 
+/* A network's parameters with the columns of each layer contiguous, and its biases behind them, each padded: what
+ * hb_kernels.few takes. Numbers that they need, and making them of the layers from `first` on. */
+size_t hb_network_columns_size(const hb_mlp *shape);
+void hb_network_columns(const hb_mlp *shape, int first, const hb_real *parameter, hb_real *columns);
+
+/* out = network(in) for n <= HB_FEW samples, rows of HB_STRIDE as in a batch: of each lane the same bits as
+ * hb_network_forward. `few`: HB_FEW times the padded numbers of inputs and outputs. */
+void hb_network_forward_few(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *columns,
+                            const hb_real *in, hb_real *out, int n, hb_real *few, hb_real *scratch);
+
 /* din = (d out / d in)^T dout, unless din is NULL; adds the gradient of the parameters to dparameter unless that is
  * NULL (then the tape needs the layers' inputs, and the padding lanes of dout are set to zero). */
 void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,

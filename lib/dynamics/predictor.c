@@ -10,7 +10,8 @@ struct hb_predictor {
     bool *idle;         /* nterms: contributes nothing with the coefficients as they are */
     hb_real *scale;     /* nb x nx: the coefficients, one per state */
     hb_mlp collapsed;   /* shape of the shared network with nx outputs */
-    hb_real *parameter; /* of the collapsed network */
+    hb_real *parameter; /* of the collapsed network, */
+    hb_real *columns;   /* and by columns */
 };
 
 static bool separate(const hb_model *m)
@@ -38,6 +39,8 @@ static void lay_out(hb_predictor *p, hb_arena *arena)
     p->idle = hb_arena_take(arena, (size_t)m->nb + 2, sizeof *p->idle);
     p->scale = hb_arena_take(arena, (size_t)(m->nb * m->nx), sizeof *p->scale);
     p->parameter = hb_arena_take(arena, m->architecture == HB_SHARED ? p->collapsed.nparameters : 0, sizeof(hb_real));
+    p->columns = hb_arena_take(arena, m->architecture == HB_SHARED ? hb_network_columns_size(&p->collapsed) : 0,
+                               sizeof(hb_real));
 }
 
 int hb_predictor_new(hb_predictor **ret, const hb_model *m, hb_error *err)
@@ -56,6 +59,7 @@ int hb_predictor_new(hb_predictor **ret, const hb_model *m, hb_error *err)
         p->term[p->nterms++] = (hb_term){
             .shape = &p->collapsed,
             .parameter = p->parameter,
+            .columns = p->columns,
             .belongs_to = HB_OF_BASIS | (m->average == HB_AVERAGE_HEAD ? (unsigned)HB_OF_AVERAGE : 0),
         };
     }
@@ -99,7 +103,10 @@ static void collapse(hb_predictor *p)
     const hb_real *head = m->parameter + h.weight, *head_bias = m->parameter + h.bias;
     hb_real *weight = p->parameter + trunk, *bias = weight + nx * nin;
 
-    memcpy(p->parameter, m->parameter, trunk * sizeof(hb_real));
+    /* training changes the trunk; in flight it stays as it was */
+    const bool same_trunk = memcmp(p->parameter, m->parameter, trunk * sizeof(hb_real)) == 0;
+    if (!same_trunk)
+        memcpy(p->parameter, m->parameter, trunk * sizeof(hb_real));
     memset(weight, 0, nx * (nin + 1) * sizeof(hb_real));
     for (size_t i = 0; i < nout / nx; i++)
         for (size_t r = 0; r < nx; r++) {
@@ -109,6 +116,7 @@ static void collapse(hb_predictor *p)
                 weight[r * nin + k] += c * row[k];
             bias[r] += c * head_bias[i * nx + r];
         }
+    hb_network_columns(&p->collapsed, same_trunk ? p->collapsed.nlayers - 1 : 0, p->parameter, p->columns);
 }
 
 void hb_predictor_set(hb_predictor *p, const hb_real *coefficient)

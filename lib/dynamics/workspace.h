@@ -22,7 +22,7 @@ typedef struct hb_workspace {
     hb_real *all;                /* (nb + 1) * nx rows: every function's rate */
     hb_real *all_gradient;       /* the same size; with gradients */
     hb_real *scratch;            /* of the networks */
-    hb_real *single;             /* one sample's input and output, contiguous */
+    hb_real *single;             /* inputs and outputs of HB_FEW samples, each contiguous */
     hb_real *collapsed_gradient; /* of a collapsed network's parameters; with gradients */
     hb_real *average_rows;       /* the head rows of the average; with gradients */
     struct hb_term *term;        /* nb + 2: for a field that is put together for one call */

@@ -19,17 +19,22 @@ _Static_assert((int)TRIALS == (int)HB_LANES, "trials fill one vector");
 static const double enough = 1e-3;
 /* or would move no control by more than this, in units of its range. */
 static const double still = 1e-4;
+/* The whole step is tried first, and alone, where that is much faster. If it brings this much of what was expected, no
+ * other is tried. */
+static const double worth = 0.75;
 /* Jacobians of a trajectory nearby do for so many steps of a correction. */
 enum { CORRECTIONS = 2 };
 
 struct hb_descent {
     int nx, nu;
+    bool probes; /* are a few trials much faster than a vector of them? */
     const hb_control_map *map;
     hb_gauss_newton *newton;
     hb_population trial;
     double *u;         /* nh x nu: controls of the candidate */
     double *effective; /* nh x nu: what the actuators make of them */
     double *step;      /* nh x nv */
+    hb_real *base;     /* nh x nv: what it starts from */
     hb_lag lag;
 
     /* where the Jacobians were taken */
@@ -51,6 +56,7 @@ static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_
     to->u = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->step = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(double));
+    to->base = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
     to->at_states = hb_arena_take(arena, (size_t)(max_horizon + 1) * (size_t)m->nx, sizeof(double));
     to->at_effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->deviation = hb_arena_take(arena, 2 * (size_t)m->nx, sizeof(double));
@@ -70,6 +76,7 @@ int hb_descent_new(hb_descent **ret, const hb_model *m, const hb_control_map *ma
     d->nx = m->nx;
     d->nu = m->nu;
     d->map = map;
+    d->probes = m->architecture == HB_SHARED;
     failed = hb_gauss_newton_new(&d->newton, m->nx, m->nu, max_directions, max_horizon, err);
     if (failed) {
         hb_descent_free(d);
@@ -152,25 +159,42 @@ static double largest(const double *x, int n)
     return most;
 }
 
-/* fills the lanes of the trial population: all lengths of the step of each damping */
-static void propose(hb_descent *d, const hb_real *from, int level)
+static void put_trial(hb_descent *d, int lane, const hb_real *w)
+{
+    for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
+        d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane] = w[at];
+}
+
+/* the step with one damping, from d->base, into `count` lanes: so many lengths of it */
+static void propose(hb_descent *d, int level, int i, int lane, int count)
 {
     hb_gauss_newton *n = d->newton;
     const int size = n->nh * n->nv;
-    const double scale = mean_curvature(n);
+    const bool failed = hb_gauss_newton_step(n, mean_curvature(n) * damping[level][i], d->step) != 0;
 
-    for (int i = 0; i < DAMPINGS; i++) {
-        const bool failed = hb_gauss_newton_step(n, scale * damping[level][i], d->step) != 0;
-        if (failed)
-            memset(d->step, 0, (size_t)size * sizeof *d->step);
-        if (i == 0) {
-            d->expected = failed ? INFINITY : decrease(n, d->step);
-            d->moved = failed ? INFINITY : largest(d->step, size);
-        }
-        for (int at = 0; at < size; at++)
-            for (int j = 0; j < LENGTHS; j++)
-                d->trial.w[(ptrdiff_t)at * HB_STRIDE + i * LENGTHS + j] = (hb_real)(from[at] + length[j] * d->step[at]);
+    if (failed)
+        memset(d->step, 0, (size_t)size * sizeof *d->step);
+    if (i == 0) {
+        d->expected = failed ? INFINITY : decrease(n, d->step);
+        d->moved = failed ? INFINITY : largest(d->step, size);
     }
+    for (int at = 0; at < size; at++)
+        for (int j = 0; j < count; j++)
+            d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane + j] = (hb_real)(d->base[at] + length[j] * d->step[at]);
+}
+
+/* the whole step with the least damping, in the first lane */
+static void propose_whole(hb_descent *d, const hb_real *from)
+{
+    memcpy(d->base, from, (size_t)(d->newton->nh * d->newton->nv) * sizeof *d->base);
+    propose(d, 0, 0, 0, 1);
+}
+
+/* all lengths of the step of each damping, from where the whole step was proposed */
+static void propose_all(hb_descent *d, int level)
+{
+    for (int i = 0; i < DAMPINGS; i++)
+        propose(d, level, i, i * LENGTHS, LENGTHS);
 }
 
 /* what is not worth a step */
@@ -230,16 +254,43 @@ static hb_candidate_job trials(hb_descent *d, int count)
 {
     return (hb_candidate_job){.population = &d->trial,
                               .ns = count,
-                              .kind = count == 1 ? HB_PIECE_SINGLE : HB_PIECE_TRIAL,
+                              .kind = count == 1        ? HB_PIECE_SINGLE
+                                      : count <= HB_FEW ? HB_PIECE_FEW
+                                                        : HB_PIECE_TRIAL,
                               .draw_from = TRIALS};
 }
 
-/* trials side by side; with no time for all of them: the whole step with the least damping, alone, which is faster */
-static bool run_trials(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
+static bool run_trials(hb_descent *d, hb_candidate_evaluation *e, int count, hb_candidate *from)
 {
-    const hb_candidate_job job = trials(d, hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh) ? TRIALS : 1);
+    const hb_candidate_job job = trials(d, count);
 
     return hb_candidate_evaluation_run(e, &job, from);
+}
+
+/* The step from *from that was proposed last: the whole of it, and unless that is worth it, all dampings and lengths
+ * side by side; with no time for all of them, the whole step must do. False: time ran out. */
+static bool try_step(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
+{
+    const double before = from->cost;
+    const bool enough_time = hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh);
+
+    if (d->probes || !enough_time) {
+        if (!run_trials(d, e, 1, from))
+            return false;
+        if (!enough_time || before - from->cost >= worth * d->expected)
+            return true;
+    }
+    for (int level = 0; level < LEVELS; level++) {
+        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+            return false;
+        propose_all(d, level);
+        hb_candidate_evaluation_rest(e);
+        if (!run_trials(d, e, TRIALS, from))
+            return false;
+        if (from->cost < before)
+            break;
+    }
+    return true;
 }
 
 hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
@@ -247,18 +298,14 @@ hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, con
 {
     const double before = from->cost;
 
-    for (int level = 0; level < LEVELS; level++) {
-        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
-            return HB_DESCENT_STOPPED;
-        propose(d, from->w, level);
-        hb_candidate_evaluation_rest(e);
-        if (level == 0 && arrived(d, problem, before))
-            return HB_DESCENT_ARRIVED;
-        if (!run_trials(d, e, problem, from))
-            return HB_DESCENT_STOPPED;
-        if (from->cost < before)
-            break;
-    }
+    if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return HB_DESCENT_STOPPED;
+    propose_whole(d, from->w);
+    hb_candidate_evaluation_rest(e);
+    if (arrived(d, problem, before))
+        return HB_DESCENT_ARRIVED;
+    if (!try_step(d, e, problem, from))
+        return HB_DESCENT_STOPPED;
     return from->cost < before - negligible(problem, before) ? HB_DESCENT_UNDER_WAY : HB_DESCENT_ARRIVED;
 }
 
@@ -306,16 +353,49 @@ static void predict_states(hb_descent *d, const hb_problem *problem, double *sta
     }
 }
 
-static void put_trial(hb_descent *d, int lane, const hb_real *w)
+/* The first step of a correction: the whole step, the sequence itself and `also`; unless the first is worth it, all
+ * dampings and lengths beside them. False: there was no time for that. */
+static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_real *also,
+                         hb_candidate *from, bool *as_expected, bool *other)
 {
-    for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
-        d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane] = w[at];
+    double whole, unchanged, given;
+
+    from->cost = INFINITY;
+    if (!hb_candidate_evaluation_fits(e, d->probes ? HB_PIECE_FEW : HB_PIECE_TRIAL, problem->nh)) {
+        /* the sequence as it is, so that there is an answer */
+        put_trial(d, 0, d->base);
+        run_trials(d, e, 1, from);
+        return false;
+    }
+    if (d->probes) {
+        put_trial(d, 1, d->base);
+        put_trial(d, 2, also);
+        if (!run_trials(d, e, 3, from))
+            return false;
+        whole = d->trial.cost[0];
+        unchanged = d->trial.cost[1];
+        given = d->trial.cost[2];
+    }
+    if (!d->probes || !(from->cost == whole && unchanged - whole >= worth * d->expected - negligible(problem, whole))) {
+        enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
+        propose_all(d, 0);
+        put_trial(d, ALSO, also);
+        put_trial(d, UNCHANGED, d->base);
+        if (!run_trials(d, e, TRIALS, from))
+            return false;
+        whole = d->trial.cost[0];
+        unchanged = d->trial.cost[UNCHANGED];
+        given = d->trial.cost[ALSO];
+    }
+    *as_expected = from->cost == whole && fabs(unchanged - whole - d->expected) <= negligible(problem, from->cost);
+    *other = !isfinite(from->cost) || from->cost == given;
+    return true;
 }
 
 hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
                                   const hb_real *also, hb_candidate *from, int *steps)
 {
-    enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
+    bool as_expected, other;
 
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return HB_DESCENT_STOPPED;
@@ -323,28 +403,16 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     take_controls(d, problem, from->w);
     predict_states(d, problem, from->states);
     model_cost(d, problem, from->states);
-    propose(d, from->w, 0);
-    put_trial(d, ALSO, also);
-    put_trial(d, UNCHANGED, from->w);
+    propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
-    from->cost = INFINITY;
-    /* with no time for all of them: the sequence as it is, so that there is an answer */
-    if (!hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
-        const hb_candidate_job one = trials(d, 1);
-        put_trial(d, 0, from->w);
-        hb_candidate_evaluation_run(e, &one, from);
-        return HB_DESCENT_STOPPED;
-    }
-    const hb_candidate_job all = trials(d, TRIALS);
-    if (!hb_candidate_evaluation_run(e, &all, from))
+    if (!correct_once(d, e, problem, also, from, &as_expected, &other))
         return HB_DESCENT_STOPPED;
     ++*steps;
 
     /* as expected, or was there nothing to gain? then nothing is left to be gained */
-    const double gained = (double)d->trial.cost[UNCHANGED] - d->trial.cost[0];
-    if (!isfinite(from->cost) || from->cost == d->trial.cost[ALSO])
+    if (other)
         return HB_DESCENT_UNDER_WAY;
-    if (from->cost == d->trial.cost[0] && fabs(gained - d->expected) <= negligible(problem, from->cost))
+    if (as_expected)
         return HB_DESCENT_ARRIVED;
 
     for (int i = 1;; i++) {
@@ -353,13 +421,13 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
             return HB_DESCENT_STOPPED;
         take_controls(d, problem, from->w);
         model_cost(d, problem, from->states);
-        propose(d, from->w, 0);
+        propose_whole(d, from->w);
         hb_candidate_evaluation_rest(e);
         if (arrived(d, problem, before))
             return HB_DESCENT_ARRIVED;
         if (i == CORRECTIONS)
             return HB_DESCENT_UNDER_WAY;
-        if (!run_trials(d, e, problem, from))
+        if (!try_step(d, e, problem, from))
             return HB_DESCENT_STOPPED;
         ++*steps;
         if (!(from->cost < before))

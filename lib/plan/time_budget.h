@@ -20,7 +20,8 @@ typedef enum {
     HB_PIECE_FORWARD,   /* one step of a block of samples */
     HB_PIECE_BACKWARD,  /* the adjoint of one */
     HB_PIECE_SINGLE,    /* one step of one sample */
-    HB_PIECE_TRIAL,     /* one step of a few samples */
+    HB_PIECE_FEW,       /* one step of at most HB_FEW samples */
+    HB_PIECE_TRIAL,     /* one step of a vector of samples */
     HB_PIECE_JACOBIANS, /* of some steps of one trajectory */
     HB_PIECE_SOLVE,     /* the algebra of a second-order step */
     HB_NPIECES

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "dynamics/kernels.h"
+#include "dynamics/network.h"
 #include "models.h"
 #include "base/numeric.h"
 
@@ -65,6 +66,46 @@ static void test_affine_single_equals_affine(void **state)
             free(x);
             free(y);
         }
+}
+
+/* A network of a few samples has the bits of the same samples in a batch. */
+static void test_few_equal_a_batch(void **state)
+{
+    (void)state;
+    const hb_mlp shapes[] = {{.nlayers = 4, .width = {17, 64, 64, 64, 13}},
+                             {.nlayers = 3, .width = {3, 130, 51, 2}},
+                             {.nlayers = 1, .width = {5, 33}}};
+
+    for (int k = 0; hb_kernels_at(k); k++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int activation = 0; activation <= HB_SILU; activation++) {
+                hb_mlp shape = shapes[i];
+                for (int l = 0; l < shape.nlayers; l++)
+                    shape.nparameters += (size_t)(shape.width[l + 1] * (shape.width[l] + 1));
+                const int nin = shape.width[0], nout = shape.width[shape.nlayers];
+                hb_real *parameter = random_rows((int)shape.nparameters / HB_STRIDE + 1, 7);
+                hb_real *columns = new_rows((int)hb_network_columns_size(&shape) / HB_STRIDE + 1);
+                hb_real *scratch = new_rows((int)hb_network_scratch_size(&shape, false) / HB_STRIDE + 1);
+                hb_real *few = new_rows(HB_FEW * (hb_padded(nin) + hb_padded(nout)) / HB_STRIDE + 1);
+                hb_real *x = random_rows(nin, 8), *batch = new_rows(nout), *y = new_rows(nout);
+
+                hb_network_columns(&shape, 0, parameter, columns);
+                hb_network_forward(hb_kernels_at(k), &shape, (hb_activation)activation, parameter, x, batch, HB_STRIDE,
+                                   NULL, scratch, NULL);
+                for (int n = 1; n <= HB_FEW; n++) {
+                    hb_network_forward_few(hb_kernels_at(k), &shape, (hb_activation)activation, columns, x, y, n, few,
+                                           scratch);
+                    for (int r = 0; r < nout; r++)
+                        assert_memory_equal(y + r * HB_STRIDE, batch + r * HB_STRIDE, (size_t)n * sizeof *y);
+                }
+                free(parameter);
+                free(columns);
+                free(scratch);
+                free(few);
+                free(x);
+                free(batch);
+                free(y);
+            }
 }
 
 /* distance in units of the last place of a number of that size */
@@ -271,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_spread_copies_lanes),
         cmocka_unit_test(test_affine_equals_plain_loops),
         cmocka_unit_test(test_affine_single_equals_affine),
+        cmocka_unit_test(test_few_equal_a_batch),
         cmocka_unit_test(test_activations_are_accurate),
         cmocka_unit_test(test_activations_saturate_and_keep_nan),
         cmocka_unit_test(test_slopes_are_derivatives),

@@ -77,7 +77,7 @@ int hb_descent_new(hb_descent **ret, const hb_model *m, const hb_control_map *ma
     d->nu = m->nu;
     d->map = map;
     d->probes = m->architecture == HB_SHARED;
-    failed = hb_gauss_newton_new(&d->newton, m->nx, m->nu, max_directions, max_horizon, err);
+    failed = hb_gauss_newton_new(&d->newton, m->nx, m->nu, max_directions, max_horizon, HB_BY_SIZE, err);
     if (failed) {
         hb_descent_free(d);
         return failed;
@@ -124,32 +124,6 @@ static void model_stages(hb_descent *d, const hb_problem *of, const double *stat
     }
 }
 
-static double mean_curvature(const hb_gauss_newton *n)
-{
-    const int size = n->nh * n->nv;
-    double sum = 0;
-
-    for (int i = 0; i < size; i++)
-        sum += n->hessian[(ptrdiff_t)i * size + i];
-    return sum / size;
-}
-
-/* how much the quadratic model falls by a step */
-static double decrease(const hb_gauss_newton *n, const double *step)
-{
-    const int size = n->nh * n->nv;
-    double sum = 0;
-
-    for (int i = 0; i < size; i++) {
-        const double *row = n->hessian + (ptrdiff_t)i * size;
-        double curved = row[i] * step[i] / 2;
-        for (int j = 0; j < i; j++)
-            curved += row[j] * step[j];
-        sum -= step[i] * (n->gradient[i] + curved);
-    }
-    return sum;
-}
-
 static double largest(const double *x, int n)
 {
     double most = 0;
@@ -170,12 +144,12 @@ static void propose(hb_descent *d, int level, int i, int lane, int count)
 {
     hb_gauss_newton *n = d->newton;
     const int size = n->nh * n->nv;
-    const bool failed = hb_gauss_newton_step(n, mean_curvature(n) * damping[level][i], d->step) != 0;
+    const bool failed = hb_gauss_newton_step(n, hb_gauss_newton_curvature(n) * damping[level][i], d->step) != 0;
 
     if (failed)
         memset(d->step, 0, (size_t)size * sizeof *d->step);
     if (i == 0) {
-        d->expected = failed ? INFINITY : decrease(n, d->step);
+        d->expected = failed ? INFINITY : hb_gauss_newton_decrease(n, d->step);
         d->moved = failed ? INFINITY : largest(d->step, size);
     }
     for (int at = 0; at < size; at++)

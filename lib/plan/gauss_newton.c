@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "plan/riccati.h"
 
 enum { SWEEPS = 50, ROUNDS = 8 };
+enum { MOST_DENSE = 64 }; /* unknowns, beyond which the recursion is faster */
+enum { MOST_ROWS = 400 }; /* of the constraints that take part, at most, without a dense Hessian */
 
 struct hb_gauss_newton_scratch {
     double *sensitivity[2]; /* nx x (nh nv): S of this step and the next */
@@ -22,19 +25,22 @@ struct hb_gauss_newton_scratch {
     double *adjoint[2];     /* nx */
     double *factor;         /* (nh nv)^2 */
     double *free_step;      /* nh nv: the step without bounds */
-    int *row;               /* rows that take part, as k * nu + i */
-    double *solved;         /* rows x (nh nv): F^-1 c of each */
-    double *coupling;       /* rows x rows: c_i F^-1 c_j */
-    double *multiplier;     /* rows */
-    bool *taken;            /* nh nu: is it in `row`? */
+    int max_rows;
+    int *row;           /* rows that take part, as k * nu + i */
+    double *solved;     /* rows x (nh nv): F^-1 c of each */
+    double *coupling;   /* rows x rows: c_i F^-1 c_j */
+    double *multiplier; /* rows */
+    bool *taken;        /* nh nu: is it in `row`? */
 };
 
-static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv, size_t nh)
+static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv, size_t nh, bool dense)
 {
     hb_gauss_newton *n = hb_arena_take(arena, 1, sizeof *n), measured = {0};
     struct hb_gauss_newton_scratch *s = hb_arena_take(arena, 1, sizeof *s), scratch = {0};
     hb_gauss_newton *to = n ? n : &measured;
     size_t number = sizeof(double), size = nh * nv, rows = nh * nu;
+    const size_t matrix = dense ? size * size : 0, wide = dense ? nx * size : 0;
+    const size_t taking_part = dense || rows < MOST_ROWS ? rows : MOST_ROWS;
 
     to->scratch = s ? s : &scratch;
     to->direction = hb_arena_take(arena, nu * nv, number);
@@ -50,45 +56,65 @@ static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv
     to->low = hb_arena_take(arena, nh * nu, number);
     to->high = hb_arena_take(arena, nh * nu, number);
     to->gradient = hb_arena_take(arena, size, number);
-    to->hessian = hb_arena_take(arena, size * size, number);
+    to->hessian = hb_arena_take(arena, matrix, number);
     for (int i = 0; i < 2; i++) {
-        to->scratch->sensitivity[i] = hb_arena_take(arena, nx * size, number);
+        to->scratch->sensitivity[i] = hb_arena_take(arena, wide, number);
         to->scratch->adjoint[i] = hb_arena_take(arena, nx, number);
     }
-    to->scratch->weighted = hb_arena_take(arena, nx * size, number);
+    to->scratch->weighted = hb_arena_take(arena, wide, number);
     to->scratch->moved = hb_arena_take(arena, nx * nv, number);
     to->scratch->actuator = hb_arena_take(arena, nu * size, number);
     to->scratch->effective = hb_arena_take(arena, nu * size, number);
     to->scratch->dactuator = hb_arena_take(arena, nu, number);
-    to->scratch->factor = hb_arena_take(arena, size * size, number);
+    to->scratch->factor = hb_arena_take(arena, matrix, number);
     to->scratch->free_step = hb_arena_take(arena, size, number);
-    to->scratch->row = hb_arena_take(arena, rows, sizeof(int));
-    to->scratch->solved = hb_arena_take(arena, rows * size, number);
-    to->scratch->coupling = hb_arena_take(arena, rows * rows, number);
-    to->scratch->multiplier = hb_arena_take(arena, rows, number);
+    to->scratch->max_rows = (int)taking_part;
+    to->scratch->row = hb_arena_take(arena, taking_part, sizeof(int));
+    to->scratch->solved = hb_arena_take(arena, taking_part * size, number);
+    to->scratch->coupling = hb_arena_take(arena, taking_part * taking_part, number);
+    to->scratch->multiplier = hb_arena_take(arena, taking_part, number);
     to->scratch->taken = hb_arena_take(arena, rows, sizeof(bool));
     return n;
 }
 
-int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_error *err)
+int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_gauss_newton_way way,
+                        hb_error *err)
 {
+    const bool dense = way == HB_DENSE || (way == HB_BY_SIZE && max_nh * nv <= MOST_DENSE);
     hb_arena arena = {0};
 
-    lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh, dense);
     int failed = hb_arena_allocate(&arena, err);
     if (failed)
         return failed;
-    hb_gauss_newton *n = lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    hb_gauss_newton *n = lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh, dense);
     n->nx = nx;
     n->nu = nu;
     n->nv = nv;
     n->nh = max_nh;
+    failed = dense ? 0 : hb_riccati_new(&n->riccati, nx, nu, nv, max_nh, err);
+    if (failed) {
+        hb_gauss_newton_free(n);
+        return failed;
+    }
     *ret = n;
     return 0;
 }
 
+double hb_gauss_newton_memory(int nx, int nu, int nv, int max_nh)
+{
+    const double size = (double)max_nh * nv, rows = (double)max_nh * nu, ny = nx + 2.0 * nu;
+    const double taking_part = size <= MOST_DENSE || rows < MOST_ROWS ? rows : MOST_ROWS;
+    const double matrices = size <= MOST_DENSE ? 2 * size * size + 3 * nx * size : max_nh * ny * (ny + 3.0 * nv);
+
+    return (matrices + taking_part * (taking_part + size) + max_nh * (2.0 * nx * nx + 3.0 * nx * nu)) * sizeof(double);
+}
+
 void hb_gauss_newton_free(hb_gauss_newton *n)
 {
+    if (!n)
+        return;
+    hb_riccati_free(n->riccati);
     free(n);
 }
 
@@ -229,6 +255,10 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     double *s = t->sensitivity[0], *next = t->sensitivity[1];
 
     condense_gradient(n);
+    if (n->riccati) {
+        hb_riccati_take(n->riccati, n);
+        return;
+    }
     memset(n->hessian, 0, (size_t)size * (size_t)size * sizeof *n->hessian);
     condense_controls(n);
     for (int k = 0; k < n->nh; k++) {
@@ -247,6 +277,68 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     }
 }
 
+double hb_gauss_newton_curvature(const hb_gauss_newton *n)
+{
+    const int size = n->nh * n->nv;
+    double sum = 0;
+
+    if (n->riccati)
+        return hb_riccati_curvature(n->riccati);
+    for (int i = 0; i < size; i++)
+        sum += n->hessian[(ptrdiff_t)i * size + i];
+    return sum / size;
+}
+
+/* d . H d */
+static double form(const hb_gauss_newton *n, const double *d)
+{
+    const int size = n->nh * n->nv;
+    double sum = 0;
+
+    if (n->riccati)
+        return hb_riccati_form(n->riccati, d);
+    for (int i = 0; i < size; i++) {
+        const double *row = n->hessian + (ptrdiff_t)i * size;
+        double curved = row[i] * d[i];
+        for (int j = 0; j < i; j++)
+            curved += 2 * row[j] * d[j];
+        sum += d[i] * curved;
+    }
+    return sum;
+}
+
+double hb_gauss_newton_decrease(const hb_gauss_newton *n, const double *d)
+{
+    double along = 0;
+
+    for (int i = 0; i < n->nh * n->nv; i++)
+        along += n->gradient[i] * d[i];
+    return -along - form(n, d) / 2;
+}
+
+/* F = H + damping I, ready for solve() */
+static int factor(hb_gauss_newton *n, double damping)
+{
+    const int size = n->nh * n->nv;
+    double *f = n->scratch->factor;
+
+    if (n->riccati)
+        return hb_riccati_factor(n->riccati, damping);
+    memcpy(f, n->hessian, (size_t)size * (size_t)size * sizeof *f);
+    for (int i = 0; i < size; i++)
+        f[(ptrdiff_t)i * size + i] += damping;
+    return hb_cholesky(size, f);
+}
+
+/* d = F^-1 d */
+static void solve(hb_gauss_newton *n, double *d)
+{
+    if (n->riccati)
+        hb_riccati_solve(n->riccati, d);
+    else
+        hb_cholesky_solve(n->nh * n->nv, n->scratch->factor, 1, d);
+}
+
 /* row i of M d[k] for constraint row k * nu + i */
 static double constraint(const hb_gauss_newton *n, int row, const double *d)
 {
@@ -262,12 +354,12 @@ static double constraint(const hb_gauss_newton *n, int row, const double *d)
 static void take_row(hb_gauss_newton *n, int row, int count)
 {
     struct hb_gauss_newton_scratch *t = n->scratch;
-    const int nu = n->nu, nv = n->nv, size = n->nh * nv, rows = n->nh * nu;
+    const int nu = n->nu, nv = n->nv, size = n->nh * nv, rows = t->max_rows;
     double *solved = t->solved + (ptrdiff_t)count * size;
 
     memset(solved, 0, (size_t)size * sizeof *solved);
     memcpy(solved + row / nu * nv, n->direction + row % nu * nv, (size_t)nv * sizeof *solved);
-    hb_cholesky_solve(size, t->factor, 1, solved);
+    solve(n, solved);
     t->row[count] = row;
     t->taken[row] = true;
     t->multiplier[count] = 0;
@@ -280,7 +372,7 @@ static void take_row(hb_gauss_newton *n, int row, int count)
 static void settle_multipliers(hb_gauss_newton *n, int count)
 {
     struct hb_gauss_newton_scratch *t = n->scratch;
-    const int rows = n->nh * n->nu;
+    const int rows = t->max_rows;
 
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         double largest = 0, change = 0;
@@ -307,20 +399,17 @@ int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d)
     struct hb_gauss_newton_scratch *t = n->scratch;
     const int size = n->nh * n->nv, rows = n->nh * n->nu;
 
-    memcpy(t->factor, n->hessian, (size_t)size * (size_t)size * sizeof *t->factor);
-    for (int i = 0; i < size; i++)
-        t->factor[(ptrdiff_t)i * size + i] += damping;
-    if (hb_cholesky(size, t->factor))
+    if (factor(n, damping))
         return -1;
     for (int i = 0; i < size; i++)
         t->free_step[i] = -n->gradient[i];
-    hb_cholesky_solve(size, t->factor, 1, t->free_step);
+    solve(n, t->free_step);
     memcpy(d, t->free_step, (size_t)size * sizeof *d);
 
     memset(t->taken, 0, (size_t)rows * sizeof *t->taken);
     for (int round = 0, count = 0; round < ROUNDS; round++) {
         int before = count;
-        for (int row = 0; row < rows; row++) {
+        for (int row = 0; row < rows && count < t->max_rows; row++) {
             double value = constraint(n, row, d), slack = 1e-9 * (n->high[row] - n->low[row]);
             if (!t->taken[row] && (value > n->high[row] + slack || value < n->low[row] - slack))
                 take_row(n, row, count++);

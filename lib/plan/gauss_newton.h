@@ -8,6 +8,8 @@
  * Where actuators lag, f sees e[k] = u[k] + (a[k] - u[k]) share and a[k+1] = u[k] + (a[k] - u[k]) keep: B is the
  * Jacobian by e, and da/dw goes along with S.
  *
+ * Beyond some size H is not written down: see riccati.h.
+ *
  * A step d minimises g.d + d.(H + damping I) d / 2 subject to low <= M d[k] <= high for every k. */
 #ifndef HB_GAUSS_NEWTON_H
 #define HB_GAUSS_NEWTON_H
@@ -32,16 +34,27 @@ typedef struct hb_gauss_newton {
 
     /* worked out by hb_gauss_newton_condense */
     double *gradient; /* nh x nv */
-    double *hessian;  /* (nh nv) x (nh nv), lower triangle */
+    double *hessian;  /* (nh nv) x (nh nv), lower triangle; not with `riccati` */
+
+    struct hb_riccati *riccati; /* NULL: the Hessian is dense */
 
     struct hb_gauss_newton_scratch *scratch;
 } hb_gauss_newton;
 
-int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_error *err);
+/* How steps are solved for; HB_BY_SIZE is the faster way for max_nh steps. */
+typedef enum { HB_BY_SIZE, HB_DENSE, HB_SEQUENTIAL } hb_gauss_newton_way;
+
+int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_gauss_newton_way way,
+                        hb_error *err);
+/* Bytes that it takes, about. */
+double hb_gauss_newton_memory(int nx, int nu, int nv, int max_nh);
 void hb_gauss_newton_free(hb_gauss_newton *n);
 
 /* Gradient and Hessian with respect to w. */
 void hb_gauss_newton_condense(hb_gauss_newton *n);
+/* Mean of the Hessian's diagonal, and how much the model falls by a step. */
+double hb_gauss_newton_curvature(const hb_gauss_newton *n);
+double hb_gauss_newton_decrease(const hb_gauss_newton *n, const double *d);
 /* The step d (nh x nv); -1 when the damped Hessian is not positive definite or something is not finite. */
 int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d);
 

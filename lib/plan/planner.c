@@ -109,10 +109,8 @@ int hb_planner_new(hb_planner **ret, const hb_model *m, const hb_planner_setting
     /* a descent evaluates a vector of trials however few the samples are */
     failed = hb_candidate_evaluation_new(&p->evaluation, m, pool, s->samples > HB_LANES ? s->samples : HB_LANES,
                                          s->horizon, err);
-    if (!failed && p->max_horizon * p->max_directions <= HB_PLANNER_UNKNOWNS)
-        failed = hb_descent_new(&p->descent[0], m, &p->map, p->max_directions, s->horizon, err);
-    if (!failed && p->descent[0])
-        failed = hb_descent_new(&p->descent[1], m, &p->map, p->max_directions, s->horizon, err);
+    for (int i = 0; !failed && i < 2; i++)
+        failed = hb_descent_new(&p->descent[i], m, &p->map, p->max_directions, s->horizon, err);
     if (failed) {
         hb_planner_free(p);
         return failed;
@@ -142,9 +140,6 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
         failed = hb_cost_check(c, p->m->nx, p->m->nu, err);
     if (failed)
         return failed;
-    if ((s->method == HB_PLANNER_GAUSS_NEWTON || s->polish) && !p->descent[0])
-        return hb_fail(err, EINVAL,
-                       "planner.method: started without room for second-order steps; restart to have them");
     if (s->samples > p->max_samples || s->horizon > p->max_horizon || nv > p->max_directions)
         return hb_fail(
             err, EINVAL,

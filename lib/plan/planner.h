@@ -51,7 +51,6 @@ typedef struct hb_planner_settings {
 } hb_planner_settings;
 
 enum { HB_PLANNER_BYTES = 1 << 30 };
-enum { HB_PLANNER_UNKNOWNS = 1000 }; /* steps times directions of a second-order method: its matrices are dense */
 
 /* Defaults and rows: planner_settings.c. */
 extern const hb_planner_settings hb_planner_defaults;

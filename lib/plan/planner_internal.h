@@ -65,7 +65,7 @@ struct hb_planner {
     hb_control_map map;
     hb_population population;
     hb_candidate_evaluation *evaluation;
-    hb_descent *descent[2]; /* NULL: too large for second-order steps */
+    hb_descent *descent[2];
 
     hb_real *warm;             /* nh x nv: the plan in hand */
     bool cold;                 /* there is none: `warm` is trim */

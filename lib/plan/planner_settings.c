@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "plan/planner.h"
+#include "plan/gauss_newton.h"
 
 const char *const hb_planner_method_name[] = {
 #define X(id, name, help) name,
@@ -112,25 +113,19 @@ double hb_planner_memory(const hb_model *m, const hb_planner_settings *s, int nt
     double population = sequences * (4 * nv + 2 * m->nu) * sizeof(hb_real);
     double groups = sequences / HB_LANES * (m->nu * (double)sizeof(hb_real) + m->nx * (double)sizeof(double));
     double rollout = nh * ((double)hb_predictor_tape_size(m) + (2.0 * m->nx + m->nu) * HB_STRIDE * sizeof(hb_real));
-    double second = nh * nv <= HB_PLANNER_UNKNOWNS ? 4 * nh * nv * nh * nv * sizeof(double) : 0;
+    double second = 2 * hb_gauss_newton_memory(m->nx, m->nu, (int)nv, s->horizon);
 
     return population + groups + nthreads * rollout + second;
 }
 
 int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *err)
 {
-    const int nv = hb_planner_ndirections(s, m);
     int failed = hb_setting_rows_check(hb_planner_rows(), s, err);
 
     if (!failed)
         failed = check_controls(m, err);
     if (!failed)
         failed = check_directions(s, m, err);
-    if (!failed && (s->method == HB_PLANNER_GAUSS_NEWTON || s->polish) && s->horizon * nv > HB_PLANNER_UNKNOWNS)
-        failed = hb_fail(err, EINVAL,
-                         "planner.horizon: %d steps of %d directions are more than the %d unknowns that second-order "
-                         "steps are made for; choose a shorter horizon, or another method without polish",
-                         s->horizon, nv, HB_PLANNER_UNKNOWNS);
     if (!failed && hb_planner_memory(m, s, 1) > HB_PLANNER_BYTES)
         failed =
             hb_fail(err, EINVAL, "planner.samples: %d samples of %d steps take about %.0f MB, at most %d are possible",

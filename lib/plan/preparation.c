@@ -244,8 +244,7 @@ uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double sec
     hb_preparation *f = &p->preparation;
 
     /* the plan in hand must be fresh, and reach beyond the next request */
-    if (!p->descent[0] || p->cold || p->elapsed > 0 || !(seconds > 0) ||
-        !(seconds < p->settings.horizon * hb_planner_step(p)))
+    if (p->cold || p->elapsed > 0 || !(seconds > 0) || !(seconds < p->settings.horizon * hb_planner_step(p)))
         return f->stages;
     if (!f->begun)
         begin(p, seconds);

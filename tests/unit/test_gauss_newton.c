@@ -81,13 +81,13 @@ static double cost_change(const linear_problem *p, const double *d)
     return total;
 }
 
-static hb_gauss_newton *to_newton(const linear_problem *p, double bound)
+static hb_gauss_newton *to_newton(const linear_problem *p, double bound, hb_gauss_newton_way way)
 {
     hb_gauss_newton *n;
     hb_error err;
 
     /* room for more than is used */
-    if (hb_gauss_newton_new(&n, NX, NU, NU, NH + 2, &err))
+    if (hb_gauss_newton_new(&n, NX, NU, NU, NH + 2, way, &err))
         fail_msg("%s", err.text);
     n->nv = p->nv;
     n->nh = NH;
@@ -152,14 +152,23 @@ static void test_condensed_derivatives_are_those_of_the_simulated_cost(void **st
             int size = NH * nv;
             make_problem(&p, seed / 2, nv);
             p.lags = seed % 2;
-            hb_gauss_newton *n = to_newton(&p, 1e9);
             differentiate(&p, gradient, hessian);
+            double trace = 0, d[MAX];
             for (int i = 0; i < size; i++) {
-                assert_near(n->gradient[i], gradient[i], 1e-9);
-                for (int j = 0; j <= i; j++)
-                    assert_near(n->hessian[i * size + j], hessian[i * size + j], 1e-9);
+                trace += hessian[i * size + i];
+                d[i] = draw(seed, 7000 + i);
             }
-            hb_gauss_newton_free(n);
+            for (hb_gauss_newton_way way = HB_DENSE; way <= HB_SEQUENTIAL; way++) {
+                hb_gauss_newton *n = to_newton(&p, 1e9, way);
+                for (int i = 0; i < size; i++) {
+                    assert_near(n->gradient[i], gradient[i], 1e-9);
+                    for (int j = 0; way == HB_DENSE && j <= i; j++)
+                        assert_near(n->hessian[i * size + j], hessian[i * size + j], 1e-9);
+                }
+                assert_near(hb_gauss_newton_curvature(n), trace / size, 1e-9);
+                assert_near(hb_gauss_newton_decrease(n, d), -cost_change(&p, d), 1e-9);
+                hb_gauss_newton_free(n);
+            }
         }
 }
 
@@ -167,15 +176,16 @@ static void test_free_step_is_the_minimum(void **state)
 {
     (void)state;
 
-    for (int nv = 2; nv <= NU; nv++) {
+    for (int nv = 2; nv <= 2 * NU - 1; nv++) {
         linear_problem p;
         double d[MAX];
-        make_problem(&p, 9, nv);
-        hb_gauss_newton *n = to_newton(&p, 1e9);
+        const hb_gauss_newton_way way = nv <= NU ? HB_DENSE : HB_SEQUENTIAL;
+        make_problem(&p, 9, nv <= NU ? nv : nv - NU + 1);
+        hb_gauss_newton *n = to_newton(&p, 1e9, way);
         assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
         double least = cost_change(&p, d);
         assert_true(least < 0);
-        for (int i = 0; i < NH * nv; i++)
+        for (int i = 0; i < NH * p.nv; i++)
             for (int side = -1; side <= 1; side += 2) {
                 d[i] += side * 1e-3;
                 assert_true(cost_change(&p, d) > least);
@@ -191,11 +201,11 @@ static void test_bounded_step_is_the_minimum_within_bounds(void **state)
     (void)state;
     int bound_hit = 0;
 
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < 40; seed++) {
         linear_problem p;
         double d[MAX], slow[MAX] = {0}, gradient[MAX], hessian[MAX * MAX];
-        make_problem(&p, seed, NU);
-        hb_gauss_newton *n = to_newton(&p, 0.15);
+        make_problem(&p, seed / 2, NU);
+        hb_gauss_newton *n = to_newton(&p, 0.15, seed % 2 ? HB_SEQUENTIAL : HB_DENSE);
         assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
 
         differentiate(&p, gradient, hessian);
@@ -223,7 +233,7 @@ static void test_bounded_step_is_the_minimum_within_bounds(void **state)
         }
         hb_gauss_newton_free(n);
     }
-    assert_true(bound_hit > 50);
+    assert_true(bound_hit > 100);
 }
 
 /* in other directions: within bounds, and no feasible point nearby is better */
@@ -232,12 +242,12 @@ static void test_bounded_step_in_few_directions(void **state)
     (void)state;
     int bound_hit = 0;
 
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < 40; seed++) {
         linear_problem p;
         enum { NV = 2 };
         double d[MAX];
-        make_problem(&p, seed, NV);
-        hb_gauss_newton *n = to_newton(&p, 0.1);
+        make_problem(&p, seed / 2, NV);
+        hb_gauss_newton *n = to_newton(&p, 0.1, seed % 2 ? HB_SEQUENTIAL : HB_DENSE);
         assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
         double found = cost_change(&p, d);
         for (int trial = -1; trial < 2000; trial++) {
@@ -261,7 +271,68 @@ static void test_bounded_step_in_few_directions(void **state)
         }
         hb_gauss_newton_free(n);
     }
-    assert_true(bound_hit > 20);
+    assert_true(bound_hit > 40);
+}
+
+/* A long horizon, of a system that is unstable, with costs of very different size: the recursion against the matrix,
+ * bounds active in some. */
+static void test_recursion_equals_the_matrix(void **state)
+{
+    (void)state;
+    enum { LONG = 60, NV = 3, STATES = 6 };
+    hb_gauss_newton *way[2];
+    double d[2][LONG * NV];
+    int bound_hit = 0;
+
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        for (int i = 0; i < 2; i++) {
+            hb_gauss_newton *n;
+            hb_error err;
+            if (hb_gauss_newton_new(&n, STATES, NU, NV, LONG, i ? HB_SEQUENTIAL : HB_DENSE, &err))
+                fail_msg("%s", err.text);
+            n->lags = seed % 2;
+            for (int j = 0; j < NU; j++) {
+                n->keep[j] = 0.2 * j;
+                n->share[j] = 0.25 * j;
+            }
+            for (int j = 0; j < NU * NV; j++)
+                n->direction[j] = draw(seed, 8000 + j);
+            for (int j = 0; j < LONG * STATES * STATES; j++)
+                n->a[j] = 1.1 * (j / STATES % STATES == j % STATES) + 0.05 * draw(seed, 10000 + j);
+            for (int j = 0; j < LONG * STATES * NU; j++)
+                n->b[j] = 0.2 * draw(seed, 20000 + j);
+            for (int j = 0; j < (LONG + 1) * STATES; j++) {
+                n->lx[j] = draw(seed, 30000 + j);
+                n->q[j * STATES + j % STATES] = (j < LONG * STATES ? 1 : 1e4) * fabs(draw(seed, 40000 + j));
+            }
+            for (int j = 0; j < LONG * NU; j++) {
+                n->lu[j] = draw(seed, 50000 + j);
+                n->r[j * NU + j % NU] = j % NU ? fabs(draw(seed, 60000 + j)) : 0;
+                n->slew[j] = seed % 4 < 2 ? 0 : fabs(draw(seed, 70000 + j));
+                n->low[j] = seed < 4 ? -1e9 : -0.1;
+                n->high[j] = seed < 4 ? 1e9 : 0.1;
+            }
+            hb_gauss_newton_condense(n);
+            assert_int_equal(hb_gauss_newton_step(n, 0.01, d[i]), 0);
+            way[i] = n;
+        }
+        const double decrease = hb_gauss_newton_decrease(way[0], d[0]);
+        assert_near(hb_gauss_newton_curvature(way[1]), hb_gauss_newton_curvature(way[0]),
+                    1e-9 * hb_gauss_newton_curvature(way[0]));
+        assert_true(decrease > 0);
+        assert_near(hb_gauss_newton_decrease(way[1], d[1]), decrease, 1e-5 * decrease);
+        for (int j = 0; j < LONG * NV; j++)
+            assert_near(d[1][j], d[0][j], 1e-4);
+        for (int j = 0; j < LONG * NU; j++) {
+            double u = 0;
+            for (int v = 0; v < NV; v++)
+                u += way[0]->direction[j % NU * NV + v] * d[0][j / NU * NV + v];
+            bound_hit += fabs(u) > 0.1 - 1e-6;
+        }
+        hb_gauss_newton_free(way[0]);
+        hb_gauss_newton_free(way[1]);
+    }
+    assert_true(bound_hit > 100);
 }
 
 static void test_damping_shortens_and_bad_numbers_are_refused(void **state)
@@ -271,7 +342,7 @@ static void test_damping_shortens_and_bad_numbers_are_refused(void **state)
     double d[MAX], damped[MAX], length[2] = {0};
 
     make_problem(&p, 3, NU);
-    hb_gauss_newton *n = to_newton(&p, 1e9);
+    hb_gauss_newton *n = to_newton(&p, 1e9, HB_DENSE);
     assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
     assert_int_equal(hb_gauss_newton_step(n, 1e3, damped), 0);
     for (int i = 0; i < MAX; i++) {
@@ -288,6 +359,16 @@ static void test_damping_shortens_and_bad_numbers_are_refused(void **state)
     n->hessian[0] = -1;
     assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
     hb_gauss_newton_free(n);
+
+    /* likewise by the recursion */
+    n = to_newton(&p, 1e9, HB_SEQUENTIAL);
+    n->gradient[2] = NAN;
+    assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
+    n->gradient[2] = 0;
+    n->r[0] = -1e3;
+    hb_gauss_newton_condense(n);
+    assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
+    hb_gauss_newton_free(n);
     hb_gauss_newton_free(NULL);
 }
 
@@ -298,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_free_step_is_the_minimum),
         cmocka_unit_test(test_bounded_step_is_the_minimum_within_bounds),
         cmocka_unit_test(test_bounded_step_in_few_directions),
+        cmocka_unit_test(test_recursion_equals_the_matrix),
         cmocka_unit_test(test_damping_shortens_and_bad_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

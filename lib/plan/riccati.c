@@ -1,0 +1,395 @@
+#include "plan/riccati.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/gauss_newton.h"
+
+struct hb_riccati {
+    int nx, nu, nv, nh;       /* of the problem taken */
+    int ny, actuator, before; /* numbers in y, and where in it a and u_before begin; -1: not there */
+    const double *q;          /* (nh + 1) x nx x nx: V's block of x, borrowed */
+    const double *slew;       /* nh x nu, borrowed */
+    double *y, *w;            /* nh x ny x ny and nh x ny x nv: Y and W */
+    double *r, *c;            /* nh x nv x nv and nh x nv x ny: R and C */
+    double *gain;             /* nh x nv x ny: K */
+    double *inverse;          /* nh x nv x nv: G^-1 */
+    double *forward;          /* nh x nv: G^-1 times what is left of the right-hand side */
+    double *p, *moved;        /* ny x ny */
+    double *closed;           /* ny x ny: Y - W K */
+    double *pw, *g;           /* ny x nv and nv x nv */
+    double *mixed;            /* nv x ny: G K */
+    double *now, *next;       /* ny */
+};
+
+static hb_riccati *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv, size_t nh)
+{
+    hb_riccati *r = hb_arena_take(arena, 1, sizeof *r), measured = {0};
+    hb_riccati *to = r ? r : &measured;
+    const size_t ny = nx + 2 * nu, number = sizeof(double);
+
+    to->y = hb_arena_take(arena, nh * ny * ny, number);
+    to->w = hb_arena_take(arena, nh * ny * nv, number);
+    to->r = hb_arena_take(arena, nh * nv * nv, number);
+    to->c = hb_arena_take(arena, nh * nv * ny, number);
+    to->gain = hb_arena_take(arena, nh * nv * ny, number);
+    to->inverse = hb_arena_take(arena, nh * nv * nv, number);
+    to->forward = hb_arena_take(arena, nh * nv, number);
+    to->p = hb_arena_take(arena, ny * ny, number);
+    to->moved = hb_arena_take(arena, ny * ny, number);
+    to->closed = hb_arena_take(arena, ny * ny, number);
+    to->pw = hb_arena_take(arena, ny * nv, number);
+    to->g = hb_arena_take(arena, nv * nv, number);
+    to->mixed = hb_arena_take(arena, nv * ny, number);
+    to->now = hb_arena_take(arena, ny, number);
+    to->next = hb_arena_take(arena, ny, number);
+    return r;
+}
+
+int hb_riccati_new(hb_riccati **ret, int nx, int nu, int nv, int max_nh, hb_error *err)
+{
+    hb_arena arena = {0};
+
+    lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    int failed = hb_arena_allocate(&arena, err);
+    if (failed)
+        return failed;
+    *ret = lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    return 0;
+}
+
+void hb_riccati_free(hb_riccati *r)
+{
+    free(r);
+}
+
+/* ---- the problem ---- */
+
+static double *y_at(const hb_riccati *r, int k)
+{
+    return r->y + (ptrdiff_t)k * r->ny * r->ny;
+}
+
+static double *w_at(const hb_riccati *r, int k)
+{
+    return r->w + (ptrdiff_t)k * r->ny * r->nv;
+}
+
+/* Y and W of step k */
+static void take_jacobians(hb_riccati *r, const hb_gauss_newton *n, int k)
+{
+    const int nx = r->nx, nu = r->nu, nv = r->nv, ny = r->ny;
+    const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
+    double *y = y_at(r, k), *w = w_at(r, k);
+
+    memset(y, 0, (size_t)(ny * ny) * sizeof *y);
+    memset(w, 0, (size_t)(ny * nv) * sizeof *w);
+    for (int i = 0; i < nx; i++) {
+        memcpy(y + i * ny, a + i * nx, (size_t)nx * sizeof *y);
+        for (int j = 0; j < nu; j++) {
+            const double share = r->actuator >= 0 ? n->share[j] : 0;
+            if (r->actuator >= 0)
+                y[i * ny + r->actuator + j] = b[i * nu + j] * share;
+            for (int v = 0; v < nv; v++)
+                w[i * nv + v] += b[i * nu + j] * (1 - share) * n->direction[j * nv + v];
+        }
+    }
+    for (int j = 0; j < nu; j++)
+        for (int v = 0; v < nv; v++) {
+            if (r->actuator >= 0) {
+                y[(r->actuator + j) * ny + r->actuator + j] = n->keep[j];
+                w[(r->actuator + j) * nv + v] = (1 - n->keep[j]) * n->direction[j * nv + v];
+            }
+            if (r->before >= 0)
+                w[(r->before + j) * nv + v] = n->direction[j * nv + v];
+        }
+}
+
+/* R and C of step k */
+static void take_controls(hb_riccati *r, const hb_gauss_newton *n, int k)
+{
+    const int nu = r->nu, nv = r->nv, ny = r->ny;
+    const double *of_u = n->r + (ptrdiff_t)k * nu * nu, *slew = n->slew + k * nu;
+    double *of_w = r->r + (ptrdiff_t)k * nv * nv, *c = r->c + (ptrdiff_t)k * nv * ny;
+
+    memset(of_w, 0, (size_t)(nv * nv) * sizeof *of_w);
+    memset(c, 0, (size_t)(nv * ny) * sizeof *c);
+    for (int i = 0; i < nu; i++) {
+        for (int j = 0; j < nu; j++) {
+            const double curvature = of_u[i * nu + j] + (i == j ? slew[i] : 0);
+            for (int v = 0; curvature != 0 && v < nv; v++)
+                for (int z = 0; z < nv; z++)
+                    of_w[v * nv + z] += curvature * n->direction[i * nv + v] * n->direction[j * nv + z];
+        }
+        for (int v = 0; r->before >= 0 && v < nv; v++)
+            c[v * ny + r->before + i] = -slew[i] * n->direction[i * nv + v];
+    }
+}
+
+void hb_riccati_take(hb_riccati *r, const hb_gauss_newton *n)
+{
+    bool changes = false;
+
+    r->nx = n->nx;
+    r->nu = n->nu;
+    r->nv = n->nv;
+    r->nh = n->nh;
+    r->q = n->q;
+    r->slew = n->slew;
+    for (int i = 0; i < n->nh * n->nu; i++)
+        changes = changes || n->slew[i] != 0;
+    r->actuator = n->lags ? n->nx : -1;
+    r->before = changes ? n->nx + (n->lags ? n->nu : 0) : -1;
+    r->ny = n->nx + (n->lags ? n->nu : 0) + (changes ? n->nu : 0);
+    for (int k = 0; k < n->nh; k++) {
+        take_jacobians(r, n, k);
+        take_controls(r, n, k);
+    }
+}
+
+/* ---- products ---- */
+
+/* out (columns x width) += x^T z for x (rows x columns) and z (rows x width) */
+static void add_transposed(int rows, int columns, int width, const double *x, const double *z, double *restrict out)
+{
+    for (int j = 0; j < rows; j++)
+        for (int i = 0; i < columns; i++) {
+            const double factor = x[j * columns + i];
+            if (factor == 0)
+                continue;
+            for (int c = 0; c < width; c++)
+                out[i * width + c] += factor * z[j * width + c];
+        }
+}
+
+/* out (rows x width) += x z for x (rows x inner) and z (inner x width) */
+static void add_product(int rows, int inner, int width, const double *x, const double *z, double *restrict out)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < inner; j++) {
+            const double factor = x[i * inner + j];
+            if (factor == 0)
+                continue;
+            for (int c = 0; c < width; c++)
+                out[i * width + c] += factor * z[j * width + c];
+        }
+}
+
+/* p += V of step k */
+static void add_curvature(const hb_riccati *r, int k, double *p)
+{
+    const double *q = r->q + (ptrdiff_t)k * r->nx * r->nx;
+
+    for (int i = 0; i < r->nx; i++)
+        for (int j = 0; j < r->nx; j++)
+            p[i * r->ny + j] += q[i * r->nx + j];
+    for (int i = 0; r->before >= 0 && k < r->nh && i < r->nu; i++)
+        p[(r->before + i) * (r->ny + 1)] += r->slew[k * r->nu + i];
+}
+
+/* p = V[nh] */
+static void begin(hb_riccati *r)
+{
+    memset(r->p, 0, (size_t)(r->ny * r->ny) * sizeof *r->p);
+    add_curvature(r, r->nh, r->p);
+}
+
+/* pw = P W, g = R + W^T P W + damping I */
+static void of_controls(hb_riccati *r, int k, double damping)
+{
+    const int nv = r->nv, ny = r->ny;
+
+    memset(r->pw, 0, (size_t)(ny * nv) * sizeof *r->pw);
+    add_product(ny, ny, nv, r->p, w_at(r, k), r->pw);
+    memcpy(r->g, r->r + (ptrdiff_t)k * nv * nv, (size_t)(nv * nv) * sizeof *r->g);
+    for (int v = 0; v < nv; v++)
+        r->g[v * (nv + 1)] += damping;
+    add_transposed(ny, nv, nv, w_at(r, k), r->pw, r->g);
+}
+
+/* P <- V + Z^T P Z, kept symmetric; the rows of Z from `inner` on are zero */
+static void move_back(hb_riccati *r, int k, const double *z, int inner)
+{
+    const int ny = r->ny;
+
+    memset(r->moved, 0, (size_t)(ny * ny) * sizeof *r->moved);
+    add_transposed(inner, ny, ny, z, r->p, r->moved);
+    memset(r->p, 0, (size_t)(ny * ny) * sizeof *r->p);
+    add_curvature(r, k, r->p);
+    for (int i = 0; i < ny; i++)
+        for (int j = 0; j < inner; j++)
+            for (int c = 0; c <= i; c++)
+                r->p[i * ny + c] += r->moved[i * ny + j] * z[j * ny + c];
+}
+
+static void mirror(hb_riccati *r)
+{
+    for (int i = 0; i < r->ny; i++)
+        for (int j = 0; j < i; j++)
+            r->p[j * r->ny + i] = r->p[i * r->ny + j];
+}
+
+double hb_riccati_curvature(hb_riccati *r)
+{
+    double sum = 0;
+
+    begin(r);
+    for (int k = r->nh - 1; k >= 0; k--) {
+        of_controls(r, k, 0);
+        for (int v = 0; v < r->nv; v++)
+            sum += r->g[v * (r->nv + 1)];
+        /* the rows of Y that belong to u_before are zero */
+        move_back(r, k, y_at(r, k), r->before >= 0 ? r->before : r->ny);
+        mirror(r);
+    }
+    return sum / (r->nh * r->nv);
+}
+
+/* y[k+1] from y[k] in r->now, which it becomes */
+static void move_on(hb_riccati *r, int k, const double *w)
+{
+    double *swap = r->now;
+
+    memset(r->next, 0, (size_t)r->ny * sizeof *r->next);
+    add_product(r->ny, r->ny, 1, y_at(r, k), r->now, r->next);
+    add_product(r->ny, r->nv, 1, w_at(r, k), w, r->next);
+    r->now = r->next;
+    r->next = swap;
+}
+
+double hb_riccati_form(hb_riccati *r, const double *d)
+{
+    const int nx = r->nx, nu = r->nu, nv = r->nv, ny = r->ny;
+    double sum = 0;
+
+    memset(r->now, 0, (size_t)ny * sizeof *r->now);
+    for (int k = 0;; k++) {
+        const double *q = r->q + (ptrdiff_t)k * nx * nx, *w = d + k * nv, *y = r->now;
+        for (int i = 0; i < nx; i++)
+            for (int j = 0; j < nx; j++)
+                sum += y[i] * q[i * nx + j] * y[j];
+        if (k == r->nh)
+            return sum;
+        for (int i = 0; r->before >= 0 && i < nu; i++)
+            sum += r->slew[k * nu + i] * y[r->before + i] * y[r->before + i];
+        for (int v = 0; v < nv; v++) {
+            for (int z = 0; z < nv; z++)
+                sum += w[v] * r->r[((ptrdiff_t)k * nv + v) * nv + z] * w[z];
+            for (int i = 0; i < ny; i++)
+                sum += 2 * w[v] * r->c[((ptrdiff_t)k * nv + v) * ny + i] * y[i];
+        }
+        move_on(r, k, w);
+    }
+}
+
+/* ---- factor and solve ---- */
+
+/* a <- a^-1 for a symmetric matrix of a few rows; -1 when it is not positive definite: its pivots tell */
+static int invert(int n, double *a)
+{
+    for (int k = 0; k < n; k++) {
+        const double pivot = a[k * n + k];
+        if (!(pivot > 0) || isinf(pivot))
+            return -1;
+        a[k * n + k] = 1;
+        for (int j = 0; j < n; j++)
+            a[k * n + j] /= pivot;
+        for (int i = 0; i < n; i++) {
+            const double factor = a[i * n + k];
+            if (i == k)
+                continue;
+            a[i * n + k] = 0;
+            for (int j = 0; j < n; j++)
+                a[i * n + j] -= factor * a[k * n + j];
+        }
+    }
+    return 0;
+}
+
+/* P <- V + (Y - W K)^T P (Y - W K) + K^T (R + damping I) K - C^T K - K^T C. That is V + Y^T P Y - K^T G K, but errors
+ * of rounding die out on the way back instead of growing as fast as the system is unstable. */
+static void close_loop(hb_riccati *r, int k, double damping)
+{
+    const int nv = r->nv, ny = r->ny;
+    const double *gain = r->gain + (ptrdiff_t)k * nv * ny, *c = r->c + (ptrdiff_t)k * nv * ny, *w = w_at(r, k);
+
+    memcpy(r->closed, y_at(r, k), (size_t)(ny * ny) * sizeof *r->closed);
+    for (int i = 0; i < ny; i++)
+        for (int v = 0; v < nv; v++)
+            for (int j = 0; j < ny; j++)
+                r->closed[i * ny + j] -= w[i * nv + v] * gain[v * ny + j];
+    move_back(r, k, r->closed, ny);
+    /* with mixed = (R + damping I) K - 2 C, (K^T mixed + mixed^T K) / 2 is what is missing */
+    memcpy(r->g, r->r + (ptrdiff_t)k * nv * nv, (size_t)(nv * nv) * sizeof *r->g);
+    for (int v = 0; v < nv; v++)
+        r->g[v * (nv + 1)] += damping;
+    for (int i = 0; i < nv * ny; i++)
+        r->mixed[i] = -2 * c[i];
+    add_product(nv, nv, ny, r->g, gain, r->mixed);
+    for (int v = 0; v < nv; v++)
+        for (int i = 0; i < ny; i++)
+            for (int j = 0; j <= i; j++)
+                r->p[i * ny + j] +=
+                    (gain[v * ny + i] * r->mixed[v * ny + j] + gain[v * ny + j] * r->mixed[v * ny + i]) / 2;
+    mirror(r);
+}
+
+int hb_riccati_factor(hb_riccati *r, double damping)
+{
+    const int nv = r->nv, ny = r->ny;
+
+    begin(r);
+    for (int k = r->nh - 1; k >= 0; k--) {
+        double *gain = r->gain + (ptrdiff_t)k * nv * ny, *inverse = r->inverse + (ptrdiff_t)k * nv * nv;
+
+        of_controls(r, k, damping);
+        memcpy(inverse, r->g, (size_t)(nv * nv) * sizeof *inverse);
+        if (invert(nv, inverse))
+            return -1;
+        /* G K = C + W^T P Y */
+        memcpy(r->mixed, r->c + (ptrdiff_t)k * nv * ny, (size_t)(nv * ny) * sizeof *r->mixed);
+        add_transposed(ny, nv, ny, r->pw, y_at(r, k), r->mixed);
+        memset(gain, 0, (size_t)(nv * ny) * sizeof *gain);
+        add_product(nv, nv, ny, inverse, r->mixed, gain);
+        close_loop(r, k, damping);
+    }
+    return 0;
+}
+
+void hb_riccati_solve(hb_riccati *r, double *d)
+{
+    const int nv = r->nv, ny = r->ny;
+
+    /* back: what later steps make of the right-hand side */
+    memset(r->now, 0, (size_t)ny * sizeof *r->now);
+    for (int k = r->nh - 1; k >= 0; k--) {
+        const double *gain = r->gain + (ptrdiff_t)k * nv * ny;
+        const double *inverse = r->inverse + (ptrdiff_t)k * nv * nv;
+        double *left = d + k * nv, *swap = r->now;
+
+        for (int v = 0; v < nv; v++)
+            left[v] = -left[v];
+        add_transposed(ny, nv, 1, w_at(r, k), r->now, left);
+        memset(r->next, 0, (size_t)ny * sizeof *r->next);
+        add_transposed(ny, ny, 1, y_at(r, k), r->now, r->next);
+        for (int v = 0; v < nv; v++)
+            for (int i = 0; i < ny; i++)
+                r->next[i] -= gain[v * ny + i] * left[v];
+        memset(r->forward + k * nv, 0, (size_t)nv * sizeof *r->forward);
+        add_product(nv, nv, 1, inverse, left, r->forward + k * nv);
+        r->now = r->next;
+        r->next = swap;
+    }
+    /* and on: w = -K y - G^-1 (what is left of it) */
+    memset(r->now, 0, (size_t)ny * sizeof *r->now);
+    for (int k = 0; k < r->nh; k++) {
+        const double *gain = r->gain + (ptrdiff_t)k * nv * ny;
+        for (int v = 0; v < nv; v++) {
+            d[k * nv + v] = -r->forward[k * nv + v];
+            for (int i = 0; i < ny; i++)
+                d[k * nv + v] -= gain[v * ny + i] * r->now[i];
+        }
+        move_on(r, k, d + k * nv);
+    }
+}

@@ -25,9 +25,12 @@ void hb_kernels_spread(int rows, const hb_real *from, int first, int repeat, int
             const hb_real value = from[source];
             const int begin = source * repeat > first ? source * repeat - first : 0;
             const int end = source < last ? (source + 1) * repeat - first : lanes;
-            for (int s = begin; s < end; s += HB_LANES)
-                for (int i = 0; i < (s + HB_LANES <= HB_STRIDE ? HB_LANES : HB_STRIDE - s); i++)
+            int s = begin;
+            for (; s < end && s + HB_LANES <= HB_STRIDE; s += HB_LANES)
+                for (int i = 0; i < HB_LANES; i++)
                     to[s + i] = value;
+            for (; s < end; s++)
+                to[s] = value;
         }
 }
 

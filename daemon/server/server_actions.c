@@ -259,12 +259,14 @@ static double stall_time(const hb_waiting *w)
     return w->request.received + stall_factor * w->budget;
 }
 
+/* A prediction may keep the worker just as well. */
 double hb_server_guard_time(const hb_server *s)
 {
     double first = s->in_hand && !s->answered ? stall_time(hb_queue_in_hand(s->queue)) : INFINITY;
+    bool busy = !hb_worker_idle(s->worker);
     hb_client *c;
 
-    for (int i = 0; s->in_hand && (c = hb_queue_at(s->queue, i)); i++)
+    for (int i = 0; busy && (c = hb_queue_at(s->queue, i)); i++)
         if (c->waits)
             first = fmin(first, stall_time(&c->waiting));
     return first;
@@ -276,9 +278,9 @@ void hb_server_guard(hb_server *s)
     double now = hb_server_now(s);
     hb_client *c;
 
-    if (!s->in_hand || now < hb_server_guard_time(s))
+    if (now < hb_server_guard_time(s))
         return;
-    if (!s->answered && now >= stall_time(w)) {
+    if (s->in_hand && !s->answered && now >= stall_time(w)) {
         s->answered = true;
         answer_stalled(s, w);
     }

@@ -166,9 +166,14 @@ void hb_worker_post(hb_worker *w, const hb_plan_order *job)
     hb_wake(w->wake_worker);
 }
 
-void hb_worker_hold(hb_worker *w)
+void hb_worker_interrupt(hb_worker *w)
 {
     atomic_store(&w->interrupt, true);
+}
+
+void hb_worker_hold(hb_worker *w)
+{
+    hb_worker_interrupt(w);
     /* asleep: with one processor, whoever waits must make room */
     while (atomic_load(&w->preparing))
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);

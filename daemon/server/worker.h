@@ -56,6 +56,8 @@ void hb_worker_free(hb_worker *w); /* lets it finish what it has in hand */
 
 bool hb_worker_idle(const hb_worker *w);
 void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
+/* Has it end what it prepares, as soon as it may. */
+void hb_worker_interrupt(hb_worker *w);
 /* While idle: until release, nothing is prepared; waits for the piece of work at hand. */
 void hb_worker_hold(hb_worker *w);
 void hb_worker_release(hb_worker *w);

@@ -18,6 +18,7 @@
 #include "process/log.h"
 #include "process/machine.h"
 #include "process/notify.h"
+#include "process/process_limits.h"
 #include "base/numeric.h"
 #include "process/realtime.h"
 #include "process/selftest.h"
@@ -340,6 +341,8 @@ static int set_up(hb_daemon *d, hb_error *err)
 {
     int r = take_signals(d, err);
 
+    if (!r)
+        r = hb_limits_raise(d->config->threads, err);
     if (!r)
         r = hb_realtime_start(d->config, &d->log, err);
     if (!r)

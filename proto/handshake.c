@@ -8,7 +8,7 @@
 
 enum {
     EVENTS = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL,
+             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_ACCEPT_FAILED,
 };
 
 void *hb_handshake_watch(void *context, void *socket)
@@ -43,6 +43,7 @@ bool hb_handshake_read(void *watch, hb_handshakes *h)
         h->succeeded |= event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
         h->refused |= event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
         h->failed |= event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+        h->turned_away |= event == ZMQ_EVENT_ACCEPT_FAILED;
         any = true;
     }
     return any;

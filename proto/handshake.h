@@ -7,10 +7,11 @@
 
 /* What was seen so far. */
 typedef struct hb_handshakes {
-    bool connected; /* somebody listens there */
-    bool succeeded; /* and is satisfied with our keys */
-    bool refused;   /* the daemon does not know the client's key */
-    bool failed;    /* the handshake ended otherwise: another server key, or keys on one side only */
+    bool connected;   /* somebody listens there */
+    bool succeeded;   /* and is satisfied with our keys */
+    bool refused;     /* the daemon does not know the client's key */
+    bool failed;      /* the handshake ended otherwise: another server key, or keys on one side only */
+    bool turned_away; /* of a socket that is bound: a connection came, and could not be let in */
 } hb_handshakes;
 
 /* Call it before the socket is bound or connected. Returns a socket for hb_handshake_read, which must be closed before

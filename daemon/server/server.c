@@ -244,7 +244,12 @@ static void judge_handshakes(hb_server *s)
         if (verdict < 0 && hb_log_due(&s->handshake_limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_WARNING, "security: %s was refused: it is not among security.client_keys", who);
     }
-    if (t->misled && t->misled(t->context) && hb_log_due(&s->misled_limit, hb_server_now(s), &held))
+    int seen = t->tend ? t->tend(t->context) : 0;
+    if (seen & HB_CROWDED && hb_log_due(&s->crowd_limit, hb_server_now(s), &held))
+        hb_log_line(s->log, HB_LOG_WARNING,
+                    "sockets: new connections are turned away: there are nearly as many as file descriptors "
+                    "(RLIMIT_NOFILE; LimitNOFILE= of the unit)");
+    if (seen & HB_MISLED && hb_log_due(&s->misled_limit, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING,
                     "security: a handshake failed: the client uses another server key than ours, or no keys");
 }
@@ -272,7 +277,10 @@ static bool finished(hb_server *s)
     if (!s->stopping)
         return false;
     hb_server_refuse_all(s, HB_REASON_STOPPING);
-    return hb_worker_idle(s->worker) || hb_server_now(s) > s->stop_by;
+    if (!hb_worker_idle(s->worker) && hb_server_now(s) <= s->stop_by)
+        return false;
+    hb_server_refuse_callers(s);
+    return true;
 }
 
 bool hb_server_turn(hb_server *s)
@@ -399,7 +407,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     }
     hb_server_take_settings(s);
     s->status_limit.period = s->estimate_limit.period = 1;
-    s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = 5;
+    s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = s->crowd_limit.period = 5;
     s->reset_limit.period = s->target_limit.period = 1;
     s->guest_limit.period = 60;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

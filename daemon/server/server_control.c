@@ -192,6 +192,16 @@ void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error)
                                          .restart_error = error ? "" : order->restart_error});
 }
 
+static const char stopping[] = "the daemon is shutting down";
+
+void hb_server_refuse_callers(hb_server *s)
+{
+    hb_caller *all[] = {&s->reloader, &s->predictor, &s->targeter, &s->promoter};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        hb_server_answer(s, all[i], &(hb_control_reply){.error = stopping});
+}
+
 /* ---- receiving ---- */
 
 /* Does what is asked; false when the reply comes later. */
@@ -283,10 +293,7 @@ void hb_server_receive_control(hb_server *s)
     int bad = n == HB_OVERSIZED
                   ? hb_fail(&err, EMSGSIZE, "the message is larger than sockets.max_message, %d bytes", s->max_message)
                   : hb_wire_read_control(s->wire, s->frame, (size_t)n, &r, &err);
-    hb_control_reply answer = {.id = r.id,
-                               .error = bad           ? err.text
-                                        : s->stopping ? "the daemon is shutting down"
-                                                      : NULL};
+    hb_control_reply answer = {.id = r.id, .error = bad ? err.text : s->stopping ? stopping : NULL};
     bool done = answer.error || act(s, &envelope, &r, &answer, &report, &err);
     if (changes_something(r.kind) && n >= 0)
         hb_server_record_control(s, hb_server_now(s), answer.error, (size_t)n);

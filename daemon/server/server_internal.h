@@ -98,7 +98,7 @@ struct hb_server {
     double rate_since, telemetry_rate, request_rate;
     uint64_t rate_telemetry, rate_requests;
     double next_status, next_second;
-    hb_log_limit status_limit, estimate_limit, refusal_limit, handshake_limit, misled_limit;
+    hb_log_limit status_limit, estimate_limit, refusal_limit, handshake_limit, misled_limit, crowd_limit;
     hb_log_limit reset_limit, target_limit, guest_limit;
     bool resumed;
 
@@ -144,8 +144,9 @@ void hb_server_refuse_all(hb_server *s, hb_reason why);
 
 /* server_control.c */
 void hb_server_receive_control(hb_server *s);
-void hb_server_set_target(hb_server *s); /* when one waits and the worker is idle */
-void hb_server_predicted(hb_server *s);  /* a slice of a prediction came back */
+void hb_server_refuse_callers(hb_server *s); /* at the end: those whose answer would have taken a while */
+void hb_server_set_target(hb_server *s);     /* when one waits and the worker is idle */
+void hb_server_predicted(hb_server *s);      /* a slice of a prediction came back */
 void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error);
 /* Applies settings while the worker is idle and the shadow, if there is one, is claimed: that is then released. */
 int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_controller_settings *shadow_next,

@@ -120,14 +120,14 @@ static int judge(void *context, char who[HB_WHO_SIZE])
     return admitted ? 1 : -1;
 }
 
-static bool misled(void *context)
+static int tend(void *context)
 {
-    hb_sockets *s = context;
+    const hb_sockets *s = context;
     hb_handshakes seen = {0};
 
-    for (size_t i = 0; i < sizeof s->watch / sizeof *s->watch; i++)
+    for (int i = 0; i < HB_NCHANNELS; i++)
         hb_handshake_read(s->watch[i], &seen);
-    return seen.failed;
+    return (s->zap && seen.failed ? HB_MISLED : 0) | (seen.turned_away ? HB_CROWDED : 0);
 }
 
 /* Whether what is bound from here on is encrypted. */
@@ -214,7 +214,7 @@ hb_transport hb_sockets_transport(hb_sockets *s)
                           .send = send_frames,
                           .wait = wait_for,
                           .judge = s->zap ? judge : NULL,
-                          .misled = s->zap ? misled : NULL};
+                          .tend = tend};
 }
 
 /* ---- opening ---- */
@@ -352,8 +352,7 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
         set_int(socket, ZMQ_RCVHWM, 10000);
         zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0);
     }
-    if (type == ZMQ_ROUTER && o->s->zap)
-        o->s->watch[o->s->watch[0] != NULL] = hb_handshake_watch(o->s->context, socket);
+    o->s->watch[ret - o->s->channel] = hb_handshake_watch(o->s->context, socket);
     if (fd >= 0)
         r = open_inherited(o, socket, name, fd, err);
     for (int i = 0; i < binds->n && fd < 0 && !r; i++)
@@ -406,11 +405,14 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 
 void hb_sockets_close(hb_sockets *s)
 {
-    void *all[] = {s->channel[0], s->channel[1], s->channel[2], s->channel[3], s->zap, s->watch[0], s->watch[1]};
-
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i])
-            zmq_close(all[i]);
+    for (int i = 0; i < HB_NCHANNELS; i++) {
+        if (s->channel[i])
+            zmq_close(s->channel[i]);
+        if (s->watch[i])
+            zmq_close(s->watch[i]);
+    }
+    if (s->zap)
+        zmq_close(s->zap);
     for (int i = 0; i < s->npaths; i++)
         unlink(s->path[i]);
     if (s->context)

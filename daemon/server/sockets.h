@@ -14,7 +14,7 @@ typedef struct hb_sockets {
     void *context;
     void *channel[HB_NCHANNELS]; /* SUB, ROUTER, ROUTER, PUB */
     void *zap;                   /* REP, or NULL without CURVE */
-    void *watch[2];              /* of handshakes on actions and control; NULL without CURVE */
+    void *watch[HB_NCHANNELS];   /* of their connections and handshakes */
     int npaths;
     char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */
     int nkeys;

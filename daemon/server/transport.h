@@ -35,6 +35,7 @@ typedef struct hb_frame {
 enum { HB_NOTHING = -1, HB_UNANSWERABLE = -2, HB_OVERSIZED = -3 };
 
 enum { HB_WHO_SIZE = 160 };
+enum { HB_MISLED = 1, HB_CROWDED = 2 };
 
 typedef struct hb_transport {
     void *context;
@@ -48,8 +49,9 @@ typedef struct hb_transport {
     /* Judges one client that wants to be let in: 1 admitted, -1 refused (`who` says in words who it was), 0 nobody
      * wants to. NULL: everyone is. */
     int (*judge)(void *context, char who[HB_WHO_SIZE]);
-    /* Whether a handshake failed before there was anyone to judge. NULL: there are none. */
-    bool (*misled)(void *context);
+    /* Looks after connections: HB_MISLED when a handshake failed before there was anyone to judge, HB_CROWDED when
+     * one was turned away because there are too many, or both. NULL: there are none to look after. */
+    int (*tend)(void *context);
 } hb_transport;
 
 #endif

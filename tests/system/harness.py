@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import re
+import resource
 import select
 import shutil
 import signal
@@ -121,7 +122,7 @@ class Manager:
 class Daemon:
     """hilbertd with a configuration; CART unless told otherwise."""
 
-    def __init__(self, config=CART, *, model="cart", folder=None, manager=True, environment=None, listen=(), **keys):
+    def __init__(self, config=CART, *, model="cart", folder=None, manager=True, environment=None, listen=(), limits=None, **keys):
         self.own_folder = folder is None
         self.folder = folder or tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
         self.file = f"{self.folder}/config.yaml"
@@ -132,6 +133,7 @@ class Daemon:
         self.environment = dict(os.environ, **(environment or {}))
         self.environment.pop("NOTIFY_SOCKET", None)
         self.listen_fds = list(listen)  # (name, fd)
+        self.limits = limits or {}  # of resources, e.g. {resource.RLIMIT_NOFILE: 256}
         self.process = None
         self.log = open(f"{self.folder}/log", "a+b")
         self.clients = []
@@ -139,6 +141,10 @@ class Daemon:
     def write(self, config):
         with open(self.file, "w") as file:
             file.write(config.format(folder=self.folder))
+
+    def limit(self):
+        for what, most in self.limits.items():
+            resource.setrlimit(what, (most, most))
 
     def start(self, ready=True):
         fds = self.listen_fds + list((self.manager.store if self.manager else {}).items())
@@ -148,7 +154,8 @@ class Daemon:
         began = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-c", _EXEC, ",".join(f"{name}:{fd}" for name, fd in fds), HILBERTD, self.file],
-            env=environment, pass_fds=[fd for _, fd in fds], stdout=subprocess.DEVNULL, stderr=self.log, cwd=self.folder)
+            env=environment, pass_fds=[fd for _, fd in fds], stdout=subprocess.DEVNULL, stderr=self.log, cwd=self.folder,
+            preexec_fn=self.limit if self.limits else None)
         if ready and self.manager:
             wait_until(lambda: self.manager.seen("READY", "1", began) or self.process.poll() is not None, "READY")
         elif ready:

@@ -1,12 +1,14 @@
 """tcp: CURVE admits who is known and nobody else; without it tcp is refused unless the configuration says otherwise."""
 import os
+import resource
 import socket
 import subprocess
+import sys
 import time
 
 import zmq
 
-from harness import CART, HILBERTCTL, PATIENCE, TestCase, hilbert, main, pb, wait_until
+from harness import CART, HILBERTCTL, HILBERTD, PATIENCE, TestCase, hilbert, main, pb, wait_until
 
 PORTS = """
 sockets:
@@ -188,6 +190,54 @@ class Security(TestCase):
         self.assertIn("not overwritten", done.stderr)
         with open(f"{daemon.folder}/a.key") as file:
             self.assertEqual(file.read(), before)
+
+
+class Crowds(TestCase):
+    """Connections without end do not end the daemon, and those that were there before go on."""
+
+    def test_silent_connections_are_turned_away(self):
+        port = free_ports(1)[0]
+        config = CART.replace("  status: ipc://{folder}/status\n",
+                              f"  status: [ipc://{{folder}}/status, tcp://127.0.0.1:{port}]\n")
+        daemon = self.started(config + "security: {{insecure: true}}\n", limits={resource.RLIMIT_NOFILE: 256})
+        client = daemon.client()
+        client.request(0, [0, 0])
+        crowd = []
+        self.addCleanup(lambda: [s.close() for s in crowd])
+        for k in range(500):
+            one = socket.socket(socket.AF_UNIX)
+            two = socket.socket()
+            crowd += [one, two]
+            one.setblocking(False)
+            two.setblocking(False)
+            for s, where in ((one, f"{daemon.folder}/status"), (two, ("127.0.0.1", port))):
+                try:
+                    s.connect(where)
+                except OSError:
+                    pass
+            if k % 20 == 0:
+                self.assertEqual(client.request(k, [0, 0]).status, hilbert.Status.WARMING_UP)
+        # one that speaks is answered as soon as those that do not are gone
+        wait_until(lambda: "new connections are turned away" in daemon.text(), "a log line")
+        self.assertEqual(client.request(1000, [0, 0]).status, hilbert.Status.WARMING_UP)
+        for s in crowd:
+            s.close()
+        crowd.clear()
+        self.assertEqual(client.status().name, "cart")
+        self.assertIsNone(daemon.process.poll())
+
+    def test_what_is_missing_is_said(self):
+        for limits, expected in (({resource.RLIMIT_NOFILE: 8}, "needs 128 .RLIMIT_NOFILE"),
+                                 ({resource.RLIMIT_AS: 100 << 20}, "address space is limited.*RLIMIT_AS")):
+            # the interpreter that starts it would need more
+            code = "import os, resource, sys; [resource.setrlimit(int(k), (int(v), int(v))) for k, v in " \
+                   "[a.split('=') for a in sys.argv[3:]]]; os.execv(sys.argv[1], sys.argv[1:3])"
+            daemon = self.daemon()
+            done = subprocess.run([sys.executable, "-c", code, HILBERTD, daemon.file,
+                                   *[f"{k}={v}" for k, v in limits.items()]],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr, expected)
 
 
 if __name__ == "__main__":

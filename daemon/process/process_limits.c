@@ -1,0 +1,122 @@
+#include "process/process_limits.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    DESCRIPTORS = 128,     /* a daemon with a few clients takes less than half of them */
+    OTHER_THREADS = 4,     /* server, planner, and two of libzmq */
+    MOST_THREADS = 64 + 4, /* planner.threads, and the others */
+    ADDRESSES_MB = 384,    /* below, OpenBLAS may look for memory without end */
+};
+
+/* Before the constructors of shared libraries, OpenBLAS's among them, which would never come back. Nothing but system
+ * calls works this early. */
+static void look_at_addresses(void)
+{
+    static const char text[] = "hilbertd: the address space is limited to less than 384 MB (RLIMIT_AS; ulimit -v, "
+                               "LimitAS= of the unit): too little to start\n";
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < (rlim_t)ADDRESSES_MB << 20) {
+        ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)n;
+        _exit(1);
+    }
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = look_at_addresses;
+
+int hb_limits_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > INT_MAX)
+        return INT_MAX;
+    return (int)limit.rlim_cur;
+}
+
+/* ---- descriptors for connections ---- */
+
+/* libzmq takes its connections through these two, and ends the process when there is no descriptor left for one. So
+ * the last ones are not for connections: who would take one finds its connection closed. */
+enum { KEPT_BACK = 64 };
+
+static int unless_crowded(int fd)
+{
+    if (fd < 0 || fd < hb_limits_descriptors() - KEPT_BACK)
+        return fd;
+    close(fd);
+    errno = ECONNABORTED;
+    return -1;
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    return unless_crowded((int)syscall(SYS_accept4, fd, address, size, flags));
+}
+
+int accept(int fd, struct sockaddr *address, socklen_t *size)
+{
+    return accept4(fd, address, size, 0);
+}
+
+/* ---- at the start ---- */
+
+static void *stay(void *context)
+{
+    sem_wait(context);
+    return NULL;
+}
+
+/* Starts so many threads, and ends them. Returns how many there were. */
+static int try_threads(int n)
+{
+    pthread_t thread[MOST_THREADS];
+    sem_t end;
+    int started = 0;
+
+    if (sem_init(&end, 0, 0))
+        return n;
+    while (started < n && pthread_create(&thread[started], NULL, stay, &end) == 0)
+        started++;
+    for (int i = 0; i < started; i++)
+        sem_post(&end);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    sem_destroy(&end);
+    return started;
+}
+
+int hb_limits_raise(int planner_threads, hb_error *err)
+{
+    struct rlimit limit;
+    int wanted = planner_threads - 1 + OTHER_THREADS;
+
+    /* where the sandbox forbids it, the unit has set it */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (hb_limits_descriptors() < DESCRIPTORS)
+        return hb_fail(
+            err, EMFILE,
+            "this process may have %d file descriptors, and needs %d (RLIMIT_NOFILE; ulimit -n, LimitNOFILE= "
+            "of the unit)",
+            hb_limits_descriptors(), DESCRIPTORS);
+    int started = try_threads(wanted);
+    if (started < wanted)
+        return hb_fail(
+            err, EAGAIN,
+            "this process may start %d threads, and needs %d (RLIMIT_NPROC; ulimit -u, TasksMax= of the unit, "
+            "or planner.threads)",
+            started, wanted);
+    return 0;
+}

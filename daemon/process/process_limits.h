@@ -1,0 +1,14 @@
+/* What this process may have: descriptors, threads, address space. Looked at before libraries end the process for want
+ * of them. With this file linked in, connections are closed that would take one of the last descriptors. */
+#ifndef HB_PROCESS_LIMITS_H
+#define HB_PROCESS_LIMITS_H
+
+#include "base/base.h"
+
+/* Raises the number of descriptors to what is allowed. 0, or -errno with what is missing and who grants it, when that,
+ * or the number of threads, does not suffice for a daemon that plans with so many. */
+int hb_limits_raise(int planner_threads, hb_error *err);
+/* Descriptors that this process may have. */
+int hb_limits_descriptors(void);
+
+#endif

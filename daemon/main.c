@@ -22,6 +22,7 @@
 #include "base/numeric.h"
 #include "process/realtime.h"
 #include "process/selftest.h"
+#include "server/replay.h"
 #include "server/server.h"
 #include "server/shadow.h"
 #include "server/sockets.h"
@@ -32,6 +33,10 @@ static const char usage[] =
     "usage: hilbertd [OPTION] FILE\n"
     "Estimates the dynamics of a vehicle from its telemetry and plans its actions; FILE is the configuration.\n"
     "\n"
+    "  --replay FILE...  decide on a recorded flight once more and compare each reply to the byte, and exit; FILEs "
+    "are\n"
+    "                    recordings of one run. With --config OTHER.yaml or --model OTHER: what that would have "
+    "decided\n"
     "  --check           say whether the daemon would start with FILE here, and exit\n"
     "  --print-config    print the configuration in force, or the commented defaults without FILE, and exit\n"
     "  --print-keys      print the keys as the manual has them (scdoc), and exit\n"
@@ -40,8 +45,9 @@ static const char usage[] =
     "Exit status: 0 stopped as asked, 1 failure, 2 wrong usage. See hilbertd(8) and hilbertd.yaml(5).\n";
 
 typedef struct options {
-    bool check, print;
+    bool check, print, replay;
     const char *file;
+    hb_replay_settings replayed;
 } options;
 
 /* All that a running daemon consists of, in the order in which it is made. */
@@ -72,10 +78,15 @@ typedef struct hb_daemon {
 /* Fills in *ret, or ends the program's work: then it returns false and *ret_exit is its exit status. */
 static bool read_arguments(int argc, char **argv, options *ret, int *ret_exit)
 {
-    static const struct option list[] = {
-        {"check", no_argument, NULL, 'c'},      {"print-config", no_argument, NULL, 'p'},
-        {"print-keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},    {0}};
+    static const struct option list[] = {{"check", no_argument, NULL, 'c'},
+                                         {"print-config", no_argument, NULL, 'p'},
+                                         {"print-keys", no_argument, NULL, 'k'},
+                                         {"help", no_argument, NULL, 'h'},
+                                         {"version", no_argument, NULL, 'v'},
+                                         {"replay", no_argument, NULL, 'r'},
+                                         {"config", required_argument, NULL, 'C'},
+                                         {"model", required_argument, NULL, 'M'},
+                                         {0}};
     options o = {0};
     int letter;
 
@@ -87,6 +98,15 @@ static bool read_arguments(int argc, char **argv, options *ret, int *ret_exit)
             break;
         case 'p':
             o.print = true;
+            break;
+        case 'r':
+            o.replay = true;
+            break;
+        case 'C':
+            o.replayed.config = optarg;
+            break;
+        case 'M':
+            o.replayed.model = optarg;
             break;
         case 'k':
             hb_config_print_manual(stdout);
@@ -104,8 +124,22 @@ static bool read_arguments(int argc, char **argv, options *ret, int *ret_exit)
         }
     }
     o.file = argv[optind];
+    o.replayed.file = (const char *const *)argv + optind;
+    o.replayed.nfiles = argc - optind;
+    if (!o.replay && (o.replayed.config || o.replayed.model)) {
+        fputs("hilbertd: --config and --model go with --replay alone\nTry hilbertd --help.\n", stderr);
+        *ret_exit = 2;
+        return false;
+    }
+    if (o.replay && o.file) {
+        *ret = o;
+        return true;
+    }
     if (argc - optind > 1 || (!o.file && !o.print)) {
-        fputs(o.file ? "hilbertd: one configuration at a time\n" : "hilbertd: no configuration given\n", stderr);
+        fputs(o.file     ? "hilbertd: one configuration at a time\n"
+              : o.replay ? "hilbertd: no recording given\n"
+                         : "hilbertd: no configuration given\n",
+              stderr);
         fputs("Try hilbertd --help.\n", stderr);
         *ret_exit = 2;
         return false;
@@ -593,6 +627,8 @@ int main(int argc, char **argv)
     if (!read_arguments(argc, argv, &o, &status))
         return status;
     hb_numeric_single_thread();
+    if (o.replay)
+        return hb_replay(&o.replayed);
     hb_notify_inherited(&d.inherited);
     d.config = calloc(1, sizeof *d.config);
     d.next = calloc(1, sizeof *d.next);

@@ -69,11 +69,14 @@ if chrt --fifo 35 true 2>/dev/null; then realtime="chrt --fifo 35"; else realtim
 # fly NAME ADAPT: one flight with a daemon of its own; leaves NAME.json, NAME.csv and NAME.jsonl
 fly() {
     name=$1
-    sed "s|^model: .*|model: $PWD/config/models/quadrotor.safetensors|" config/quadrotor.yaml >"$out/$name.yaml"
+    sed "s|^name: .*|name: $name|; s|^model: .*|model: $PWD/config/models/quadrotor.safetensors|" config/quadrotor.yaml \
+        >"$out/$name.yaml"
+    rm -f "$out/$name"-*.mcap
     cat >>"$out/$name.yaml" <<EOF
 
 adapt: $2
 log_level: warning
+recorder: {enabled: true, directory: .}
 realtime: {scheduling: fifo, lock_memory: true} # where it is permitted
 sockets:
   telemetry: ipc://$sockets/telemetry
@@ -160,6 +163,7 @@ row "       as the vehicle saw it" "$(largest adapted latency_ms)" "$(largest fi
 row "replies not in time" "$(missed adapted || true)" "$(missed fixed || true)"
 echo
 echo "pictures: $out/demo.svg, $out/demo.png"
+echo "recordings: $out/adapted-*.mcap, $out/fixed-*.mcap (hilbertctl info, hilbertd --replay, Foxglove)"
 
 # in words, from the figures above
 tell() {

@@ -65,6 +65,7 @@ typedef struct hb_daemon {
     hb_pool *shadow_pool; /* the shadow's own, so that it can be tested while the other plans */
     hb_state state;
     bool resumed;
+    void *window; /* what was kept by the state, as it was found: for the recording */
     hb_controller *controller, *shadow_controller;
     hb_journal *journal;
     hb_sockets sockets;
@@ -298,6 +299,13 @@ static int make_controller(hb_daemon *d, hb_error *err)
         return r;
     if (note.code)
         hb_log_line(&d->log, HB_LOG_WARNING, "%s", note.text);
+    const size_t size = hb_estimator_memory_size(d->model, &s->estimator);
+    if (d->state.kept) {
+        d->window = malloc(size);
+        if (!d->window)
+            return hb_fail(err, ENOMEM, "out of memory");
+        memcpy(d->window, d->state.memory, size);
+    }
     r = hb_controller_new(&d->controller, d->model, s, d->pool, d->state.memory, &resumed, err);
     if (r)
         return r;
@@ -347,7 +355,7 @@ static int make_journal(hb_daemon *d, hb_error *err)
                               &head, &nhead, err);
     if (!r && nfirst) {
         size_t n = hb_wire_field(first, HB_RECORDING_WINDOW, nfirst);
-        memcpy(first + n, d->state.memory, nfirst);
+        memcpy(first + n, d->window, nfirst);
         nfirst += n;
     }
     if (!r)
@@ -359,6 +367,8 @@ static int make_journal(hb_daemon *d, hb_error *err)
     free(head);
     free(first);
     free(text);
+    free(d->window);
+    d->window = NULL;
     return r;
 }
 
@@ -423,6 +433,7 @@ static void tear_down(hb_daemon *d)
     hb_controller_free(d->shadow_controller);
     hb_pool_free(d->shadow_pool);
     hb_controller_free(d->controller);
+    free(d->window);
     hb_state_close(&d->state);
     hb_pool_free(d->pool);
     if (d->signals >= 0)

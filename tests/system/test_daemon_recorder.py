@@ -1,0 +1,206 @@
+"""The flight recorder and replays: flights of all shipped configurations, replayed to the byte."""
+import csv
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, TRAP, TestCase, connect_telemetry, main, shipped, wait_until
+
+SIM = f"{BUILD}/clients/sim/hilbert-sim"
+TOOL = f"{BUILD}/tests/system/mcap_tool"
+RECORDER = "\nrecorder: {{enabled: true, directory: {folder}%s}}\n"
+
+
+def run(*command, status=0):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def recordings(daemon):
+    return sorted(glob.glob(f"{daemon.folder}/*.mcap"))
+
+
+class Recorder(TestCase):
+    def fly_cart(self, daemon, steps, start=0, position=0.0, velocity=0.0, **request):
+        """A cart of mass 2 under what is answered, in lock step."""
+        client = daemon.client()
+        connect_telemetry(client, daemon)
+        x, v, replies = position, velocity, []
+        for k in range(start, start + steps):
+            t = 50_000 * k
+            reply = client.request(t, [x, v], **request)
+            replies.append(reply)
+            u = reply.action[0]
+            client.publish(t, [x, v], [u])
+            v += 0.05 * u / 2
+            x += 0.05 * v
+        return client, replies
+
+    def replay(self, files, *options, status=0):
+        out = run(HILBERTD, "--replay", *options, *files, status=status)
+        counts = re.fullmatch(r"(\d+) replies, (\d+) identical", out.strip().splitlines()[-1])
+        return out, counts and (int(counts[1]), int(counts[2]))
+
+    def test_every_plant_is_replayed_to_the_byte(self):
+        if not os.path.exists(SIM):
+            self.skipTest("there is no hilbert-sim")
+        for config, plant in (("quadrotor", "quadrotor"), ("px4", "multirotor"), ("half-cheetah", "half-cheetah"),
+                              ("vanderpol", "vanderpol")):
+            with self.subTest(config):
+                daemon = self.started(shipped(config) + RECORDER % "", model=None)
+                run(SIM, "fly", plant, "--endpoint", f"ipc://{daemon.folder}", "--seconds", "2", "--realtime")
+                self.assertEqual(daemon.stop(), 0)
+                out, (replies, identical) = self.replay(recordings(daemon))
+                self.assertEqual(replies, identical, out)
+                self.assertGreater(replies, 15)
+
+    def test_every_method_is_replayed_to_the_byte(self):
+        """Budgets that are too short, so that plans and preparations are cut off where the clock says."""
+        for method in ("gradient", "cem", "gradient_cem", "mppi", "gauss_newton"):
+            for polish in ("false", "true"):
+                with self.subTest(method, polish=polish):
+                    planner = f"planner: {{{{horizon: 20, samples: 200, iterations: 30, method: {method}, polish: {polish}, "
+                    config = re.sub(r"planner: .*", planner + "prepare_share: 0.5}}", CART).replace("budget: 0.5", "budget: 0.003")
+                    daemon = self.started(config + RECORDER % "", environment={"LD_PRELOAD": TRAP})
+                    self.fly_cart(daemon, 40)
+                    self.assertEqual(daemon.stop(), 0, daemon.text())
+                    out, (replies, identical) = self.replay(recordings(daemon))
+                    # a planner that does not come back in time is answered for by the server
+                    self.assertEqual(replies, identical, out)
+                    self.assertGreater(replies, 10)
+
+    def test_whatever_changes_in_flight_is_replayed(self):
+        daemon = self.started(CART + RECORDER % "")
+        client, _ = self.fly_cart(daemon, 20)
+        ctl = [HILBERTCTL]
+        place = ["-s", daemon.folder]
+        run(*ctl, "target", *place, "position=-0.5")
+        self.fly_cart(daemon, 20, start=20, want_plan=True)
+        daemon.write(CART.replace("weight: 0.05", "weight: 0.2").replace("position: 1", "position: 0.7") + RECORDER % "")
+        run(*ctl, "reload", *place)
+        self.fly_cart(daemon, 20, start=40)
+        run(*ctl, "coefficients", "save", *place, f"{daemon.folder}/c.json")
+        run(*ctl, "reset", *place)
+        run(*ctl, "coefficients", "load", *place, f"{daemon.folder}/c.json")
+        run(*ctl, "predict", *place, "-N", "40")
+        self.fly_cart(daemon, 20, start=60)
+        self.assertEqual(daemon.stop(), 0)
+        out, (replies, identical) = self.replay(recordings(daemon))
+        self.assertEqual((replies, identical), (80, 80), out)
+
+    def test_a_difference_is_an_error_with_time_and_field(self):
+        daemon = self.started(CART + RECORDER % "")
+        self.fly_cart(daemon, 30)
+        daemon.stop()
+        [file] = recordings(daemon)
+        # one bit of a state that was reported, and one of an action that was answered
+        for topic, number in (("telemetry", 10), ("replies", 10)):
+            bent = f"{daemon.folder}/bent-{topic}"
+            run(TOOL, "bend", file, bent, topic, str(number))
+            out, (replies, identical) = self.replay([bent], status=1)
+            self.assertEqual(replies, 30)
+            self.assertLess(identical, 30)
+            self.assertRegex(out, r"(?m)^\d+\.\d+ s: \S.*recorded")
+
+    def test_other_settings_are_put_beside_it(self):
+        daemon = self.started(CART + RECORDER % "")
+        self.fly_cart(daemon, 30)
+        daemon.stop()
+        other = f"{daemon.folder}/other.yaml"
+        with open(other, "w") as file:
+            file.write(CART.replace("weight: 0.05", "weight: 5").format(folder=daemon.folder))
+        out, counts = self.replay(recordings(daemon), "--config", other)
+        self.assertIsNone(counts)
+        self.assertRegex(out, r"(?m)^replies +30 +30$")
+        self.assertRegex(out, r"mean cost of a plan +\S+ +\S+")
+        differ = re.search(r"actions differ by (\S+) of their range", out)
+        self.assertGreater(float(differ[1]), 1e-3)
+
+    def test_killed(self):
+        """SIGKILL: the file is readable up to its last chunk, recovered, and what it holds is replayed."""
+        daemon = self.started(CART + RECORDER % "")
+        self.fly_cart(daemon, 30)
+        wait_until(lambda: json.loads(run(HILBERTCTL, "record", "status", "-j", "-s", daemon.folder))["messages"] > 60,
+                   "a chunk is written")
+        daemon.stop(signal.SIGKILL)
+        [file] = recordings(daemon)
+        info = json.loads(run(HILBERTCTL, "info", "-j", file))
+        self.assertFalse(info["indexed"])
+        self.assertIn("recover", run(HILBERTCTL, "info", file))
+        run(HILBERTCTL, "recover", file)
+        recovered = file.replace(".mcap", ".recovered.mcap")
+        again = json.loads(run(HILBERTCTL, "info", "-j", recovered))
+        self.assertTrue(again["indexed"])
+        self.assertEqual(again["messages"], info["messages"])
+        for path in (file, recovered):
+            out, (replies, identical) = self.replay([path])
+            self.assertEqual(replies, identical, out)
+            self.assertGreater(replies, 20)
+
+    def test_files_of_a_run_follow_on_one_another(self):
+        daemon = self.started(CART + RECORDER % ", file_age: 1")
+        for k in range(3):
+            self.fly_cart(daemon, 15, start=15 * k)
+            wait_until(lambda: len(recordings(daemon)) > k, "a file")
+            time.sleep(1.1)
+        daemon.stop()
+        files = recordings(daemon)
+        self.assertGreater(len(files), 1)
+        out, (replies, identical) = self.replay(files)
+        self.assertEqual((replies, identical), (45, 45), out)
+        done = subprocess.run([HILBERTD, "--replay", files[1]], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("begins in mid-flight", done.stderr)
+
+    def test_a_window_taken_over_is_replayed(self):
+        daemon = self.started(CART + RECORDER % "")
+        self.fly_cart(daemon, 30)
+        daemon.stop()
+        before = recordings(daemon)
+        daemon.start()
+        self.fly_cart(daemon, 20, start=30)
+        daemon.stop()
+        after = [f for f in recordings(daemon) if f not in before]
+        out, (replies, identical) = self.replay(after)
+        self.assertEqual((replies, identical), (20, 20), out)
+        self.assertIn("taken over from before a restart", run(HILBERTCTL, "info", *after))
+
+    def test_on_off_and_csv(self):
+        daemon = self.started(CART + "\nrecorder: {{directory: {folder}}}\n", environment={"LD_PRELOAD": TRAP})
+        place = ["-s", daemon.folder]
+        self.assertIn("off", run(HILBERTCTL, "record", "status", *place))
+        self.fly_cart(daemon, 5)
+        self.assertEqual(recordings(daemon), [])
+        self.assertRegex(run(HILBERTCTL, "record", "on", *place), r"recorder +on: .*\.mcap")
+        self.fly_cart(daemon, 10, start=5)
+        self.assertIn("off", run(HILBERTCTL, "record", "off", *place))
+        self.fly_cart(daemon, 5, start=15)
+        [file] = recordings(daemon)
+        self.assertRegex(run(HILBERTCTL, "status", *place) + run(HILBERTCTL, "metrics", *place), "recorder_lost_total")
+        daemon.stop()
+        info = json.loads(run(HILBERTCTL, "info", "-j", file))
+        self.assertEqual((info["messages"]["requests"], info["messages"]["replies"]), (10, 10))
+        self.assertFalse(info["whole"] and info["number"] > 0)
+        self.assertIn("name: ", run(HILBERTCTL, "info", "-c", file))
+        run(HILBERTCTL, "export", "-o", f"{daemon.folder}/csv", file)
+        with open(f"{daemon.folder}/csv/requests.csv") as table:
+            rows = list(csv.DictReader(table))
+        self.assertEqual([int(r["request.time_us"]) for r in rows], [50_000 * k for k in range(5, 15)])
+        self.assertIn("request.state.position", rows[0])
+
+    def test_check_knows_the_folder(self):
+        daemon = self.started(CART)
+        daemon.stop()
+        daemon.write(CART + "\nrecorder: {{enabled: true, directory: {folder}/nowhere}}\n")
+        done = subprocess.run([HILBERTD, "--check", daemon.file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("recorder.directory", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,9 @@ static const struct {
 } commands[] = {
     {"predict", "errors of models on a data set, over steps, hidden parameters and numbers of examples",
      hb_eval_predict},
+#ifdef HB_RECORDINGS
+    {"flight", "what happened in a recorded flight: a page of pictures, and a table", hb_eval_flight},
+#endif
     {"paper", "the paper's comparison on a quadrotor, a Half-Cheetah or an Ant: data, models, tables, flights",
      hb_eval_paper},
 #ifdef HB_ROBUST

@@ -1,6 +1,7 @@
-/* hilbert-train import: flights of PX4 and ArduPilot to a data set. */
+/* hilbert-train import: flights of hilbertd, PX4 and ArduPilot to a data set. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,31 +11,88 @@
 #include "common/options.h"
 #include "data/dataset.h"
 #include "data/flight_log.h"
+#include "data/recorded_flight.h"
+#include "data/recording_import.h"
 #include "train/train.h"
 
 static void print_help(void)
 {
     printf(
-        "usage: hilbert-train import --output FILE [options] FLIGHT.ulg... FLIGHT.bin...\n\n"
-        "Makes a data set from flight logs of PX4 (ULog) and ArduPilot (.bin), for models of thrust and body rates: "
+        "usage: hilbert-train import --output FILE [options] FLIGHT.mcap... | FLIGHT.ulg... FLIGHT.bin...\n\n"
+        "Makes a data set from recordings of hilbertd (.mcap), with the states and controls of the model that flew. "
+        "Gaps\n"
+        "cut a flight into episodes; each detected change, reset or restart begins another function.\n\n"
+        "Or from flight logs of PX4 (ULog) and ArduPilot (.bin), for models of thrust and body rates: "
         "the\n"
         "states and controls of config/px4.yaml, world NWU, body FLU. Gaps, resets of the estimator and landed phases\n"
         "cut a flight into episodes. Logs at PX4's default rates (position at 10 Hz) are refused with the cure.\n\n"
         "  -o, --output FILE      the data set to write\n"
-        "      --dt X             period of the grid in seconds [0.04]\n"
-        "      --gap X            seconds without a sample that cut an episode [0.25]\n"
-        "      --min-rate X       Hz at which everything must have been logged; 0: any [20]\n"
+        "      --dt X             period in seconds [the recorded model's; of logs 0.04]\n"
+        "      --gap X            seconds without a sample that cut an episode [three periods; of logs 0.25]\n"
+        "      --min-rate X       logs: Hz at which everything must have been logged; 0: any [20]\n"
         "      --min-length X     seconds of the shortest episode that is kept [1]\n"
-        "      --one-function     all logs are of one vehicle in one condition; else each is a function of its own\n"
-        "      --parameters LIST  parameters kept with each flight, comma-separated [those that matter to dynamics]\n"
+        "      --one-function     all files are of one vehicle in one condition; else each log is a function of its "
+        "own\n"
+        "      --settle X         recordings: seconds before a detected change that are left out [1]\n"
+        "      --parameters LIST  logs: parameters kept with each flight, comma-separated [those that matter to "
+        "dynamics]\n"
         "      --force            write over a file that is there\n"
         "  -h, --help             this text\n");
+}
+
+static int describe(const char *output)
+{
+    hb_dataset *d = NULL;
+    hb_error err = {0};
+    int status = hb_dataset_read(&d, output, NULL, &err);
+
+    if (status)
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
+    printf("\n");
+    hb_dataset_describe(d, stdout);
+    hb_dataset_free(d);
+    return HB_EXIT_OK;
+}
+
+#ifdef HB_RECORDINGS
+static int import_recordings(const hb_recording_import *import, const char *output)
+{
+    hb_recording_result *result = calloc((size_t)import->nfiles, sizeof *result);
+    hb_error err = {0};
+    int status =
+        result ? hb_recording_import_files(import, output, result, &err) : hb_fail(&err, ENOMEM, "out of memory");
+
+    for (int i = 0; !status && i < import->nfiles; i++) {
+        const hb_recording_result *r = &result[i];
+        printf("%s: %d episodes of %d functions, %.1f s; cut by %d gaps, %d resets and %d changes of dynamics\n",
+               import->file[i], r->episodes, r->functions, r->seconds, r->gaps, r->resets, r->changes);
+        if (r->lost)
+            fprintf(stderr, "warning: %s: %" PRIu64 " messages are missing in it\n", import->file[i], r->lost);
+        if (r->cut)
+            fprintf(stderr, "warning: %s: was cut off; it was read up to there\n", import->file[i]);
+    }
+    free(result);
+    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
+}
+#endif
+
+/* How many of the files are recordings. */
+static int count_recordings(int n, const char *const *file)
+{
+    int count = 0;
+
+#ifdef HB_RECORDINGS
+    for (int i = 0; i < n; i++)
+        count += hb_recorded_flight_is(file[i]);
+#else
+    (void)n, (void)file;
+#endif
+    return count;
 }
 
 static int import_files(const hb_flight_import *import, const char *output)
 {
     hb_flight_result *result = calloc((size_t)import->nfiles, sizeof *result);
-    hb_dataset *d = NULL;
     hb_error err = {0};
     int status = result ? hb_flight_import_files(import, output, result, &err) : hb_fail(&err, ENOMEM, "out of memory");
 
@@ -48,20 +106,14 @@ static int import_files(const hb_flight_import *import, const char *output)
         if (result[i].cut_off)
             fprintf(stderr, "warning: %s: ends within a message, at offset %zu\n", import->file[i], result[i].cut_off);
     }
-    if (!status)
-        status = hb_dataset_read(&d, output, NULL, &err);
-    if (!status) {
-        printf("\n");
-        hb_dataset_describe(d, stdout);
-        hb_dataset_free(d);
-    }
     free(result);
-    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
+    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
 }
 
 int hb_train_import(int argc, char **argv)
 {
     hb_flight_import import = {0};
+    double settle = -1;
     const char *output = NULL;
     double min_rate = NAN;
     bool force = false;
@@ -73,6 +125,7 @@ int hb_train_import(int argc, char **argv)
         {"min-rate", HB_OPTION_NUMBER, &(hb_option_number){&min_rate, 0, 1e6}, 0, 0, 0},
         {"min-length", HB_OPTION_NUMBER, &(hb_option_number){&import.min_length, 1e-3, 1e6}, 0, 0, 0},
         {"one-function", HB_OPTION_FLAG, &import.one_function, 0, 0, 0},
+        {"settle", HB_OPTION_NUMBER, &(hb_option_number){&settle, 0, 1e6}, 0, 0, 0},
         {"parameters", HB_OPTION_TEXT, &import.attribute, 0, 0, 0},
         {"force", HB_OPTION_FLAG, &force, 0, 0, 0},
     };
@@ -92,5 +145,21 @@ int hb_train_import(int argc, char **argv)
     }
     import.nfiles = argc - optind;
     import.file = (const char *const *)argv + optind;
+    int recordings = count_recordings(import.nfiles, import.file);
+    if (recordings && recordings < import.nfiles) {
+        fprintf(stderr, "hilbert-train: recordings and flight logs do not go into one data set: their states differ\n");
+        return HB_EXIT_USAGE;
+    }
+#ifdef HB_RECORDINGS
+    if (recordings)
+        return import_recordings(&(hb_recording_import){.nfiles = import.nfiles,
+                                                        .file = import.file,
+                                                        .dt = import.dt,
+                                                        .gap = import.gap,
+                                                        .min_length = import.min_length,
+                                                        .settle = settle,
+                                                        .one_function = import.one_function},
+                                 output);
+#endif
     return import_files(&import, output);
 }

@@ -23,13 +23,22 @@ int hb_checkpoint_save(const char *path, const hb_model *m, const hb_trainer_sta
     snprintf(hash, sizeof hash, "%016" PRIx64, data_hash);
 
     const hb_text text[] = {{"format", format}, {"step", step}, {"data_hash", hash}, {"settings", settings}};
+    size_t nb = (size_t)m->nb, nsystems = m->has_prior ? (size_t)hb_model_nproblems(m) : 0;
     const hb_tensor tensor[] = {
         {.name = "parameter", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = m->parameter},
         {.name = "mean", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = t->mean},
         {.name = "square", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = t->square},
+        /* those of fits by a prior; they stand last */
+        {.name = "prior_mean", .dtype = HB_F64, .rank = 1, .shape = {nb * nsystems}, .data = m->prior_mean},
+        {.name = "prior_covariance",
+         .dtype = HB_F64,
+         .rank = 1,
+         .shape = {nb * nb * nsystems},
+         .data = m->prior_covariance},
+        {.name = "noise", .dtype = HB_F64, .rank = 1, .shape = {(size_t)m->nx}, .data = m->noise},
     };
     const hb_safetensors file = {.path = path,
-                                 .ntensors = sizeof tensor / sizeof *tensor,
+                                 .ntensors = sizeof tensor / sizeof *tensor - (m->has_prior ? 0 : 3),
                                  .tensor = tensor,
                                  .ntexts = sizeof text / sizeof *text,
                                  .text = text};
@@ -96,6 +105,27 @@ static int read_tensor(const hb_checkpoint *c, const char *name, size_t n, hb_re
     return hb_safetensors_reals(c->file, t, to, err);
 }
 
+static int read_doubles(const hb_checkpoint *c, const char *name, size_t n, double *to, hb_error *err)
+{
+    const hb_tensor *t = hb_safetensors_find(c->file, name);
+    size_t found = t ? hb_tensor_count(t) : 0;
+
+    if (found != n)
+        return hb_fail(err, EINVAL, "%s: '%s' has %zu numbers, expected %zu", c->file->path, name, found, n);
+    return hb_safetensors_doubles(c->file, t, to, err);
+}
+
+static int read_prior(const hb_checkpoint *c, hb_model *m, hb_error *err)
+{
+    size_t nb = (size_t)m->nb, nsystems = (size_t)hb_model_nproblems(m);
+    int status;
+
+    if ((status = read_doubles(c, "prior_mean", nb * nsystems, m->prior_mean, err)) ||
+        (status = read_doubles(c, "prior_covariance", nb * nb * nsystems, m->prior_covariance, err)))
+        return status;
+    return read_doubles(c, "noise", (size_t)m->nx, m->noise, err);
+}
+
 int hb_checkpoint_restore(const hb_checkpoint *c, hb_model *m, hb_trainer_state *t, uint64_t data_hash, hb_error *err)
 {
     size_t n = m->nparameters;
@@ -111,5 +141,5 @@ int hb_checkpoint_restore(const hb_checkpoint *c, hb_model *m, hb_trainer_state 
         (status = read_tensor(c, "mean", n, t->mean, err)) || (status = read_tensor(c, "square", n, t->square, err)))
         return status;
     t->step = c->step;
-    return 0;
+    return m->has_prior ? read_prior(c, m, err) : 0;
 }

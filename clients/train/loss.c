@@ -221,6 +221,11 @@ static double average_loss(hb_loss *l, const hb_points *example, double scale, d
     return sum;
 }
 
+int hb_loss_use_prior(hb_loss *l, hb_error *err)
+{
+    return hb_fit_use_prior(l->fit, err);
+}
+
 int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *query, int prefix, double scale,
                      hb_real *dparameter, hb_loss_terms *ret)
 {

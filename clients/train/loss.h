@@ -48,6 +48,9 @@ int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int
                 hb_error *err);
 void hb_loss_free(hb_loss *l);
 
+/* Takes the model's prior as it is now into all fits that follow. */
+int hb_loss_use_prior(hb_loss *l, hb_error *err);
+
 /* The loss, and scale times its gradient added to dparameter (NULL: none). prefix: number of basis functions that the
  * Matryoshka term keeps, 1 .. nb - 1; 0: no such term. Returns 0, or -1 when a number is not finite. */
 int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *query, int prefix, double scale,

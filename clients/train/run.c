@@ -22,7 +22,7 @@
 #define WORTH_WAITING 0.01
 #define LAST_PART     0.1
 
-enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20 };
+enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20, TRAINING_PRIOR_EXAMPLES = 300 };
 
 /* random numbers that no gradient step has */
 static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2, weight_stream = UINT64_MAX - 3;
@@ -36,7 +36,8 @@ typedef struct run {
     uint64_t hash;
     hb_model *initial; /* that this one goes on from; NULL: none */
     hb_design design;
-    double *weight; /* nx */
+    bool prior_is_known; /* of the model that is trained, where fits are held by it */
+    double *weight;      /* nx */
     hb_pool *pool;
     hb_trainer *trainer;
     hb_evaluator *evaluator; /* NULL: there is nothing to validate on */
@@ -194,12 +195,31 @@ static char *make_notes(const run *r)
     return notes;
 }
 
+/* the model that is trained gets a prior, which is filled in on the way */
+static int make_room_for_prior(run *r, hb_error *err)
+{
+    hb_model *with = NULL;
+    int status;
+
+    if (!hb_prior_applies(r->design.model))
+        return hb_fail(err, EINVAL, "fit: a prior goes with basis functions and least squares");
+    if (r->nlearned < HB_PRIOR_FUNCTIONS)
+        return hb_fail(err, EINVAL, "fit: a prior needs %d functions to train on", HB_PRIOR_FUNCTIONS);
+    if ((status = hb_model_copy(&with, r->design.model, true, NULL, err)))
+        return status;
+    hb_model_free(r->design.model);
+    r->design.model = with;
+    return 0;
+}
+
 static int design(run *r, hb_error *err)
 {
     char *notes = make_notes(r);
     int status = notes ? hb_design_model(&r->design, r->settings, r->data, r->initial, notes, err)
                        : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
+    if (!status && r->settings->fit == HB_FIT_BY_PRIOR)
+        status = make_room_for_prior(r, err);
     return status;
 }
 
@@ -232,7 +252,7 @@ static int new_evaluator(const run *r, const hb_model *m, hb_evaluator **ret, hb
                                .rollouts = VALIDATION_ROLLOUTS,
                                .steps = r->validation_steps,
                                .seed = hb_random_bits((hb_random_key){s->seed, validation_stream}, 0),
-                               .prior = m->has_prior};
+                               .prior = m->has_prior && (m != r->design.model || r->prior_is_known)};
 
     return hb_evaluator_new(ret, m, r->validation ? r->validation : r->data,
                             r->validation ? NULL : r->function + r->nlearned, r->nvalidated, &e, r->pool, err);
@@ -250,6 +270,31 @@ static int make_evaluator(run *r, hb_error *err)
     if (!r->error)
         return hb_fail(err, ENOMEM, "out of memory");
     return new_evaluator(r, r->design.model, &r->evaluator, err);
+}
+
+/* from now on fits are held by the model's prior: those of the steps, and of validation */
+static int use_prior(run *r, hb_error *err)
+{
+    int status = hb_trainer_use_prior(r->trainer, err);
+
+    r->prior_is_known = true;
+    if (status || !r->evaluator)
+        return status;
+    hb_evaluator_free(r->evaluator);
+    r->evaluator = NULL;
+    return new_evaluator(r, r->design.model, &r->evaluator, err);
+}
+
+/* every so many steps the prior is made anew: a function of the parameters alone, so all ranks make the same */
+static int renew_prior(run *r, uint64_t step, hb_error *err)
+{
+    const hb_settings *s = r->settings;
+
+    if (s->fit != HB_FIT_BY_PRIOR || step % s->prior_every || step == s->steps)
+        return 0;
+    int status = hb_prior_estimate(r->design.model, r->data, r->function, r->nlearned, TRAINING_PRIOR_EXAMPLES, s->seed,
+                                   r->pool, err);
+    return status ? status : use_prior(r, err);
 }
 
 static int set_up(run *r, hb_error *err)
@@ -279,6 +324,8 @@ static int set_up(run *r, hb_error *err)
         if ((status = hb_checkpoint_restore(r->options->resume, r->design.model, state, r->hash, err)))
             return status;
         done = state->step;
+        if (s->fit == HB_FIT_BY_PRIOR && done >= s->prior_every && (status = use_prior(r, err)))
+            return status;
     }
     return hb_ranks_first(r->options->ranks) ? hb_training_log_open(&r->log, r->log_path, done, err) : 0;
 }
@@ -385,7 +432,7 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
     hb_progress_start(&progress, o->label ? o->label : "train");
     while (state->step < s->steps &&
            !(status = asked_to_stop(o, s->patience > 0 && past.waited >= s->patience, &stop, &flat, err)) && !stop) {
-        if ((status = hb_trainer_step(r->trainer, &report, err)))
+        if ((status = hb_trainer_step(r->trainer, &report, err)) || (status = renew_prior(r, state->step, err)))
             break;
         if (!first_rank)
             continue;
@@ -494,6 +541,11 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
     /* a prior that is kept is one of coefficients about the average as it was */
     if (!keeps_prior(r) && (status = hb_recentre(r->design.model, r->data, r->function, r->nlearned,
                                                  r->settings->examples, r->settings->seed, err)))
+        return status;
+    /* the prior that fits were held by is one about the average before it was centred */
+    if (r->prior_is_known && ((status = hb_prior_estimate(r->design.model, r->data, r->function, r->nlearned,
+                                                          TRAINING_PRIOR_EXAMPLES, r->settings->seed, r->pool, err)) ||
+                              (status = use_prior(r, err))))
         return status;
     ret->validation = validate(r, true);
     ret->without = validate(r, false);

@@ -22,6 +22,7 @@ const char *const hb_kind_help[] = {
         NULL};
 static const char *const decay_name[] = {"none", "cosine", NULL};
 static const char *const weighting_name[] = {"alike", "each", NULL};
+static const char *const fit_name[] = {"ridge", "prior", NULL};
 static const char *const stream_name[] = {"no", "yes", NULL};
 static const char *const controls_name[] = {"commanded", "acting", NULL};
 
@@ -102,6 +103,10 @@ static const setting table[] = {
      "weight of the loss of the first n basis functions alone, n drawn at each step"},
     {"weighting", CHOICE, AT(weighting), 0, 0, weighting_name, "alike", true,
      "errors of all states count by their deviation in the data, or each by what is left to learn of it"},
+    {"fit", CHOICE, AT(fit), 0, 0, fit_name, "ridge", true,
+     "what holds the fits of the training itself: the ridge, or the prior of the functions' coefficients, as it is at "
+     "the time"},
+    {"prior-every", COUNT, AT(prior_every), 1, 1e12, NULL, "1000", true, "steps from one such prior to the next"},
 
     {.help = "Optimiser"},
     {"steps", COUNT, AT(steps), 0, 1e12, NULL, "10000", true, "gradient steps"},

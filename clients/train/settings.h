@@ -32,6 +32,7 @@ extern const char *const hb_kind_name[], *const hb_kind_help[];
 
 typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
 typedef enum { HB_CONTROLS_COMMANDED, HB_CONTROLS_ACTING } hb_controls;
+typedef enum { HB_FIT_BY_RIDGE, HB_FIT_BY_PRIOR } hb_fit_by;
 typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH } hb_weighting;
 
 /* A list of layer widths; n = 0: the kind's own. */
@@ -65,6 +66,8 @@ typedef struct hb_settings {
     int refinements;
     double regulariser, matryoshka;
     int weighting; /* hb_weighting */
+    int fit;       /* hb_fit_by */
+    uint64_t prior_every;
     /* optimiser */
     uint64_t steps, seed;
     double learning_rate, clip;

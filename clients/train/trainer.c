@@ -136,6 +136,15 @@ fail:
     return status;
 }
 
+int hb_trainer_use_prior(hb_trainer *t, hb_error *err)
+{
+    int status = 0;
+
+    for (int k = 0; k < hb_pool_nthreads(t->pool) && !status; k++)
+        status = hb_loss_use_prior(t->seat[k].loss, err);
+    return status;
+}
+
 void hb_trainer_free(hb_trainer *t)
 {
     if (!t)

@@ -68,6 +68,9 @@ void hb_trainer_free(hb_trainer *t);
  * nothing was changed. */
 int hb_trainer_step(hb_trainer *t, hb_trainer_report *ret, hb_error *err);
 
+/* Takes the model's prior as it is now into the fits of all steps that follow. */
+int hb_trainer_use_prior(hb_trainer *t, hb_error *err);
+
 /* To be saved, or to be filled in before going on. */
 hb_trainer_state *hb_trainer_access(hb_trainer *t);
 

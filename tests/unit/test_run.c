@@ -560,6 +560,44 @@ static void test_stream(void **state)
     unlink(in_folder("large.h5"));
 }
 
+/* fits held by a prior that is made anew on the way: another result, and the same after an interruption */
+static void test_fit_by_prior(void **state)
+{
+    hb_settings s = small_run("by-prior"), stopped = small_run("by-prior-stopped");
+    hb_run_result r = {0};
+    hb_error err = {0};
+    (void)state;
+
+    s.fit = stopped.fit = HB_FIT_BY_PRIOR;
+    s.prior_every = stopped.prior_every = 20;
+    r = train(&s, NULL);
+    assert_true(r.steps == 60 && r.validation.one_step < 0.1);
+
+    /* a checkpoint between two priors */
+    pid_t child = fork();
+    if (child == 0) {
+        struct sigaction action = {.sa_handler = ring};
+        sigaction(SIGALRM, &action, NULL);
+        alarm_rang = 0;
+        stopped.checkpoint_every = 0;
+        _exit(run_or_resume(&stopped, &alarm_rang, &r, &err) ? 1 : 0);
+    }
+    usleep(30000);
+    kill(child, SIGALRM);
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    stopped.checkpoint_every = 60;
+    if (access(in_folder("by-prior-stopped"), F_OK) != 0 && run_or_resume(&stopped, NULL, &r, &err))
+        fail_msg("%s", err.text);
+    assert_same_files("by-prior", "by-prior-stopped");
+
+    size_t n, m;
+    char *with = read_file(in_folder("by-prior"), &n), *without = read_file(in_folder("reference"), &m);
+    assert_true(n != m || memcmp(with, without, n) != 0);
+    free(with);
+    free(without);
+}
+
 static void test_patience(void **state)
 {
     (void)state;
@@ -594,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),
         cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_fit_by_prior),
         cmocka_unit_test(test_stream),
         cmocka_unit_test(test_pooled_errors),
     };

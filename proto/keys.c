@@ -45,8 +45,9 @@ int hb_key_read(const char *path, bool secret, char key[HB_KEY_SIZE], char *text
     line[n > 0 ? n : 0] = 0;
     line[strcspn(line, "\r\n")] = 0;
     if (strlen(line) != HB_KEY_SIZE - 1 || !zmq_z85_decode(binary, line))
-        return fail(EINVAL, text, size, "%s: not a key: expected one line of %d characters as hilbertctl keygen writes it",
-                    path, HB_KEY_SIZE - 1);
+        return fail(EINVAL, text, size,
+                    "%s: not a key: expected one line of %d characters as hilbertctl keygen writes it", path,
+                    HB_KEY_SIZE - 1);
     explicit_bzero(binary, sizeof binary);
     memcpy(key, line, HB_KEY_SIZE);
     explicit_bzero(line, sizeof line);
@@ -67,4 +68,23 @@ int hb_key_write(const char *path, bool secret, const char *key, char *text, siz
         return fail(why, text, size, "%s: %s", path, strerror(why));
     }
     return 0;
+}
+
+int hb_keys_use(void *socket, const char *server_key, const char *client_key, char *text, size_t size)
+{
+    char server[HB_KEY_SIZE], secret[HB_KEY_SIZE], public[HB_KEY_SIZE];
+    int r = hb_key_read(server_key, false, server, text, size);
+
+    if (r == 0)
+        r = hb_key_read(client_key, true, secret, text, size);
+    if (r)
+        return r;
+    if (zmq_curve_public(public, secret) || zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, sizeof server) ||
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, sizeof secret) ||
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, sizeof public)) {
+        r = -errno;
+        snprintf(text, size, "CURVE: %s", zmq_strerror(errno));
+    }
+    explicit_bzero(secret, sizeof secret);
+    return r;
 }

@@ -61,23 +61,11 @@ static int fail(hilbert_client *h, int code, const char *format, ...)
 
 static int set_keys(hilbert_client *h, const hilbert_options *o, void *socket)
 {
-    char server[HB_KEY_SIZE], secret[HB_KEY_SIZE], public[HB_KEY_SIZE];
-
     if (!o->server_key && !o->client_key)
         return 0;
     if (!o->server_key || !o->client_key)
         return fail(h, EINVAL, "CURVE needs both server_key and client_key");
-    int r = hb_key_read(o->server_key, false, server, h->error, sizeof h->error);
-    if (r == 0)
-        r = hb_key_read(o->client_key, true, secret, h->error, sizeof h->error);
-    if (r)
-        return r;
-    if (zmq_curve_public(public, secret) || zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, sizeof server) ||
-        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, sizeof secret) ||
-        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, sizeof public))
-        r = fail(h, errno, "CURVE: %s", zmq_strerror(errno));
-    explicit_bzero(secret, sizeof secret);
-    return r;
+    return hb_keys_use(socket, o->server_key, o->client_key, h->error, sizeof h->error);
 }
 
 static int open_socket(hilbert_client *h, const hilbert_options *o, int type, const char *endpoint, void **ret)
@@ -278,6 +266,17 @@ int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeo
 
 /* ---- receiving ---- */
 
+/* Of a message that may be without health; h->estimate becomes its word, or empty. */
+static void take_health(hilbert_client *h, const Hilbert__V1__Health *from, double *one_step_error, double *out_of_span)
+{
+    *h->estimate = 0;
+    if (!from)
+        return;
+    hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)from->status, h->estimate, sizeof h->estimate);
+    *one_step_error = from->one_step_error;
+    *out_of_span = from->out_of_span;
+}
+
 /* Unpacks `size` bytes of h->in. */
 static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret, uint64_t *ret_id)
 {
@@ -310,13 +309,7 @@ static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret,
         .npredicted = (int)m->n_predicted,
         .limit = m->limit,
     };
-    *h->estimate = 0;
-    if (m->health) {
-        hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, h->estimate,
-                     sizeof h->estimate);
-        ret->one_step_error = m->health->one_step_error;
-        ret->out_of_span = m->health->out_of_span;
-    }
+    take_health(h, m->health, &ret->one_step_error, &ret->out_of_span);
     return 0;
 }
 
@@ -377,6 +370,22 @@ static int ask_control(hilbert_client *h, Hilbert__V1__ControlRequest *request, 
     return r ? r : fail(h, ETIMEDOUT, "no answer within %g s", timeout);
 }
 
+/* A question without arguments, whose answer must be of the expected kind. */
+static int ask_for(hilbert_client *h, Hilbert__V1__ControlRequest__CommandCase what,
+                   Hilbert__V1__ControlReply__ResultCase expected, const char *name, double timeout,
+                   Hilbert__V1__ControlReply **ret)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+
+    request.command_case = what;
+    request.get_status = &nothing; /* all questions without arguments share this place of the union */
+    int r = ask_control(h, &request, timeout, ret);
+    if (r == 0 && (*ret)->result_case != expected)
+        return fail(h, EPROTO, "the answer is not %s", name);
+    return r;
+}
+
 static const hilbert_channel *copy_channels(hilbert_client *h, Hilbert__V1__Channel **from, size_t n)
 {
     hilbert_channel *to = hb_bump_take(&h->bump, (n + 1) * sizeof *to);
@@ -388,17 +397,12 @@ static const hilbert_channel *copy_channels(hilbert_client *h, Hilbert__V1__Chan
 
 int hilbert_get_model(hilbert_client *h, double timeout, hilbert_model_info *ret)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     Hilbert__V1__ControlReply *reply;
+    int r = ask_for(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL, HILBERT__V1__CONTROL_REPLY__RESULT_MODEL,
+                    "a model", timeout, &reply);
 
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL;
-    request.get_model = &nothing;
-    int r = ask_control(h, &request, timeout, &reply);
     if (r)
         return r;
-    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_MODEL)
-        return fail(h, EPROTO, "the answer is not about a model");
     const Hilbert__V1__ModelInfo *m = reply->model;
     const hilbert_channel *state = copy_channels(h, m->state, m->n_state);
     const hilbert_channel *control = copy_channels(h, m->control, m->n_control);
@@ -421,17 +425,12 @@ int hilbert_get_model(hilbert_client *h, double timeout, hilbert_model_info *ret
 
 int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     Hilbert__V1__ControlReply *reply;
+    int r = ask_for(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS, HILBERT__V1__CONTROL_REPLY__RESULT_STATUS,
+                    "a status", timeout, &reply);
 
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS;
-    request.get_status = &nothing;
-    int r = ask_control(h, &request, timeout, &reply);
     if (r)
         return r;
-    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_STATUS)
-        return fail(h, EPROTO, "the answer is not a status");
     const Hilbert__V1__Status *m = reply->status;
     *ret = (hilbert_daemon_status){
         .name = m->name,
@@ -450,29 +449,18 @@ int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status 
         .variance = m->variance,
         .nvariance = (int)m->n_variance,
     };
-    *h->estimate = 0;
-    if (m->health) {
-        hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, h->estimate,
-                     sizeof h->estimate);
-        ret->one_step_error = m->health->one_step_error;
-        ret->out_of_span = m->health->out_of_span;
-    }
+    take_health(h, m->health, &ret->one_step_error, &ret->out_of_span);
     return 0;
 }
 
 int hilbert_get_coefficients(hilbert_client *h, double timeout, hilbert_coefficients *ret)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     Hilbert__V1__ControlReply *reply;
+    int r = ask_for(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS,
+                    HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS, "coefficients", timeout, &reply);
 
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS;
-    request.get_coefficients = &nothing;
-    int r = ask_control(h, &request, timeout, &reply);
     if (r)
         return r;
-    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS)
-        return fail(h, EPROTO, "the answer holds no coefficients");
     const Hilbert__V1__Coefficients *m = reply->coefficients;
     if (m->n_variance != m->n_value)
         return fail(h, EPROTO, "%zu coefficients with %zu variances", m->n_value, m->n_variance);

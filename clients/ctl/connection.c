@@ -98,20 +98,15 @@ int ctl_read_vector(const ctl_command *self, const char *text, Hilbert__V1__Chan
 
 static int set_keys(const ctl_connection *c, const ctl_command *self, void *socket)
 {
-    char server[HB_KEY_SIZE], secret[HB_KEY_SIZE], public[HB_KEY_SIZE], text[640];
+    char text[640];
 
     if (!c->server_key && !c->client_key)
         return CTL_OK;
     if (!c->server_key || !c->client_key)
         return ctl_usage_error(self, "--server-key and --client-key belong together");
-    if (hb_key_read(c->server_key, false, server, text, sizeof text) ||
-        hb_key_read(c->client_key, true, secret, text, sizeof text))
+    if (hb_keys_use(socket, c->server_key, c->client_key, text, sizeof text))
         return ctl_failure(self, "%s", text);
-    int bad = zmq_curve_public(public, secret) || zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, sizeof server) ||
-              zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, sizeof secret) ||
-              zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, sizeof public);
-    explicit_bzero(secret, sizeof secret);
-    return bad ? ctl_failure(self, "CURVE: %s", zmq_strerror(errno)) : CTL_OK;
+    return CTL_OK;
 }
 
 void *ctl_open(ctl_connection *c, const ctl_command *self, int type, const char *endpoint)

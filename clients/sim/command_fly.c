@@ -29,7 +29,7 @@ static const char help[] =
     "      --config F            in process: configuration (default: the plant's)\n"
     "      --model F             in process: basis file instead of the configured one\n"
     "      --controller NAME     pid: a cascade of PID controllers at 250 Hz, in this process, to compare with\n"
-    "      --no-adapt            in process: the average model for ever\n"
+    "      --no-adapt            in process: the average model throughout\n"
     "      --examples N          in process: the controller sees N transitions of the same vehicle under its "
     "collection\n"
     "                            policy before each flight (default 0)\n"

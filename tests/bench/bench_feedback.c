@@ -26,37 +26,18 @@ static double cpu_now(void *context)
 
 static const hb_clock cpu_clock = {cpu_now, NULL};
 
-typedef struct pilot {
-    hb_model *m;
-    hb_pool *pool;
-    hb_predictor *predictor;
-    hb_planner *planner;
-} pilot;
-
-static pilot new_pilot(int width, int horizon, hb_planner_method method)
+static quadrotor_pilot new_pilot(int width, int horizon, hb_planner_method method)
 {
-    static const double direction[3 * 4] = {1, 1, 1, 1, 1, 0, -1, 0, 0, 1, 0, -1};
     hb_planner_settings s = hb_planner_defaults;
     hb_error err;
-    pilot p = {.m = quadrotor_model(width, &err)};
+    quadrotor_pilot p;
 
     s.method = method;
     s.samples = SAMPLES;
     s.horizon = horizon;
-    s.ndirections = 3;
-    memcpy(s.direction, direction, sizeof direction);
-    if (!p.m || hb_pool_new(&p.pool, 1, NULL, NULL, &err) || hb_predictor_new(&p.predictor, p.m, &err) ||
-        hb_planner_new(&p.planner, p.m, &s, &quadrotor_hover_cost, p.pool, &err))
+    if (quadrotor_pilot_new(&p, quadrotor_model(width, &err), s, 1, &err))
         bench_fail("%s", err.text);
     return p;
-}
-
-static void free_pilot(pilot *p)
-{
-    hb_planner_free(p->planner);
-    hb_predictor_free(p->predictor);
-    hb_pool_free(p->pool);
-    hb_model_free(p->m);
 }
 
 /* ---- flights ---- */
@@ -139,7 +120,7 @@ static void measure(const scenario *s, uint64_t stream, int request, const doubl
 }
 
 /* unlimited: full planning without a deadline; else prepared and corrected */
-static void fly(pilot *p, const scenario *s, uint64_t stream, bool unlimited, flight *f)
+static void fly(quadrotor_pilot *p, const scenario *s, uint64_t stream, bool unlimited, flight *f)
 {
     const double mass = 0.020 + 0.012 * (double)(stream % 4) / 3;
     plant_quadrotor plant = plant_quadrotor_crazyflie;
@@ -201,13 +182,13 @@ void bench_scenarios(bench *b)
 {
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         const scenario *s = &scenarios[i];
-        pilot p = new_pilot(64, 10, hb_planner_defaults.method);
+        quadrotor_pilot p = new_pilot(64, 10, hb_planner_defaults.method);
         flight unlimited = {0}, corrected = {0};
         for (int k = 0; k < FLIGHTS; k++) {
             fly(&p, s, (uint64_t)k, true, &unlimited);
             fly(&p, s, (uint64_t)k, false, &corrected);
         }
-        free_pilot(&p);
+        quadrotor_pilot_free(&p);
         bench_set_text(b, "scenario", s->name);
         bench_set_text(b, "method", hb_planner_method_name[hb_planner_defaults.method]);
         bench_set_number(b, "feedback_budget_ms", 1e3 * feedback_budget);
@@ -232,7 +213,7 @@ void bench_scenarios(bench *b)
 /* A flight from 0.3 m at 100 Hz: of each answer and each preparation, the processor time. */
 static void time_loop(int width, int horizon, double *feedback, double *prepare, double *stages)
 {
-    pilot p = new_pilot(width, horizon, hb_planner_defaults.method);
+    quadrotor_pilot p = new_pilot(width, horizon, hb_planner_defaults.method);
     const scenario calm = {"calm", 0.3, 0, 0, 0, 0.01, 0.01, 0, 0, 1};
     plant_quadrotor plant = plant_quadrotor_crazyflie;
     double x[QUADROTOR_NX], u[QUADROTOR_NU];
@@ -260,7 +241,7 @@ static void time_loop(int width, int horizon, double *feedback, double *prepare,
         plant_quadrotor_step(&plant, x, u, calm.least);
         hb_planner_shift(p.planner, calm.least / p.m->dt);
     }
-    free_pilot(&p);
+    quadrotor_pilot_free(&p);
 }
 
 static void run_times(bench *b, bool preparing)

@@ -153,44 +153,25 @@ static void run_planner_descent(bench *b)
 
 /* ---- flights ---- */
 
-typedef struct pilot {
-    hb_model *m;
-    hb_pool *pool;
-    hb_predictor *predictor;
-    hb_planner *planner;
-} pilot;
-
 static double now(void *context)
 {
     (void)context;
     return hb_now();
 }
 
-static pilot new_pilot(hb_planner_method method, int nthreads)
+static quadrotor_pilot new_pilot(hb_planner_method method, int nthreads)
 {
-    static const double direction[3 * 4] = {1, 1, 1, 1, 1, 0, -1, 0, 0, 1, 0, -1};
     hb_planner_settings s = hb_planner_defaults;
     hb_error err;
-    pilot p = {.m = quadrotor_model(64, &err)};
+    quadrotor_pilot p;
 
     s.method = method;
     s.samples = SAMPLES;
     s.horizon = HORIZON;
     s.iterations = 100;
-    s.ndirections = 3;
-    memcpy(s.direction, direction, sizeof direction);
-    if (!p.m || hb_pool_new(&p.pool, nthreads, NULL, NULL, &err) || hb_predictor_new(&p.predictor, p.m, &err) ||
-        hb_planner_new(&p.planner, p.m, &s, &quadrotor_hover_cost, p.pool, &err))
+    if (quadrotor_pilot_new(&p, quadrotor_model(64, &err), s, nthreads, &err))
         bench_fail("%s", err.text);
     return p;
-}
-
-static void free_pilot(pilot *p)
-{
-    hb_planner_free(p->planner);
-    hb_predictor_free(p->predictor);
-    hb_pool_free(p->pool);
-    hb_model_free(p->m);
 }
 
 /* the paper's cost of one moment of a flight, written out */
@@ -212,7 +193,7 @@ typedef struct log_book {
 } log_book;
 
 /* Mean cost of a flight of STEPS periods from one of the starts; budget 0: no deadline. */
-static double fly(pilot *p, double mass, uint64_t start_number, double budget, log_book *log)
+static double fly(quadrotor_pilot *p, double mass, uint64_t start_number, double budget, log_book *log)
 {
     const hb_clock clock = {now, NULL};
     const hb_random_key key = {.seed = 3, .stream = start_number};
@@ -254,12 +235,12 @@ static double fly(pilot *p, double mass, uint64_t start_number, double budget, l
 /* mean cost over masses and starts */
 static double fly_all(hb_planner_method method, double budget, log_book *log)
 {
-    pilot p = new_pilot(method, MOST_THREADS);
+    quadrotor_pilot p = new_pilot(method, MOST_THREADS);
     double total = 0;
 
     for (int i = 0; i < FLIGHTS; i++)
         total += fly(&p, 0.020 + 0.012 * i / (FLIGHTS - 1), (uint64_t)i, budget, log) / FLIGHTS;
-    free_pilot(&p);
+    quadrotor_pilot_free(&p);
     return total;
 }
 
@@ -323,11 +304,11 @@ static void run_deadline(bench *b)
     static double overshoot[PLANS];
 
     for (int i = 0; i < 2; i++) {
-        pilot p = new_pilot(method[i], MOST_THREADS);
+        quadrotor_pilot p = new_pilot(method[i], MOST_THREADS);
         log_book log = {.overshoot = overshoot};
         while (log.n < PLANS)
             fly(&p, 0.02 + 0.012 * log.n / PLANS, (uint64_t)log.n, 5e-3, &log);
-        free_pilot(&p);
+        quadrotor_pilot_free(&p);
         bench_set_text(b, "method", hb_planner_method_name[method[i]]);
         bench_set_number(b, "budget_ms", 5);
         bench_set_int(b, "plans", PLANS);

@@ -1,5 +1,6 @@
 #include "quadrotor_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,4 +171,45 @@ hb_model *quadrotor_model(int width, hb_error *err)
     set_parameters(m, width);
     hb_model_seal(m);
     return m;
+}
+
+int quadrotor_pilot_new(quadrotor_pilot *ret, hb_model *m, hb_planner_settings s, int nthreads, hb_error *err)
+{
+    static const double direction[3 * 4] = {1, 1, 1, 1, 1, 0, -1, 0, 0, 1, 0, -1};
+
+    *ret = (quadrotor_pilot){.m = m};
+    if (!m)
+        return -err->code;
+    s.ndirections = 3;
+    memcpy(s.direction, direction, sizeof direction);
+    int r = hb_pool_new(&ret->pool, nthreads, NULL, NULL, err);
+    if (!r)
+        r = hb_predictor_new(&ret->predictor, m, err);
+    return r ? r : hb_planner_new(&ret->planner, m, &s, &quadrotor_hover_cost, ret->pool, err);
+}
+
+void quadrotor_pilot_free(quadrotor_pilot *p)
+{
+    hb_planner_free(p->planner);
+    hb_predictor_free(p->predictor);
+    hb_pool_free(p->pool);
+    hb_model_free(p->m);
+}
+
+double quadrotor_hover_distance(const double *x)
+{
+    return sqrt(x[0] * x[0] + x[2] * x[2] + (x[4] - 1) * (x[4] - 1));
+}
+
+void quadrotor_flight_add(quadrotor_flight *f, const double *x, int step, int steps, int change_at, double period)
+{
+    double distance = quadrotor_hover_distance(x);
+
+    f->crashed = !(x[4] > 0 && distance < 5);
+    if (!(distance < 0.05))
+        f->settled = step + 1 < steps ? (step + 1) * period : INFINITY;
+    if (step >= change_at)
+        f->strayed = fmax(f->strayed, distance);
+    if (step >= steps - 25)
+        f->farthest = fmax(f->farthest, distance);
 }

@@ -10,8 +10,7 @@
 #ifndef HB_QUADROTOR_MODEL_H
 #define HB_QUADROTOR_MODEL_H
 
-#include "plan/cost.h"
-#include "model/model.h"
+#include "plan/planner.h"
 
 enum { QUADROTOR_MODEL_WIDTH = 22 }; /* the narrowest trunk that holds it */
 
@@ -24,5 +23,33 @@ double quadrotor_model_coefficient(double mass);
 /* The paper's hover cost, and its target: the point (0, 0, 1). */
 extern const hb_cost quadrotor_hover_cost;
 extern const double quadrotor_hover_target[13];
+
+/* The planner on that model, with the paper's three degrees of freedom: all rotors, and opposite ones against each
+ * other. */
+typedef struct quadrotor_pilot {
+    hb_model *m;
+    hb_pool *pool;
+    hb_predictor *predictor;
+    hb_planner *planner;
+} quadrotor_pilot;
+
+/* Takes the model over (NULL: *err says why there is none). 0 or -errno. */
+int quadrotor_pilot_new(quadrotor_pilot *ret, hb_model *m, hb_planner_settings s, int nthreads, hb_error *err);
+void quadrotor_pilot_free(quadrotor_pilot *p);
+
+/* Metres between a state and the target. */
+double quadrotor_hover_distance(const double *x);
+
+/* What becomes of a flight to the target, in steps of `period` seconds. */
+typedef struct quadrotor_flight {
+    bool crashed;
+    double settled;   /* seconds after which it stayed within 5 cm; infinite: never */
+    double farthest;  /* metres from the target, over the last second */
+    double strayed;   /* the same, since the mass changed */
+    uint64_t changes; /* that an estimator has seen */
+} quadrotor_flight;
+
+/* Adds the state after step `step` of `steps`; the mass changes at step change_at. */
+void quadrotor_flight_add(quadrotor_flight *f, const double *x, int step, int steps, int change_at, double period);
 
 #endif

@@ -72,24 +72,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-static double distance(const double *x)
-{
-    return sqrt(x[0] * x[0] + x[2] * x[2] + (x[4] - 1) * (x[4] - 1));
-}
-
-typedef struct flight {
-    bool crashed;
-    double settled;  /* seconds after which it stayed within 5 cm; infinite: never */
-    double farthest; /* metres from the target in the last second */
-    double strayed;  /* since the mass changed */
-    uint64_t changes;
-} flight;
-
 /* Flies `steps` periods from x; from step change_at on the mass is another one. Without telemetry, requests carry the
  * control that was applied. `late` periods pass until an action is applied. */
-static flight fly(loop *l, double mass, double *x, int steps, int change_at, double new_mass, bool telemetry, int late)
+static quadrotor_flight fly(loop *l, double mass, double *x, int steps, int change_at, double new_mass, bool telemetry,
+                            int late)
 {
-    flight f = {0};
+    quadrotor_flight f = {0};
     plant_quadrotor plant = plant_quadrotor_crazyflie;
     double queue[8][QUADROTOR_NU], applied[QUADROTOR_NU];
 
@@ -121,17 +109,8 @@ static flight fly(loop *l, double mass, double *x, int steps, int change_at, dou
                 &(hb_observation){.time_us = time_us, .x = x, .nx = QUADROTOR_NX, .u = applied, .nu = QUADROTOR_NU},
                 l->now);
         plant_quadrotor_step(&plant, x, applied, period);
-
-        f.crashed = !(x[4] > 0 && distance(x) < 5);
-        if (!(distance(x) < 0.05))
-            f.settled = (step + 1) * period;
-        if (step >= change_at)
-            f.strayed = fmax(f.strayed, distance(x));
-        if (step >= steps - 25)
-            f.farthest = fmax(f.farthest, distance(x));
+        quadrotor_flight_add(&f, x, step, steps, change_at, period);
     }
-    if (f.settled >= steps * period)
-        f.settled = INFINITY;
     f.changes = hb_controller_health(l->c)->changes;
     return f;
 }
@@ -162,7 +141,7 @@ static void test_hovers_from_everywhere_at_every_unknown_mass(void **state)
         for (int j = 0; j < STARTS; j++) {
             double x[QUADROTOR_NX];
             draw_start((uint64_t)(1000 + i * STARTS + j), x);
-            flight f = fly(l, 0.020 + 0.012 * i / (MASSES - 1), x, STEPS, STEPS, 0, true, 0);
+            quadrotor_flight f = fly(l, 0.020 + 0.012 * i / (MASSES - 1), x, STEPS, STEPS, 0, true, 0);
             crashes += f.crashed;
             changes += f.changes;
             settled[n] = f.settled;
@@ -207,7 +186,7 @@ static void test_absorbs_a_step_of_mass(void **state)
 
     for (int i = 0; i < 2; i++) {
         double x[QUADROTOR_NX] = {[4] = 1, [9] = 1};
-        flight f = fly(l, mass[i][0], x, 400, 250, mass[i][1], true, 0);
+        quadrotor_flight f = fly(l, mass[i][0], x, 400, 250, mass[i][1], true, 0);
         printf("mass %.4f to %.4f kg: strays by %.4f m, %.4f m in the last second; %llu change seen\n", mass[i][0],
                mass[i][1], f.strayed, f.farthest, (unsigned long long)f.changes);
         assert_false(f.crashed);
@@ -226,7 +205,7 @@ static void test_flies_with_delay_and_by_requests_alone(void **state)
     for (int i = 0; i < 4; i++) {
         double x[QUADROTOR_NX];
         draw_start((uint64_t)(7 + i), x);
-        flight f = fly(l, 0.022 + 0.003 * i, x, STEPS, STEPS, 0, false, 2);
+        quadrotor_flight f = fly(l, 0.022 + 0.003 * i, x, STEPS, STEPS, 0, false, 2);
         printf("mass %.3f kg, two periods of delay, requests alone: within 5 cm after %.2f s\n", 0.022 + 0.003 * i,
                f.settled);
         assert_false(f.crashed);

@@ -80,54 +80,23 @@ static void test_model_predicts_the_plant(void **state)
     hb_model_free(m);
 }
 
-typedef struct flight {
-    bool crashed;
-    double settled;  /* seconds after which it stayed within 5 cm; infinite: never */
-    double farthest; /* metres from the target, over the last second */
-    double strayed;  /* likewise, since the mass changed */
-} flight;
-
-typedef struct pilot {
-    hb_model *m;
-    hb_pool *pool;
-    hb_predictor *predictor;
-    hb_planner *planner;
-} pilot;
-
-static pilot pilot_new(void)
+static quadrotor_pilot pilot_new(void)
 {
-    pilot p = {.m = new_model()};
+    quadrotor_pilot p;
     hb_planner_settings s = hb_planner_defaults;
     hb_error err;
 
-    /* the paper's three degrees of freedom: all rotors, and opposite ones against each other */
-    static const double direction[3 * 4] = {1, 1, 1, 1, 1, 0, -1, 0, 0, 1, 0, -1};
-    s.ndirections = 3;
-    memcpy(s.direction, direction, sizeof direction);
     s.samples = 16;
-    if (hb_pool_new(&p.pool, 2, NULL, NULL, &err) || hb_predictor_new(&p.predictor, p.m, &err) ||
-        hb_planner_new(&p.planner, p.m, &s, &quadrotor_hover_cost, p.pool, &err))
+    if (quadrotor_pilot_new(&p, new_model(), s, 2, &err))
         fail_msg("%s", err.text);
     return p;
 }
 
-static void pilot_free(pilot *p)
-{
-    hb_planner_free(p->planner);
-    hb_predictor_free(p->predictor);
-    hb_pool_free(p->pool);
-    hb_model_free(p->m);
-}
-
-static double distance(const double *x)
-{
-    return sqrt(x[0] * x[0] + x[2] * x[2] + (x[4] - 1) * (x[4] - 1));
-}
-
 /* flies from x; from step `change_at` on the mass is another one, and so is the coefficient a second later */
-static flight fly(pilot *p, plant_quadrotor plant, double *x, int steps, int change_at, double new_mass)
+static quadrotor_flight fly(quadrotor_pilot *p, plant_quadrotor plant, double *x, int steps, int change_at,
+                            double new_mass)
 {
-    flight f = {0};
+    quadrotor_flight f = {0};
     double last[4];
     hb_real c = (hb_real)quadrotor_model_coefficient(plant.mass);
     const hb_goal goal = {
@@ -148,24 +117,15 @@ static flight fly(pilot *p, plant_quadrotor plant, double *x, int steps, int cha
         memcpy(last, plan->action, sizeof last);
         plant_quadrotor_step(&plant, x, last, period);
         hb_planner_shift(p->planner, 1);
-
-        f.crashed = !(x[4] > 0 && distance(x) < 5);
-        if (!(distance(x) < 0.05))
-            f.settled = (step + 1) * period;
-        if (step >= change_at)
-            f.strayed = fmax(f.strayed, distance(x));
-        if (step >= steps - 25)
-            f.farthest = fmax(f.farthest, distance(x));
+        quadrotor_flight_add(&f, x, step, steps, change_at, period);
     }
-    if (f.settled >= steps * period)
-        f.settled = INFINITY;
     return f;
 }
 
 static void test_hovers_from_everywhere_at_every_mass(void **state)
 {
     (void)state;
-    pilot p = pilot_new();
+    quadrotor_pilot p = pilot_new();
     double settled[MASSES * STARTS], farthest[MASSES * STARTS];
     int n = 0, crashes = 0;
 
@@ -184,7 +144,7 @@ static void test_hovers_from_everywhere_at_every_mass(void **state)
             for (int i = 0; i < 3; i++)
                 x[2 * i] = quadrotor_hover_target[2 * i] + radius * direction[i] / sqrt(norm);
             x[9] = 1;
-            flight f = fly(&p, plant, x, STEPS, STEPS, 0);
+            quadrotor_flight f = fly(&p, plant, x, STEPS, STEPS, 0);
             crashes += f.crashed;
             settled[n] = f.settled;
             farthest[n++] = f.farthest;
@@ -196,27 +156,27 @@ static void test_hovers_from_everywhere_at_every_mass(void **state)
            n, crashes, settled[n / 2], settled[n * 9 / 10], settled[n - 1], farthest[n / 2], farthest[n - 1]);
     assert_int_equal(crashes, 0);
     assert_true(settled[n - 1] < 4);
-    pilot_free(&p);
+    quadrotor_pilot_free(&p);
 }
 
 /* 40 % more, and then again less, as when a load is picked up and dropped; known to the planner after a second */
 static void test_absorbs_a_step_of_mass(void **state)
 {
     (void)state;
-    pilot p = pilot_new();
+    quadrotor_pilot p = pilot_new();
     static const double mass[][2] = {{0.022, 0.022 * 1.4}, {0.031, 0.031 / 1.4}};
 
     for (int i = 0; i < 2; i++) {
         plant_quadrotor plant = plant_quadrotor_crazyflie;
         double x[13] = {[4] = 1, [9] = 1};
         plant.mass = mass[i][0];
-        flight f = fly(&p, plant, x, 150, 50, mass[i][1]);
+        quadrotor_flight f = fly(&p, plant, x, 150, 50, mass[i][1]);
         printf("mass %.4f to %.4f kg: strays by %.4f m, then %.4f m in the last second\n", mass[i][0], mass[i][1],
                f.strayed, f.farthest);
         assert_false(f.crashed);
         assert_true(f.settled < 5 && f.farthest < 0.05);
     }
-    pilot_free(&p);
+    quadrotor_pilot_free(&p);
 }
 
 int main(void)

@@ -6,7 +6,7 @@ plans are given the time that they need, so that the result does not depend on h
 usage: multirotor_flights.py HILBERT_SIM CONFIG [FLIGHTS [FIRST SEED]]
 
 A flight is good when the vehicle (the truth, not the estimate) stays within 0.3 m of its target from the third second to
-the step and from two seconds after the step on. All must be.
+the step and from two seconds after the step on. All must be, and out-of-span at most 5 % of all replies.
 """
 import csv
 import math
@@ -76,7 +76,7 @@ def main():
     good = sum(f[0] for f in flown)
     print(f"{good} of {count} hold within {LIMIT} m; worst after the step {max(f[1] for f in flown):.2f} m; "
           f"out-of-span in {sum(f[2] for f in flown) / len(flown):.1%} of replies")
-    sys.exit(0 if good == count else 1)
+    sys.exit(0 if good == count and sum(f[2] for f in flown) < 0.05 * len(flown) else 1)
 
 
 main()

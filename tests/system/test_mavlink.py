@@ -290,7 +290,7 @@ class Ladder(unittest.TestCase):
         with Flight(settings="box_min: [-50, -50, 1.4]\nbox_max: [50, 50, 9]\n") as flight:
             flight.engage()
             flight.target(z=0)
-            flight.wait(lambda: "holding: outside the box" in flight.said(), "the floor of the box")
+            flight.wait(lambda: "outside the box" in flight.said(), "the floor of the box")
             flight.wait(lambda: flight.now().setpoint == "position", "position is held")
             self.assertGreater(min(t.position[2] for t in flight.truth), 0.4, flight.said())
 

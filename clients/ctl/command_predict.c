@@ -98,7 +98,7 @@ const ctl_command ctl_command_predict = {
         "Prints, as CSV, the trajectory from a state with a control held, by the model with its present coefficients.\n"
         "\n"
         "  -x, --state LIST       1,2,3 or name=1,name=2; what is not named is as in the newest telemetry\n"
-        "  -u, --control LIST     likewise; what is not named is at trim\n"
+        "  -u, --control LIST     the same for controls; what is not named is at trim\n"
         "  -N, --steps N          10\n"
         "  -d, --dt SECONDS       of a step: the model's\n" CTL_CONNECTION_HELP,
     .run = run,

@@ -121,7 +121,7 @@ const ctl_command ctl_command_request = {
             "planning time from the flight stack and moves the plan that the next request starts from.\n"
             "\n"
             "  -x, --state LIST       1,2,3 or name=1,name=2; what is not named is as in the newest telemetry\n"
-            "  -g, --target LIST      likewise; what is not named is as configured\n"
+            "  -g, --target LIST      the same for the target; what is not named is as configured\n"
             "  -b, --budget SECONDS   reply within this time\n"
             "  -T, --time US          of the state, vehicle's clock: 0\n"
             "  -p, --plan             print the whole plan and the states it leads to\n"

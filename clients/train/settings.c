@@ -52,7 +52,7 @@ static const setting table[] = {
     {"map", TEXT, AT(map), 0, 0, NULL, "", true,
      "how to read a foreign data set: key=value;key=value (hilbert-train data --help)"},
     {"initial", TEXT, AT(initial), 0, 0, NULL, "", true,
-     "basis file to go on from: its sizes, normalisation and parameters are taken (start with a tenth of the learning "
+     "basis file to start from: its sizes, normalisation and parameters are taken (start with a tenth of the learning "
      "rate)"},
     {"output", TEXT, AT(output), 0, 0, NULL, "model.safetensors", false, "the basis file to write"},
     {"checkpoint", TEXT, AT(checkpoint), 0, 0, NULL, "", false,
@@ -85,7 +85,7 @@ static const setting table[] = {
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps per control period"},
     {"delay", TEXT, AT(delay), 0, 0, NULL, "", true,
      "seconds until a command begins to act, one number or one for each control: goes into the basis file"},
-    {"lag", TEXT, AT(lag), 0, 0, NULL, "", true, "time constant of the actuators behind the delay, likewise"},
+    {"lag", TEXT, AT(lag), 0, 0, NULL, "", true, "time constant of the actuators behind the delay, in the same form"},
     {"controls", CHOICE, AT(controls), 0, 0, controls_name, "commanded", true,
      "what the data's controls are, where there is a delay or a lag: commands, which become what acts, or that "
      "already"},

@@ -20,7 +20,7 @@ static void print_help(void)
         "  --output FILE        the data set to write\n"
         "  --states LIST        columns of the states, comma-separated: name, name=column, name[unit]\n"
         "                       or name[unit]=column, as in 'x[m],v[m/s]=speed'\n"
-        "  --controls LIST      columns of the controls, likewise\n"
+        "  --controls LIST      columns of the controls, in the same form\n"
         "  --bounds LIST        what the actuators can do: MIN..MAX for all controls, or\n"
         "                       control=MIN..MAX,... [the logged range, with a warning]\n"
         "  --trim LIST          controls at rest, the daemon's safe action: NUMBER or control=NUMBER,...\n"

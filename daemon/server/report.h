@@ -16,11 +16,11 @@ typedef struct hb_server_counters {
     uint64_t promotions;
     uint64_t handshakes_refused;
     uint64_t status[HB_NSTATUSES];   /* of replies that the controller did not make */
-    uint64_t refused[HB_NREASONS];   /* likewise, by reason */
+    uint64_t refused[HB_NREASONS];   /* the same, by reason */
     uint64_t set_aside[HB_NREASONS]; /* samples that did not reach the controller, by reason */
 } hb_server_counters;
 
-/* Of the second model, which looks on. */
+/* Of the shadow, the second model. */
 typedef struct hb_shadow_report {
     const char *path;
     uint64_t model_hash;
@@ -42,7 +42,7 @@ typedef struct hb_report {
     const hb_real *coefficient; /* ncoefficients */
     const double *variance;     /* ncoefficients */
     const double *state;        /* nx, NULL before the first sample */
-    const double *control;      /* nu, likewise */
+    const double *control;      /* nu, NULL before the first sample */
     const double *target;       /* nx, or NULL */
     const double *action;       /* nu, or NULL */
     double cost;
@@ -53,7 +53,7 @@ typedef struct hb_report {
     hb_counters controller;
     hb_server_counters server;
     bool resumed, adapting;
-    hb_shadow_report shadow; /* without a view: there is none */
+    hb_shadow_report shadow;           /* without a view: there is none */
     const hb_journal_report *recorder; /* NULL: there is none */
 } hb_report;
 

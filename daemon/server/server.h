@@ -5,7 +5,7 @@
  *     control   --> answered at once, or handed on: predictions to the worker, reloads to the main thread
  *     status    <-- a few times a second
  *
- * The main thread keeps what may take its time: it reads configurations, and hands the result over as an order. */
+ * The main thread does what may take long: it reads configurations, and hands the result over as an order. */
 #ifndef HB_SERVER_H
 #define HB_SERVER_H
 
@@ -43,10 +43,10 @@ void hb_server_free(hb_server *s);
 /* Serves until hb_server_stop, then answers what it has in hand and returns. On the server's thread. */
 void hb_server_run(hb_server *s);
 
-/* What hb_server_run does, piece by piece, for whoever simulates time. One turn of its loop, without sleeping; false
- * when it has stopped. */
+/* What hb_server_run does, piece by piece, for programs that simulate time. One turn of its loop, without sleeping;
+ * false when it has stopped. */
 bool hb_server_turn(hb_server *s);
-/* When it wants its next turn though nobody wakes it: now, when there is work left. */
+/* When it needs its next turn even if nothing wakes it: now, when there is work left. */
 double hb_server_due(const hb_server *s);
 /* Its worker, which has no thread when the server is stepped: see hb_worker_run. */
 hb_worker *hb_server_worker(hb_server *s);

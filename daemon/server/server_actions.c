@@ -15,7 +15,7 @@ static const double sharing_window = 1; /* seconds that a client counts as one o
 static const double stall_factor = 2;   /* budgets after which a planner that is silent has stalled */
 
 /* Part of a budget that is kept for what follows the plan: stopping, the way back through the server's thread, and
- * sending. It follows the largest overrun of late, which fades from request to request. */
+ * sending. It follows the largest recent overrun, which fades from request to request. */
 static const double least_reserve = 0.05, largest_reserve = 0.25, reserve_fading = 0.995;
 
 /* ---- replies ---- */

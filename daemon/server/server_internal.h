@@ -1,4 +1,4 @@
-/* What the files of the server share. Nobody else includes this. */
+/* Shared by the files of the server, and private to them. */
 #ifndef HB_SERVER_INTERNAL_H
 #define HB_SERVER_INTERNAL_H
 
@@ -76,7 +76,7 @@ struct hb_server {
     bool in_hand, answered;
     uint64_t ticks;  /* requests handed to the planner */
     double deadline; /* that the planner was given */
-    double reserve;  /* seconds: the largest overrun of it of late, see server_actions.c */
+    double reserve;  /* seconds: its largest recent overrun, see server_actions.c */
 
     /* control */
     hb_caller reloader, predictor, targeter, promoter;

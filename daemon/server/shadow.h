@@ -1,11 +1,11 @@
-/* A second model that looks on: it estimates and predicts from the same telemetry as the one in use, and never acts.
+/* The shadow: a second model that estimates and predicts from the same telemetry as the one in use, and never acts.
  *
  *     server's thread                                     shadow's thread
  *     samples, requests, answers  --> ring -->            taken in by a controller of its own, one at a time
  *     look, claim, exchange       <-- controller -->      between two of them
  *
- * Nobody waits for anybody: what the ring has no room for is counted as lost, and the server comes again later when the
- * thread is at work. Fixed memory. Functions of the server's thread take NULL for "there is none". */
+ * Neither thread waits for the other: what the ring has no room for is counted as lost, and the server tries again
+ * later while the thread is at work. Fixed memory. Functions of the server's thread take NULL for "there is none". */
 #ifndef HB_SHADOW_H
 #define HB_SHADOW_H
 

@@ -11,7 +11,7 @@ static inline void hb_wake(int fd)
     (void)n;
 }
 
-/* Takes up all wakes so far. */
+/* Clears all wakes so far. */
 static inline void hb_wake_drain(int fd)
 {
     uint64_t count;

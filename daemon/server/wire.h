@@ -2,7 +2,7 @@
  *
  * Reading unpacks into one fixed block and checks lengths, finiteness and time; what it returns points into that block
  * and is valid until the next read. Writing packs into one fixed buffer, valid until the next write. Nothing is
- * allocated after hb_wire_new. One a thread. */
+ * allocated after hb_wire_new. Use one per thread. */
 #ifndef HB_WIRE_H
 #define HB_WIRE_H
 
@@ -24,7 +24,7 @@ void hb_wire_exchange(hb_wire *w);
 
 /* ---- telemetry ---- */
 
-/* HB_REASON_NONE, or why the sample is no good (MALFORMED, DIMENSION, NOT_FINITE, BAD_TIME). */
+/* HB_REASON_NONE, or why the sample cannot be used (MALFORMED, DIMENSION, NOT_FINITE, BAD_TIME). */
 hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_observation *ret,
                                  uint64_t *ret_sequence);
 

@@ -1,4 +1,4 @@
-/* What the files of the wire share. Nobody else includes this. */
+/* Shared by the files of the wire, and private to them. */
 #ifndef HB_WIRE_INTERNAL_H
 #define HB_WIRE_INTERNAL_H
 

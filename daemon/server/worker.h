@@ -1,4 +1,4 @@
-/* The planner's thread: one job at a time, handed over without a lock.
+/* The planner's thread. It takes one job at a time, which is handed over without a lock.
  *
  *     server                     worker
  *     IDLE   -- post -------->   POSTED -- runs the job -->  DONE

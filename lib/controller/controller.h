@@ -125,7 +125,7 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
 /* Thread of telemetry. What another controller of the same vehicle answered, and from when on it is in force. */
 void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action);
 void hb_controller_forget(hb_controller *c); /* reset the window */
-/* The estimator's, but for one_step_error, which is that of the model in use: the average without adapt. */
+/* The estimator's, except one_step_error, which is that of the model in use: the average without adapt. */
 const hb_health *hb_controller_health(const hb_controller *c);
 const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance);
 const double *hb_controller_covariance(const hb_controller *c); /* hb_estimator_covariance */
@@ -147,7 +147,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
  * action. */
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);
 /* Thread of planning. Plans once from x (nx) to the configured target, or to x where there is none, as a command would;
- * nobody hears of it, least of all the thread of telemetry. */
+ * the thread of telemetry is not told of it. */
 const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, double budget, const hb_clock *clock);
 /* Thread of planning. Trajectory of a given control sequence (steps x nu) with the newest coefficients: states
  * (steps + 1) x nx, the first one x. */
@@ -160,10 +160,10 @@ int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_e
 
 /* While neither thread of either is in another call. `to`, of another model of the same vehicle with the same sizes and
  * horizon, goes on where `from` is: with its plan, its commands under way, what it knows of requests, and its counters,
- * for which it gives its own. Coefficients and windows stay with their models. */
+ * which it exchanges for its own. Coefficients and windows stay with their models. */
 void hb_controller_take_over(hb_controller *to, hb_controller *from);
 
-/* ---- for whoever records what the two threads did, and does it once more on one thread ---- */
+/* ---- for recorders, and for replays of what the two threads did on one thread ---- */
 
 /* Thread of telemetry: snapshots handed to the other thread so far, and answers heard from it. */
 uint64_t hb_controller_snapshots(const hb_controller *c);

@@ -24,7 +24,7 @@ enum {
     X(REAL, "telemetry.min_period", min_period, 0.6, 0, 1, HB_ABOVE, HB_FIXED,                                         \
       "Shortest transition, in units of the model's period. Samples that come faster are joined to about one period.") \
     X(REAL, "telemetry.max_period", max_period, 3, 1, 1000, HB_CLOSED, HB_FIXED,                                       \
-      "Longest time between two samples that are joined, likewise.")                                                   \
+      "Longest time between two samples that are joined, in the same unit.")                                           \
     X(BOOL, "adapt", adapt, true, 0, 1, HB_CLOSED, HB_LIVE,                                                            \
       "Estimate coefficients from telemetry. false: the average model for ever, for comparison.")
 

@@ -1,4 +1,4 @@
-/* The settings of a controller, looked over. Only controller.c and its settings include this. */
+/* Checks and comparisons of a controller's settings. Private to controller.c and controller_settings.c. */
 #ifndef HB_CONTROLLER_SETTINGS_H
 #define HB_CONTROLLER_SETTINGS_H
 

@@ -1,4 +1,4 @@
-/* What a machine must do well: one implementation an instruction set, chosen at run time.
+/* The inner loops: one implementation per instruction set, chosen at run time.
  *
  * The batch lies in the vector lanes and matrix elements are broadcast. Each sample's arithmetic is the same whatever
  * else is in the batch, so results do not depend on how a batch is cut among threads. */
@@ -77,7 +77,7 @@ void hb_kernels_spread_slopes(hb_activation activation, int rows, const void *fr
 const hb_kernels *hb_kernels_at(int index);
 /* The one of that name; NULL when this machine has none such. */
 const hb_kernels *hb_kernels_find(const char *name);
-/* What the environment's HILBERT_KERNEL asks for; without it, or when it cannot be had here, the best. */
+/* What the environment's HILBERT_KERNEL asks for; without it, or when this machine cannot run that one, the best. */
 const hb_kernels *hb_kernels_default(void);
 
 #endif

@@ -27,14 +27,15 @@ size_t hb_predictor_tape_size(const hb_model *m);
 /* tape may be NULL. z_next may be in->z. One sample alone without a tape goes a faster way, with other rounding. */
 void hb_predictor_step(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *z_next, void *tape);
 
-/* dz = (dz_next/dz)^T dz_next, du likewise; `in` and `tape` are those of the step. dz may be dz_next; du may be NULL.
+/* dz = (dz_next/dz)^T dz_next, du in the same way; `in` and `tape` are those of the step. dz may be dz_next; du may be
+ * NULL.
  */
 void hb_predictor_adjoint(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const void *tape,
                           const hb_real *dz_next, hb_real *dz, hb_real *du);
 
 /* Many adjoints of a few steps: the tape that a step of some samples left, copied out for n samples of which sample s
- * is sample (first + s) / repeat of those. An adjoint then takes it with an input that is copied out likewise, of which
- * u and dt are used. */
+ * is sample (first + s) / repeat of those. An adjoint then takes it with an input that is copied out in the same way,
+ * of which u and dt are used. */
 void hb_predictor_spread(const hb_predictor *p, hb_workspace *w, const void *tape, int first, int repeat, int n,
                          void *spread);
 

@@ -3,8 +3,8 @@
  *     x |--------|--------|--------|--------| x_next       dt seconds, cut into `parts` equal ones
  *          u[0]     u[1]     u[2]     u[3]
  *
- * u is what the vehicle was told, averaged over each part, not what its actuators made of it: delay and lag are a
- * matter of the one who learns (actuators.h). */
+ * u is what the vehicle was told, averaged over each part, not what its actuators made of it: whoever learns
+ * from it accounts for delay and lag (actuators.h). */
 #ifndef HB_TRANSITION_H
 #define HB_TRANSITION_H
 

@@ -1,5 +1,5 @@
 /* Scratch memory for evaluating one model on one block of samples: everything that field.c, basis.c and predictor.c
- * need beside the model. One a thread; nothing in it carries over from call to call. */
+ * need beside the model. Use one per thread; nothing in it carries over from call to call. */
 #ifndef HB_WORKSPACE_H
 #define HB_WORKSPACE_H
 
@@ -14,7 +14,7 @@ typedef struct hb_workspace {
     hb_real *output;             /* nx rows: what one network says */
     hb_real *base, *stage, *sum; /* nx rows each: of the integrator */
     hb_real *rate, *drate;       /* nx rows each: k of a stage, and its gradient */
-    hb_real *step;               /* one row: seconds a sub-step */
+    hb_real *step;               /* one row: seconds per sub-step */
     hb_real *x, *dx;             /* nx rows, physical, for the nominal model */
     hb_real *u, *du;             /* nu rows, physical */
     hb_real *increment;          /* nx rows: of one function */

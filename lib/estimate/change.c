@@ -8,7 +8,7 @@
 static const double drift = 3, cap = 50;
 /* A squared relative error of a sample that cannot be one from before the change. */
 static const double large = 6;
-/* Error that is excused as inexactness of the model: fractions of the motion now and of late, and rounding. */
+/* Error that is excused as inexactness of the model: fractions of the present and the recent motion, and rounding. */
 static const double inexact_now = 0.05, inexact_lately = 0.1, rounding = 1e-5;
 /* An error counts at most this many times its variance when the variance is learned. */
 static const double outlier = 9;

@@ -1,4 +1,4 @@
-/* What the vehicle was told, and when each command came into force: the one truth about controls.
+/* What the vehicle was told, and when each command came into force. All questions about controls are asked here.
  *
  *     told      what was answered, dated by the moment at which it reaches the vehicle
  *     reported  what the vehicle says of its control (telemetry, `applied` of a request)
@@ -25,7 +25,7 @@ typedef struct hb_command_history {
 
     int count;                        /* at most HB_COMMAND_HISTORY, oldest first */
     int64_t from[HB_COMMAND_HISTORY]; /* when each comes into force, ascending */
-    bool told[HB_COMMAND_HISTORY];    /* or else reported */
+    bool told[HB_COMMAND_HISTORY];    /* told; false: reported */
     double *u;                        /* HB_COMMAND_HISTORY x nu */
     int strangers;                    /* reports in a row that equal nothing told */
     bool ignored;                     /* somebody else is flying */

@@ -67,7 +67,7 @@ enum {
 extern const hb_estimator_settings hb_estimator_defaults;
 hb_setting_rows hb_estimator_rows(void);
 hb_setting_rows hb_actuator_rows(void); /* of hb_actuator_settings */
-/* What hb_estimator_new asks, and whoever wants to know before: 0, or -EINVAL with "key: why". */
+/* The check that hb_estimator_new makes, for callers that want the answer first: 0, or -EINVAL with "key: why". */
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err);
 
 typedef struct hb_health {
@@ -110,7 +110,7 @@ enum { HB_ESTIMATOR_TOGETHER = 9 };
 /* Slides the window by one transition and, every solve_every transitions, solves. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);
 /* The same in two halves, for when samples come faster than they can be used one by one: up to HB_ESTIMATOR_TOGETHER
- * are staged, and then evaluated together for hardly more than the price of one, and solved once. False: a number was
+ * are staged, then evaluated together, which takes little longer than one, and solved once. False: a number was
  * not finite, and the transition is counted as rejected. */
 bool hb_estimator_stage(hb_estimator *e, const hb_transition *t);
 void hb_estimator_settle(hb_estimator *e);

@@ -14,7 +14,7 @@
 
 enum {
     HB_RECENT = 10, /* prediction errors behind one_step_error */
-    HB_JUDGED = 12, /* transitions of late that a judgement looks back on: half a second of 25 Hz */
+    HB_JUDGED = 12, /* recent transitions that a judgement looks back on: half a second at 25 Hz */
 };
 
 /* What is remembered of a problem's last plain solve. */
@@ -24,7 +24,7 @@ typedef struct hb_problem {
     bool singular;
 } hb_problem;
 
-/* A transition of late, as it was judged. */
+/* A recent transition, as it was judged. */
 typedef struct hb_verdict {
     double distance; /* d^2 over nx, before any allowance */
     bool set_aside;
@@ -71,7 +71,7 @@ struct hb_estimator {
     hb_posterior posterior;
     bool guessed;   /* the noise has been guessed since the last reset */
     double *weight; /* nw, of entries in the sums, by sequence modulo nw */
-    bool *usable;   /* nw, likewise: the controls are known and possible */
+    bool *usable;   /* nw, in the same order: the controls are known and possible */
     hb_verdict verdict[HB_JUDGED];
     uint64_t judged;
     int unsettled;                                  /* newest transitions without a known past */
@@ -141,6 +141,6 @@ void hb_bayes_seed(hb_estimator *e);
 void hb_estimator_start_actuators(hb_estimator *e);
 /* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
-void hb_estimator_actuators_changed(hb_estimator *e); /* to be called at a change of dynamics */
+void hb_estimator_actuators_changed(hb_estimator *e); /* call it at a change of dynamics */
 
 #endif

@@ -23,7 +23,7 @@
 
 /* d^2 beyond its mean nx, in standard deviations sqrt(2 nx): from where on it counts in part, and not at all */
 static const double doubtful = 3, impossible = 8;
-/* error that is excused as inexactness of the model: fractions of the motion now and of late, and rounding */
+/* error that is excused as inexactness of the model: fractions of the present and the recent motion, and rounding */
 static const double inexact_now = 0.05, inexact_lately = 0.1, rounding = 1e-5;
 /* noise of a transition to start with where nothing is known, normalised: that of ordinary sensors */
 static const double usual_noise = 0.03;
@@ -68,7 +68,7 @@ static double median(double *x, int n)
     return x[n / 2];
 }
 
-/* What d^2 over nx has been of late, at least 1. */
+/* The recent median of d^2 over nx, at least 1. */
 static double usual_distance(const hb_estimator *e)
 {
     double distance[HB_JUDGED];
@@ -130,7 +130,7 @@ static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, 
     if (usable) {
         double distance = distance_of(e, e->rows.row);
         v->distance = distance / nx;
-        e->judged++; /* its own distance counts among those of late */
+        e->judged++; /* its own distance counts among the recent ones */
         double usual = usual_distance(e);
         e->judged--;
         weight = weight_of(e, distance / usual);
@@ -284,7 +284,7 @@ static double unexplained_of_late(const hb_estimator *e)
     return unexplained > 0 ? fmin(1, unexplained / residual) : 0;
 }
 
-/* Fraction of the transitions of late that were set aside. */
+/* Fraction of the recent transitions that were set aside. */
 static double set_aside_of_late(const hb_estimator *e)
 {
     int n = e->judged < HB_JUDGED ? (int)e->judged : HB_JUDGED, count = 0;

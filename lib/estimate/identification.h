@@ -7,8 +7,8 @@
  *     nu_k = r_k - G_k c_k       q_k = sum_d nu_kd^2 / (V_d + (G_k L_k^-1 G_k^T)_dd)       S_k <- f S_k - t rho(q_k) /
  * 2
  *
- * V is what the best candidate leaves unexplained of late, and L_k the information about its coefficients: as long as
- * these are not known, the coefficients may explain a transition as well as the actuators may. rho grows like a
+ * V is what the best candidate has left unexplained recently, and L_k the information about its coefficients: as long
+ * as these are not known, the coefficients may explain a transition as well as the actuators may. rho grows like a
  * logarithm beyond what can be, so that a lie decides nothing; t < 1, because errors of the model are not independent
  * of each other. Scores fade by f = exp(-spread / capacity), the spread being how much the candidates differ over this
  * transition: calm flight says nothing about actuators, and forgets nothing about them.

@@ -1,6 +1,6 @@
 /* Costs of candidate sequences, worked out by all threads of a pool against one deadline.
  *
- * A population is cut into ranges of lanes, one or more a thread. Which thread takes which range, and where the cuts
+ * A population is cut into ranges of lanes, one or more per thread. Which thread takes which range, and where the cuts
  * lie, changes no result: lanes do not mix, and what is compared across lanes is compared in the order of samples. */
 #ifndef HB_CANDIDATE_EVALUATION_H
 #define HB_CANDIDATE_EVALUATION_H

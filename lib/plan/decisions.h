@@ -1,4 +1,4 @@
-/* Which questions of a plan were answered with no because of the time: all that a plan takes from the clock.
+/* Which questions about time were answered with no while a plan was made: all that a plan takes from the clock.
  *
  * A planner asks "is there time for this?" again and again, and was the work done before the deadline. Mostly the
  * answer is yes. With the numbers of the questions that were answered with no, a plan can be made once more without a

@@ -2,7 +2,7 @@
  *
  * Each is one number e(x), by how much it is broken (not positive: it holds), in the unit of its states for places, and
  * relative to the limit for the others. A plan pays weight * e^2 where e > 0, as a mean over its stages, so that it
- * is kept by every method that minimises costs; what it comes to in the plan that is answered is told by name. */
+ * is kept by every method that minimises costs. A reply names the limit that its plan breaks most. */
 #ifndef HB_LIMITS_H
 #define HB_LIMITS_H
 
@@ -52,7 +52,7 @@ typedef struct hb_limits {
     double weight;            /* of squared excess */
     double trained_range;     /* standard deviations of the trained states that a plan may reach; 0: any */
     hb_limit_targets targets; /* what becomes of targets outside */
-    double step;              /* seconds a step of the plan: the planner fills it in */
+    double step;              /* seconds per step of the plan: the planner fills it in */
 } hb_limits;
 
 /* Those of weight, trained_range and targets; no limits. */

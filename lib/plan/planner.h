@@ -32,8 +32,8 @@ extern const char *const hb_planner_method_name[], *const hb_planner_method_help
 
 typedef struct hb_planner_settings {
     hb_planner_method method;
-    int samples, horizon, iterations; /* ns, nh, and the most iterations a plan */
-    double dt;                        /* seconds a step; 0: the model's */
+    int samples, horizon, iterations; /* ns, nh, and the most iterations per plan */
+    double dt;                        /* seconds per step; 0: the model's */
     double learning_rate;             /* of Adam, in units of each control's range */
     double clip;                      /* norm of the gradient of one step's controls, at most */
     double noise;                     /* standard deviation of samples, in units of each control's range */
@@ -55,7 +55,8 @@ enum { HB_PLANNER_BYTES = 1 << 30 };
 /* Defaults and rows: planner_settings.c. */
 extern const hb_planner_settings hb_planner_defaults;
 hb_setting_rows hb_planner_rows(void);
-/* What hb_planner_new and hb_planner_retune ask, and whoever wants to know before: 0, or -EINVAL with "key: why". */
+/* The check that hb_planner_new and hb_planner_retune make, for callers that want the answer first: 0, or -EINVAL with
+ * "key: why". */
 int hb_planner_check(const hb_model *m, const hb_planner_settings *s, hb_error *err);
 /* Bytes that a planner takes, about; what the check holds against HB_PLANNER_BYTES. */
 double hb_planner_memory(const hb_model *m, const hb_planner_settings *s, int nthreads);
@@ -71,7 +72,7 @@ typedef struct hb_plan {
     int iterations;   /* complete ones */
     uint64_t pieces;  /* of work done */
     uint64_t dropped; /* candidates that were not finite */
-    /* Nothing worth while is left to gain by second-order steps; the other methods: all iterations were made. Tested at
+    /* Second-order steps would gain nothing worth while; the other methods: all iterations were made. Tested at
      * the state given and with the model given, not at what was expected. */
     bool converged;
     uint64_t prepared;             /* stages of hb_planner_prepare that came before it */
@@ -97,7 +98,7 @@ void hb_planner_reset(hb_planner *p);
 /* Goes on with the plan in hand of another planner with as many controls, steps and directions: that of another model
  * of the same vehicle. */
 void hb_planner_take_over(hb_planner *p, const hb_planner *from);
-/* Seconds a step of the plan in hand: hb_goal.step of the last plan, or the settings'. */
+/* Seconds per step of the plan in hand: hb_goal.step of the last plan, or the settings'. */
 double hb_planner_step(const hb_planner *p);
 /* Moves the warm start on by a number of steps (a fraction is interpolated between steps). */
 void hb_planner_shift(hb_planner *p, double steps);

@@ -1,4 +1,4 @@
-/* What planner.c and preparation.c share. Nobody else includes this. */
+/* Shared by planner.c and preparation.c, and private to them. */
 #ifndef HB_PLANNER_INTERNAL_H
 #define HB_PLANNER_INTERNAL_H
 

@@ -34,8 +34,8 @@ static void end_piece(hb_time_budget *p, double now)
     t->max = took > t->max ? took : t->max;
 }
 
-/* between the mean and the longest of late: a rare long piece may overshoot by its own length, but counting on it every
- * time would leave the end of every budget unused. A kind that was never seen is tried. */
+/* between the mean and the longest of the recent ones: a rare long piece may overshoot by its own length, but counting
+ * on it every time would leave the end of every budget unused. A kind that was never seen is tried. */
 static double expected(const hb_piece_times *t)
 {
     return t->mean + (t->max - t->mean) / 4;

@@ -1,6 +1,7 @@
 /* hilbertd: its main is its architecture. */
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -637,6 +638,9 @@ int main(int argc, char **argv)
 
     if (!read_arguments(argc, argv, &o, &status))
         return status;
+    /* large messages go back to the system when they are done with; left alone, malloc learns to keep them */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    mallopt(M_TRIM_THRESHOLD, 256 << 10);
     hb_numeric_single_thread();
     if (o.replay)
         return hb_replay(&o.replayed);

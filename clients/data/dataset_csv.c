@@ -6,6 +6,9 @@
  */
 #include "data/dataset.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -208,18 +211,34 @@ static int add_row(const char *path, size_t number, char **field, int nfields, i
     return 0;
 }
 
+static bool has_control_character(const char *line)
+{
+    for (const unsigned char *s = (const unsigned char *)line; *s; s++)
+        if ((*s < 0x20 && !strchr("\t\r\n", *s)) || *s == 0x7f || (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0))
+            return true;
+    return false;
+}
+
 static int read_table(const char *path, const wanted *w, table *t, hb_error *err)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us */
+    if (fd < 0)
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    FILE *file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? fdopen(fd, "r") : NULL;
+    if (!file) {
+        close(fd);
+        return hb_fail(err, EINVAL, "%s: is not a regular file", path);
+    }
     char *line = NULL, *field[MAX_COLUMNS], separator = ',';
     size_t size = 0;
     int column[MAX_TAKEN], ncolumns = 0, status = 0;
 
     t->rows = 0;
     for (size_t number = 1; !status && getline(&line, &size, file) >= 0; number++) {
-        if (number == 1)
+        if (has_control_character(line)) /* names and fields are shown in messages */
+            status = hb_fail(err, EINVAL, "%s:%zu: contains a control character", path, number);
+        else if (number == 1)
             status = read_header_line(path, line, &separator, w, field, column, &ncolumns, err);
         else if (line[strspn(line, " \t\r\n")])
             status = add_row(path, number, field, split(line, separator, field), ncolumns, w, column, t, err);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/numeric.h"
@@ -819,6 +820,9 @@ int hb_dataset_read(hb_dataset **ret, const char *path, const hb_dataset_mapping
     /* a plain "no such file" is clearer than what HDF5 makes of it */
     if (access(path, R_OK))
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) /* a fifo would hold us */
+        return hb_fail(err, EINVAL, "%s: is not a regular file", path);
     /* HDF5 prints its own errors unless told otherwise: ours say what matters */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     r.file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);

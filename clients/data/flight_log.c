@@ -116,7 +116,7 @@ void hb_flight_log_free(hb_flight_log *log)
 
 int hb_flight_log_read(hb_flight_log *log, const char *path, hb_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status;
     struct stat s;
 
     if (fd < 0)

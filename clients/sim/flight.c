@@ -87,11 +87,18 @@ int hb_flight_draw_start(hb_plant *p, const double *target, double radius, hb_dr
     } while (true);
 }
 
-/* Answer in frozen time: as long as it takes, within reason. */
-static int wait_still(hb_loop *l, double asked, hb_flight_step *step, hb_loop_answer *answer, hb_error *err)
+/* Asks in frozen time, and waits as long as it takes, within reason: who lost a question or its answer asks again. */
+static int ask_still(hb_loop *l, const hb_loop_question *q, hb_flight_step *step, hb_loop_answer *answer, hb_error *err)
 {
-    int status = l->answer(l, PATIENCE, answer, err);
+    enum { TRIALS = 3 };
+    double asked = hb_now();
+    int status = 1;
 
+    for (int i = 0; i < TRIALS && status > 0; i++) {
+        status = l->ask(l, q, err);
+        if (!status)
+            status = l->answer(l, PATIENCE / TRIALS, answer, err);
+    }
     step->latency = status == 0 ? hb_now() - asked : NAN;
     if (status > 0)
         return hb_fail(err, ETIMEDOUT, "no answer within %g s: is hilbertd running?", PATIENCE);
@@ -229,10 +236,7 @@ static int one_request(flight *f, int k, hb_flight_step *step, hb_error *err)
     step->latency = NAN;
     if (fate != HB_LINK_LOST) {
         const hb_loop_question q = question(f, f->time, seen);
-        double asked = hb_now();
-        status = f->loop->ask(f->loop, &q, err);
-        if (!status)
-            status = wait_still(f->loop, asked, step, &answer, err);
+        status = ask_still(f->loop, &q, step, &answer, err);
     }
     if (!status && fate == HB_LINK_ARRIVES) {
         step->answer = answer;

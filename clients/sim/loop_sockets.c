@@ -91,7 +91,7 @@ static int prepare(hb_loop *l, const hb_loop_question *q, const double *u, hb_er
 {
     const struct timespec pause = {.tv_nsec = 10000000};
     hb_loop_question trial = *q;
-    hb_loop_answer reply;
+    hb_loop_answer reply = {0};
 
     for (int i = 0; i < 200; i++) {
         trial.time_us = q->time_us - 10000000 + 10000 * i;
@@ -104,10 +104,12 @@ static int prepare(hb_loop *l, const hb_loop_question *q, const double *u, hb_er
             status = answer(l, 5, &reply, err);
         if (status > 0)
             return hb_fail(err, ETIMEDOUT, "no answer within 5 s: is hilbertd running?");
+        if (status)
+            return status;
         bool old = reply.status == HB_STATUS_STALE ||
                    (reply.status == HB_STATUS_FALLBACK && strcmp(reply.reason, "stale") == 0);
-        if (status || !old)
-            return status;
+        if (!old)
+            return 0;
     }
     return hb_fail(err, ETIMEDOUT, "the daemon answers but gets no telemetry: is the telemetry endpoint right?");
 }

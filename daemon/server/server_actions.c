@@ -181,19 +181,16 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
 
 /* ---- planning ---- */
 
-/* When the plan must be made: within its budget less the reserve, and within its share of that while others ask too.
- * Half of it is the pilot's (all, if it is configured) and half the guests'; whoever comes when a guest is being
- * planned for does not wait for long, and the pilot never for more than a quarter of its own budget. */
+/* When the plan must be made: within its budget less the reserve. Guests share half of that, and none takes so long
+ * that a pilot who comes meanwhile waits for more than a quarter of its own budget. */
 static double deadline(const hb_server *s, const hb_waiting *w, double now)
 {
     double reserve = fmin(fmax(s->reserve, least_reserve * w->budget), largest_reserve * w->budget);
     double all = w->budget - reserve, share = all;
-    int guests = hb_queue_guests(s->queue, now, sharing_window);
 
     if (w->request.guest)
-        share = fmin(all / (2 * fmax(guests, 1)), hb_queue_pilot_budget(s->queue, now) / 4);
-    else if (guests && !hb_queue_pilot_configured(s->queue))
-        share = all / 2;
+        share = fmin(all / (2 * fmax(hb_queue_guests(s->queue, now, sharing_window), 1)),
+                     hb_queue_pilot_budget(s->queue, now) / 4);
     return fmin(w->request.received + all, now + share);
 }
 

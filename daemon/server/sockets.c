@@ -352,6 +352,8 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
         set_int(socket, ZMQ_RCVHWM, 10000);
         zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0);
     }
+    if (ret == &o->s->channel[HB_CHANNEL_CONTROL])
+        set_int(socket, ZMQ_RCVHWM, 16); /* messages may be large, and nobody needs to have many under way */
     o->s->watch[ret - o->s->channel] = hb_handshake_watch(o->s->context, socket);
     if (fd >= 0)
         r = open_inherited(o, socket, name, fd, err);

@@ -257,8 +257,8 @@ static int parse_header(struct loaded *l, size_t size, size_t *ret_length, hb_er
 
 static bool is_printable(const char *text, const char *but)
 {
-    for (; *text; text++)
-        if (((unsigned char)*text < ' ' || *text == 127) && !strchr(but, *text))
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++)
+        if (((*s < ' ' || *s == 127) && !strchr(but, *s)) || (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0))
             return false;
     return true;
 }

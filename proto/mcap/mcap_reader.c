@@ -348,7 +348,7 @@ int hb_mcap_reader_of(hb_mcap_reader **ret, const char *name, const void *data, 
 static int read_file(hb_mcap_reader **ret, const char *path, bool distrusted, hb_error *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0)
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));

@@ -339,5 +339,31 @@ def pb_is_reload(data):
         return False
 
 
+class Memory(TestCase):
+    def test_large_control_messages_leave_nothing_behind(self):
+        daemon = self.started()
+        client = daemon.client()
+        client.status()
+
+        def resident():
+            with open(f"/proc/{daemon.process.pid}/status") as file:
+                return int(next(line for line in file if line.startswith("VmRSS")).split()[1]) / 1024
+        before, most = resident(), 0
+        sockets = [zmq.Context.instance().socket(zmq.DEALER) for _ in range(8)]
+        for socket in sockets:
+            socket.connect(f"ipc://{daemon.folder}/control")
+        for _ in range(40):
+            for socket in sockets:
+                socket.send(bytes(1000000))
+            most = max(most, resident())
+        for socket in sockets:
+            for _ in range(40):
+                self.assertTrue(socket.poll(20000))
+                socket.recv()
+            socket.close()
+        wait_until(lambda: resident() < before + 20, "giving memory back")
+        self.assertLess(most, before + 300)
+
+
 if __name__ == "__main__":
     main()

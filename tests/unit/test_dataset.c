@@ -1,6 +1,8 @@
 /* Data sets: what is written is read back, by us and by plain HDF5 calls; every bad file is refused with its place. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hdf5.h>
@@ -547,6 +549,29 @@ static void write_text(const char *path, const char *text)
     fclose(f);
 }
 
+static void what_is_no_file_is_refused(void **state)
+{
+    (void)state;
+    const char *fifo = in_folder("fifo"), *bad = in_folder("bad.csv");
+    hb_csv_import in = {.nfiles = 1, .file = &fifo, .states = "x", .controls = "u", .dt = 1};
+    hb_dataset *d = NULL;
+    hb_error err;
+
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(hb_dataset_read(&d, fifo, NULL, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "not a regular file"));
+    assert_int_equal(hb_dataset_import_csv(&in, in_folder("none.h5"), &err), -EINVAL);
+    assert_non_null(strstr(err.text, "not a regular file"));
+    /* what would reach a terminal through a message */
+    FILE *out = fopen(bad, "w");
+    assert_non_null(out);
+    fputs("time,x\033[2J,u\n0,0,0\n1,0,0\n", out);
+    fclose(out);
+    in.file = &bad;
+    assert_int_equal(hb_dataset_import_csv(&in, in_folder("none.h5"), &err), -EINVAL);
+    assert_non_null(strstr(err.text, "bad.csv:1: contains a control character"));
+}
+
 static void csv_becomes_a_data_set(void **state)
 {
     const char *a = in_folder("a.csv"), *b = in_folder("b.csv"), *path = in_folder("csv.h5");
@@ -718,12 +743,19 @@ static void commands_become_what_acts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_is_read_back),     cmocka_unit_test(layout_is_minaris),
-        cmocka_unit_test(same_calls_same_bytes),    cmocka_unit_test(an_unfinished_file_is_never_seen),
-        cmocka_unit_test(hash_follows_the_numbers), cmocka_unit_test(bad_files_are_refused),
-        cmocka_unit_test(damaged_files_do_no_harm), cmocka_unit_test(foreign_files_are_mapped),
-        cmocka_unit_test(moments_and_description),  cmocka_unit_test(commands_become_what_acts),
-        cmocka_unit_test(csv_becomes_a_data_set),   cmocka_unit_test(csv_takes_units_bounds_and_functions),
+        cmocka_unit_test(written_is_read_back),
+        cmocka_unit_test(layout_is_minaris),
+        cmocka_unit_test(same_calls_same_bytes),
+        cmocka_unit_test(an_unfinished_file_is_never_seen),
+        cmocka_unit_test(hash_follows_the_numbers),
+        cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(foreign_files_are_mapped),
+        cmocka_unit_test(moments_and_description),
+        cmocka_unit_test(commands_become_what_acts),
+        cmocka_unit_test(csv_becomes_a_data_set),
+        cmocka_unit_test(what_is_no_file_is_refused),
+        cmocka_unit_test(csv_takes_units_bounds_and_functions),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -888,8 +888,9 @@ static void start(world *w)
         if (hb_controller_health(w->controller)->samples != w->kept_samples)
             breaks(w, PROMISE_WINDOW_KEPT, "%d transitions before, %d after (%s)", w->kept_samples,
                    hb_controller_health(w->controller)->samples, resumed.text);
-        /* out of span, nothing in particular fits */
-        for (int i = 0; i < hb_model_ncoefficients(w->model) && w->kept_status == HB_ESTIMATE_OK; i++)
+        /* of few transitions, or out of span, other coefficients may fit as well */
+        bool sure = w->kept_status == HB_ESTIMATE_OK && w->kept_samples >= 50;
+        for (int i = 0; i < hb_model_ncoefficients(w->model) && sure; i++)
             if (!(fabs((double)(c[i] - w->kept_coefficient[i])) <= same_coefficient))
                 breaks(w, PROMISE_WINDOW_KEPT,
                        "coefficient %d was %g, is %g, %d transitions, status %d then and %d now", i,

@@ -116,39 +116,54 @@ static hb_paper_result *job(hb_paper_results *r, int index)
     return index < r->nrows ? &r->row[index] : &r->bases[index - r->nrows];
 }
 
-/* A short training with two functions a step, to see how long one takes. Its files are removed. */
-static int measure_pace(const hb_settings *s, double *ret_step_seconds, hb_error *err)
+/* A short training, to see how much processor time a step takes. Its files are removed. */
+static int measure_pace(const hb_settings *s, int functions, uint64_t steps, double *ret_step_seconds, hb_error *err)
 {
-    enum { FUNCTIONS = 2, STEPS = 4 };
     hb_settings probe = *s;
     hb_run_result result;
     char log[HB_PATH_SIZE];
-    double seconds, cpu = 0;
+    double seconds = 0;
 
     snprintf(probe.output, sizeof probe.output, "%.1000s.pace", s->output);
-    probe.functions = FUNCTIONS;
-    probe.steps = STEPS;
+    probe.functions = functions;
+    probe.steps = steps;
     probe.log_every = 1;
     hb_run_log_path(&probe, log);
     int status = hb_run(&probe, &(hb_run_options){.stop = &stop, .quiet = true, .no_prior = true}, &result, err);
     if (!status && !result.stopped)
-        status = hb_training_log_times(log, &seconds, &cpu, err);
-    hb_run_checkpoint_path(&probe, log);
+        status = hb_training_log_pace(log, &seconds, err);
     unlink(log);
-    hb_run_log_path(&probe, log);
+    hb_run_checkpoint_path(&probe, log);
     unlink(log);
     unlink(probe.output);
     if (!status && result.stopped)
         return hb_fail(err, EINTR, "stopped; the same command goes on from here");
-    *ret_step_seconds = fmax(cpu, 1e-6) / STEPS * s->functions / FUNCTIONS;
+    *ret_step_seconds = fmax(seconds, 1e-6) * s->functions / functions;
     return status;
+}
+
+/* A guess from few functions first, which is cheap whatever the batch; then a twentieth of the time with the batch that
+ * comes of it. */
+static int fit_into(const hb_paper *p, hb_settings *s, double seconds, hb_error *err)
+{
+    enum { FEW = 2, SHORT = 4, LONG = 200 };
+    double step_seconds = 0;
+    int status = measure_pace(s, FEW, SHORT, &step_seconds, err);
+
+    if (status)
+        return status;
+    hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
+    uint64_t steps = (uint64_t)fmin(LONG, fmax(SHORT, 0.05 * (double)s->steps));
+    if ((status = measure_pace(s, s->functions, steps, &step_seconds, err)))
+        return status;
+    hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
+    return 0;
 }
 
 /* Batch and steps that fit into the row's processor time; kept in a file, so that a run can go on. */
 static int settle(const hb_paper *p, hb_settings *s, double share, hb_error *err)
 {
     char path[HB_PATH_SIZE + 8];
-    double step_seconds = 0;
     unsigned long long steps = 0;
     int status;
 
@@ -162,9 +177,8 @@ static int settle(const hb_paper *p, hb_settings *s, double share, hb_error *err
         s->steps = steps;
         return n == 4 ? 0 : hb_fail(err, EINVAL, "%s: is damaged: remove it and what was made with it", path);
     }
-    if ((status = measure_pace(s, &step_seconds, err)))
+    if ((status = fit_into(p, s, share * p->cpu_seconds_each, err)))
         return status;
-    hb_paper_fit_into(s, share * p->cpu_seconds_each, step_seconds, p->scale->least_steps);
     file = fopen(path, "we");
     if (!file ||
         fprintf(file, "%d %d %d %llu\n", s->functions, s->examples, s->queries, (unsigned long long)s->steps) < 0 ||

@@ -141,6 +141,22 @@ int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds
     return 0;
 }
 
+int hb_training_log_pace(const char *path, double *cpu_seconds, hb_error *err)
+{
+    json_t *lines = read_lines(path, err);
+    if (!lines)
+        return err ? -err->code : -EIO;
+
+    size_t n = json_array_size(lines);
+    double first = n ? json_number_value(json_object_get(json_array_get(lines, 0), "cpu_seconds")) : 0;
+    double last = n ? json_number_value(json_object_get(json_array_get(lines, n - 1), "cpu_seconds")) : 0;
+    json_decref(lines);
+    if (n < 2)
+        return hb_fail(err, EINVAL, "%s: has fewer than two steps", path);
+    *cpu_seconds = (last - first) / (double)(n - 1);
+    return 0;
+}
+
 int hb_training_log_plot(const char *path, const char *name, hb_error *err)
 {
     hb_plot *p = NULL;

@@ -54,7 +54,7 @@ vehicles="-r mass=0.016:0.038 -r inertia=0.7:1.6 -r rotor0=0.7:1.05 -r rotor1=0.
           -r rotor3=0.7:1.05 -r com_x=-8:8 -r com_y=-8:8 -r com_z=-5:5 -r drag=0:0.02
           -r wind_x=-3:3 -r wind_y=-3:3 -r wind_z=-1:1"
 
-# walkers: joints settle within a period, so increments are learned directly
+# half-cheetah: joints settle within a period, so increments are learned directly
 walker="--hidden 256,256 --integration direct --functions 16 --examples 100 --queries 100 --learning-rate 0.01
         --decay cosine"
 
@@ -102,8 +102,9 @@ make() {
         fit half-cheetah half-cheetah --inputs=-x --nb 12 --coefficients per_state --steps 2500 $walker
         ;;
     ant)
-        collect ant ant-standing -f 300 -e 8 -s 5
-        fit ant ant --inputs=-x,-y --nb 16 --steps 2500 $walker
+        collect ant ant -f 400 -e 2 -s 5
+        fit ant ant --inputs=-x,-y --nb 24 --hidden 256,256 --integration direct --functions 8 --examples 100 \
+            --rollout 5 --queries 20 --learning-rate 0.007 --decay cosine --steps 2000
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

@@ -351,7 +351,10 @@ static int take_coefficients(reader *r, const Hilbert__V1__RecordedCoefficients 
         .time = estimated(r, m->time_us), .status = (int)m->status, .one_step_error = m->one_step_error};
     for (int i = 0; i < f->nc; i++) {
         f->coefficient[n * (size_t)f->nc + (size_t)i] = m->value[i];
-        f->deviation[n * (size_t)f->nc + (size_t)i] = m->n_deviation == m->n_value ? m->deviation[i] : NAN;
+        /* deviations come now and then, and hold until the next */
+        f->deviation[n * (size_t)f->nc + (size_t)i] = m->n_deviation == m->n_value ? m->deviation[i]
+                                                      : n > 0 ? f->deviation[(n - 1) * (size_t)f->nc + (size_t)i]
+                                                              : NAN;
     }
     f->nestimates++;
     return 0;

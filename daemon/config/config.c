@@ -938,6 +938,7 @@ int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t s
     place(c, c->shadow.model, models ? models : HB_MODEL_FOLDER);
     place(c, c->security.server_key, NULL);
     place(c, c->state_file, NULL);
+    place(c, c->recorder.directory, NULL);
     for (int i = 0; i < c->security.client_keys.n; i++)
         place(c, c->security.client_keys.at[i], NULL);
     if (errors->n == 0)

@@ -23,7 +23,7 @@ enum {
     RING = 1 << 22,             /* bytes, a power of two: minutes of an ordinary flight */
     CHUNK = 1 << 18,            /* bytes of a chunk that is written before its time */
     CHUNKS = 16384,             /* of a file */
-    LEVEL = 3,                  /* of compression */
+    LEVEL = 6,                  /* of compression */
     WAKE_MS = 50,               /* between two looks at the ring */
     CHUNK_MS = 1000,            /* after which a chunk is written */
     AGAIN_MS = 5000,            /* until the disk is tried again */

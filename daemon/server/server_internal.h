@@ -106,7 +106,7 @@ struct hb_server {
     hb_journal *journal;       /* NULL: nothing */
     uint64_t day_offset;       /* from the monotonic clock to the time of day, nanoseconds */
     uint64_t recorded_version; /* of the coefficients */
-    double next_covariance;
+    double next_deviation, next_covariance;
     hb_journal_report recorder;
     const hb_prepared *prepared_before; /* the last change of settings */
 

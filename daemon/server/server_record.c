@@ -33,21 +33,29 @@ void hb_server_record_start(hb_server *s)
     s->day_offset = (uint64_t)llround(s->wall.now(s->wall.context) * 1e9) - (uint64_t)llround(hb_server_now(s) * 1e9);
 }
 
-/* When they have changed. The covariance once a second: it is large, and changes slowly. */
+/* seconds: how sure they are changes slowly, and takes room */
+static const double deviation_period = 1, covariance_period = 5;
+
+/* When they have changed. */
 static void record_coefficients(hb_server *s, double now, int64_t time_us)
 {
     const hb_health *h = hb_controller_health(s->controller);
     const bool due = now >= s->next_covariance;
+    const double *variance;
     hb_recorded_coefficients c = {.health = h, .time_us = time_us};
     const void *data;
 
     if (h->version == s->recorded_version)
         return;
     s->recorded_version = h->version;
-    c.value = hb_controller_coefficients(s->controller, &c.variance);
+    c.value = hb_controller_coefficients(s->controller, &variance);
+    if (now >= s->next_deviation) {
+        c.variance = variance;
+        s->next_deviation = now + deviation_period;
+    }
     c.covariance = due ? hb_controller_covariance(s->controller) : NULL;
     if (due)
-        s->next_covariance = now + 1;
+        s->next_covariance = now + covariance_period;
     size_t n = hb_wire_record_coefficients(s->wire, &c, &data);
     put(s, HB_TOPIC_COEFFICIENTS, now, data, n, NULL, 0);
 }
@@ -61,8 +69,7 @@ void hb_server_record_sample(hb_server *s, const hb_sample *sample, bool more)
         return;
     size_t n = hb_wire_record_sample(s->wire, o, sample->sequence, sample->arrived, hb_controller_heard(s->controller),
                                      more, &data);
-    hb_journal_put(s->journal, HB_TOPIC_TELEMETRY, day_time(s, sample->arrived), (uint64_t)o->time_us * 1000, data, n,
-                   NULL, 0);
+    put(s, HB_TOPIC_TELEMETRY, sample->arrived, data, n, NULL, 0);
     record_coefficients(s, sample->arrived, o->time_us);
 }
 
@@ -73,8 +80,7 @@ void hb_server_record_request(hb_server *s, const hb_request *r, bool guest, siz
     if (!hb_journal_on(s->journal))
         return;
     size_t n = hb_wire_record_request(s->wire, r, hb_controller_heard(s->controller), guest, size, head);
-    hb_journal_put(s->journal, HB_TOPIC_REQUESTS, day_time(s, r->received), (uint64_t)r->time_us * 1000, head, n,
-                   s->frame, size);
+    put(s, HB_TOPIC_REQUESTS, r->received, head, n, s->frame, size);
     record_coefficients(s, r->received, r->time_us);
 }
 

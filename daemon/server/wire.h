@@ -167,8 +167,7 @@ typedef struct hb_recorded_coefficients {
     const hb_health *health;
     int64_t time_us;
     const hb_real *value;
-    const double *variance;
-    const double *covariance; /* NULL: not this time */
+    const double *variance, *covariance; /* NULL: not this time */
 } hb_recorded_coefficients;
 
 size_t hb_wire_record_coefficients(hb_wire *w, const hb_recorded_coefficients *c, const void **ret);

@@ -206,6 +206,15 @@ size_t hb_wire_record_change(hb_wire *w, const hb_recorded_change *c, const void
     return hb_wire_pack(w, &m.base, ret);
 }
 
+/* To eight binary digits, which is plenty for a deviation, and leaves the compressor something to do. */
+static float rounded(double value)
+{
+    int exponent;
+    double fraction = frexp(value, &exponent);
+
+    return (float)ldexp(round(fraction * 256) / 256, exponent);
+}
+
 /* Lower triangles, as floats. */
 static float *narrow_covariance(hb_wire *w, const double *covariance, size_t *ret_n)
 {
@@ -214,7 +223,7 @@ static float *narrow_covariance(hb_wire *w, const double *covariance, size_t *re
 
     for (size_t row = 0; v && at < n; row++)
         for (size_t j = 0; j <= row % nb; j++)
-            v[at++] = (float)covariance[row * nb + j];
+            v[at++] = rounded(covariance[row * nb + j]);
     *ret_n = at;
     return v;
 }
@@ -230,9 +239,9 @@ size_t hb_wire_record_coefficients(hb_wire *w, const hb_recorded_coefficients *c
     Hilbert__V1__RecordedCoefficients m = HILBERT__V1__RECORDED_COEFFICIENTS__INIT;
 
     hb_bump_clear(&w->out);
-    float *deviation = hb_bump_take(&w->out, n * sizeof *deviation);
+    float *deviation = c->variance ? hb_bump_take(&w->out, n * sizeof *deviation) : NULL;
     for (size_t i = 0; deviation && i < n; i++)
-        deviation[i] = (float)sqrt(fmax(c->variance[i], 0));
+        deviation[i] = rounded(sqrt(fmax(c->variance[i], 0)));
     m.version = c->health->version;
     m.time_us = c->time_us;
     m.value = (float *)(uintptr_t)c->value;

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -198,6 +199,10 @@ typedef struct flight {
     _Atomic bool begun, stop;
     pthread_t thread;
 
+    double published[NX]; /* newest sample of telemetry, */
+    int64_t published_us; /* and its time */
+    double period;        /* of requests */
+    int every;            /* milliseconds from one sample of telemetry to the next */
     int n;
     double *action, *floor, *planning, *preparing; /* seconds, n each */
     int status[HILBERT_REFUSED + 1], failed, corrected;
@@ -223,9 +228,14 @@ static void *live(void *context)
             memcpy(x, f->v.x, sizeof x);
             memcpy(u, f->v.u, sizeof u);
             const int64_t time_us = f->v.time_us;
+            if (done % f->every == 0) {
+                memcpy(f->published, x, sizeof x);
+                f->published_us = time_us;
+            }
             pthread_mutex_unlock(&f->lock);
-            hilbert_publish(
-                h, &(hilbert_telemetry){.time_us = time_us, .state = x, .nstate = NX, .control = u, .ncontrol = NU});
+            if (done % f->every == 0)
+                hilbert_publish(h, &(hilbert_telemetry){
+                                       .time_us = time_us, .state = x, .nstate = NX, .control = u, .ncontrol = NU});
         }
         sleep_until(start + 1e-3 * (double)(done + 1));
     }
@@ -233,7 +243,7 @@ static void *live(void *context)
     return NULL;
 }
 
-/* 100 requests a second, each followed by an echo */
+/* requests in their period, each followed by an echo */
 static void fly(flight *f, echo *e)
 {
     hilbert_client *h;
@@ -248,10 +258,11 @@ static void fly(flight *f, echo *e)
     for (int k = 0; k < f->n; k++) {
         double x[NX], target[NX];
         hilbert_action_reply reply;
-        sleep_until(start + period * k);
+        sleep_until(start + f->period * k);
         pthread_mutex_lock(&f->lock);
-        memcpy(x, f->v.x, sizeof x);
-        const int64_t time_us = f->v.time_us;
+        const bool sampled = f->every > 1 && f->published_us > 0; /* asks with the newest sample, as flight stacks do */
+        memcpy(x, sampled ? f->published : f->v.x, sizeof x);
+        const int64_t time_us = sampled ? f->published_us : f->v.time_us;
         pthread_mutex_unlock(&f->lock);
         target_at(time_us, target);
         const hilbert_action_request ask = {
@@ -354,7 +365,7 @@ static void set_quantiles(bench *b, double *seconds, int n)
 
 static void new_flight(flight *f, const daemon_process *d, int n)
 {
-    *f = (flight){.d = d, .n = n};
+    *f = (flight){.d = d, .n = n, .period = period, .every = 1};
     pthread_mutex_init(&f->lock, NULL);
     reset_vehicle(&f->v);
     f->action = calloc((size_t)n, sizeof *f->action);
@@ -372,15 +383,16 @@ static void free_flight(flight *f)
     free(f->preparing);
 }
 
+static const char cost[] = "cost:\n"
+                           "  - {kind: distance, states: [0, 2, 4], weight: 3, terminal: 10}\n"
+                           "  - {kind: tilt, states: [6, 7, 8, 9], weight: 5, terminal: 10}\n"
+                           "  - {kind: squared, states: [1, 3, 5], weight: 1, terminal: 10}\n"
+                           "  - {kind: velocity, states: [10, 11, 12], weight: 0.02, terminal: 10}\n"
+                           "  - {kind: slew, controls: [0, 1, 2, 3], weight: 200}\n";
+
 static void measure_latency(bench *b, const char *planner, const char *keys, const hb_planner_settings *settings,
                             int seconds)
 {
-    static const char cost[] = "cost:\n"
-                               "  - {kind: distance, states: [0, 2, 4], weight: 3, terminal: 10}\n"
-                               "  - {kind: tilt, states: [6, 7, 8, 9], weight: 5, terminal: 10}\n"
-                               "  - {kind: squared, states: [1, 3, 5], weight: 1, terminal: 10}\n"
-                               "  - {kind: velocity, states: [10, 11, 12], weight: 0.02, terminal: 10}\n"
-                               "  - {kind: slew, controls: [0, 1, 2, 3], weight: 200}\n";
     daemon_process d;
     hb_model *m = daemon_process_quadrotor(b);
     echo e;
@@ -454,6 +466,140 @@ static void run_action_latency(bench *b)
     measure_latency(b, "gradient, endless", "method: gradient, horizon: 10, iterations: 1000000", NULL, seconds);
 }
 
+/* ---- the recorder ---- */
+
+/* What flights with and without it come to, one after the other so that both meet the same machine. */
+typedef struct recorded {
+    double *action, *floor; /* seconds, of all flights */
+    int n;
+    double bytes, seconds; /* that were recorded, and in which */
+    uint64_t lost;
+    double replayed, flown; /* seconds of processor time that a replay took, and of the flights in it */
+    int replies, identical;
+} recorded;
+
+static void replay(const daemon_process *d, recorded *r)
+{
+    char command[512], line[512];
+    struct rusage before, after;
+
+    getrusage(RUSAGE_CHILDREN, &before);
+    snprintf(command, sizeof command, "%s/daemon/hilbertd --replay %s/*.mcap", HB_BUILD_ROOT, d->folder);
+    FILE *out = popen(command, "r");
+    if (!out)
+        bench_fail("cannot start a replay");
+    while (fgets(line, sizeof line, out)) {
+        int replies, identical;
+        if (sscanf(line, "%d replies, %d identical", &replies, &identical) == 2) {
+            r->replies += replies;
+            r->identical += identical;
+        }
+    }
+    if (pclose(out) < 0)
+        bench_fail("a replay did not end");
+    getrusage(RUSAGE_CHILDREN, &after);
+    r->replayed += (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec) +
+                   1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec);
+}
+
+static void fly_recorded(const hb_model *m, bool on, int n, recorded *r)
+{
+    daemon_process d;
+    Hilbert__V1__ControlReply *status;
+    char config[2048];
+    double before = 0;
+    echo e;
+    flight f;
+
+    snprintf(config, sizeof config,
+             "realtime: {scheduling: fifo}\nlatency: {budget: %g}\ntarget: {z: 1, qw: 1}\n"
+             "recorder: {enabled: %s, directory: .}\n%s",
+             budget, on ? "true" : "false", cost);
+    daemon_process_prepare(&d, m, config);
+    daemon_process_start(&d);
+    /* what a file begins with is not counted */
+    for (int i = 0; on && before == 0 && i < 100; i++) {
+        sleep_until(hb_now() + 0.1);
+        status = daemon_process_status(&d);
+        before = status->status->recorder ? (double)status->status->recorder->bytes : 0;
+        hilbert__v1__control_reply__free_unpacked(status, NULL);
+    }
+    start_echo(&e, &d);
+    new_flight(&f, &d, n);
+    f.period = 0.02;
+    f.every = 10;
+    fly(&f, &e);
+    f.stop = true;
+    pthread_join(f.thread, NULL);
+    stop_echo(&e);
+    if (on) {
+        sleep_until(hb_now() + 1.2);
+        status = daemon_process_status(&d);
+        r->bytes += (double)status->status->recorder->bytes - before;
+        r->seconds += n * f.period;
+        r->lost += status->status->recorder->lost;
+        r->flown += n * f.period;
+        hilbert__v1__control_reply__free_unpacked(status, NULL);
+    }
+    daemon_process_stop(&d, SIGTERM);
+    if (on)
+        replay(&d, r);
+    memcpy(r->action + r->n, f.action, (size_t)n * sizeof *f.action);
+    memcpy(r->floor + r->n, f.floor, (size_t)n * sizeof *f.floor);
+    r->n += n;
+    daemon_process_clean(&d);
+    free_flight(&f);
+}
+
+static int count_late(recorded *r)
+{
+    const double after = budget + hb_quantile(r->floor, r->n, 0.999);
+    int late = 0;
+
+    for (int i = 0; i < r->n; i++)
+        late += r->action[i] > after;
+    return late;
+}
+
+static void run_recorder(bench *b)
+{
+    const char *given = getenv("HILBERT_BENCH_SECONDS");
+    enum { FLIGHTS = 4 };
+    const int n = (given ? atoi(given) : 120) * 50 / FLIGHTS;
+    hb_model *m = daemon_process_quadrotor(b);
+    recorded with = {0}, without = {0};
+
+    for (recorded *r = &with; r; r = r == &with ? &without : NULL) {
+        r->action = calloc((size_t)(n * FLIGHTS), sizeof *r->action);
+        r->floor = calloc((size_t)(n * FLIGHTS), sizeof *r->floor);
+    }
+    for (int i = 0; i < FLIGHTS; i++) {
+        fly_recorded(m, false, n, &without);
+        fly_recorded(m, true, n, &with);
+    }
+    const double p99 = hb_quantile(with.action, with.n, 0.99),
+                 p99_without = hb_quantile(without.action, without.n, 0.99);
+    bench_set_int(b, "requests", with.n);
+    bench_set_number(b, "p50_ms", 1e3 * hb_quantile(with.action, with.n, 0.5));
+    bench_set_number(b, "p50_without_ms", 1e3 * hb_quantile(without.action, without.n, 0.5));
+    bench_set_number(b, "p99_ms", 1e3 * p99);
+    bench_set_number(b, "p99_without_ms", 1e3 * p99_without);
+    bench_set_number(b, "p99_ratio", p99 / p99_without);
+    bench_set_int(b, "late", count_late(&with));
+    bench_set_int(b, "late_without", count_late(&without));
+    bench_set_number(b, "mb_per_hour", 1e-6 * with.bytes / with.seconds * 3600);
+    bench_set_int(b, "lost", (int64_t)with.lost);
+    bench_set_int(b, "replayed", with.replies);
+    bench_set_int(b, "identical", with.identical);
+    bench_set_number(b, "replay_speed", with.flown / with.replayed);
+    bench_emit(b);
+    free(with.action);
+    free(with.floor);
+    free(without.action);
+    free(without.floor);
+    hb_model_free(m);
+}
+
 static void run_echo_floor(bench *b)
 {
     daemon_process place = {.folder = "/tmp/hilbert-bench-XXXXXX", .notify = -1};
@@ -493,5 +639,8 @@ const bench_case bench_latency_cases[] = {
     {"spin_floor", "how often a thread that spins for 5 ms of 10 ends more than 1 ms late, 60 s", run_spin_floor},
     {"action_latency", "a flight over the sockets: 100 requests a second, 1 kHz telemetry, a budget of 5 ms, 60 s",
      run_action_latency},
+    {"recorder",
+     "replies with and without the recorder, 50 requests and 100 samples a second, 120 s of each; its size; replay",
+     run_recorder},
     {0},
 };

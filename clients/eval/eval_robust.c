@@ -16,7 +16,7 @@ enum { MAX_ROWS = 64, MAX_THREADS = 256, PATH = 512 };
 typedef struct options {
     hb_robust_settings settings;
     const hb_robust_row *row[MAX_ROWS];
-    int nrows, flights, mixes, threads;
+    int nrows, flights, first, mixes, threads;
     bool controller[HB_ROBUST_NCONTROLLERS];
     bool json, plot;
     const char *folder;
@@ -98,7 +98,7 @@ static void *pilot(void *context)
         task *t = &w->task[w->next];
         int index = t->begun++;
         pthread_mutex_unlock(&w->lock);
-        status = hb_robust_fly(&w->o->settings, t->row, t->controller, index, p, &t->flight[index], &err);
+        status = hb_robust_fly(&w->o->settings, t->row, t->controller, w->o->first + index, p, &t->flight[index], &err);
         pthread_mutex_lock(&w->lock);
         t->done++;
         w->done += work_of(t);
@@ -222,6 +222,8 @@ static void print_help(void)
            "      --only NAME,...    these conditions (default: all)\n"
            "      --controllers NAME,...  of adapting, off and pid (default: all)\n"
            "      --flights N        of each condition and controller [20]\n"
+           "      --first N          number of the first of them, to fly one again [0]\n"
+           "      --seconds S        of each flight [the condition's: 8, 10 or 20]\n"
            "      --random N         flights of the condition random, each another mix [as --flights]\n"
            "      --seed N           [0]\n"
            "      --config FILE      of the daemon [the quadrotor's]\n"
@@ -285,6 +287,8 @@ static int parse(int argc, char **argv, options *o)
         {"only", HB_OPTION_TEXT, &only, 0, 0, 0},
         {"controllers", HB_OPTION_TEXT, &controllers, 0, 0, 0},
         {"flights", HB_OPTION_WHOLE, &o->flights, 1, 100000, 0},
+        {"first", HB_OPTION_WHOLE, &o->first, 0, 100000, 0},
+        {"seconds", HB_OPTION_WHOLE, &o->settings.seconds, 1, 10000, 0},
         {"random", HB_OPTION_WHOLE, &o->mixes, 1, 100000, 0},
         {"seed", HB_OPTION_COUNT, &o->settings.seed, 0, INT64_MAX, 0},
         {"config", HB_OPTION_TEXT, &o->settings.config, 0, 0, 0},

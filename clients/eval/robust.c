@@ -64,7 +64,9 @@ int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robu
     hb_loop *l = NULL;
     hb_flight_record record = {0};
     hb_flight_settings f = {
-        .seconds = row->seconds > 0 ? row->seconds : 8,
+        .seconds = s->seconds > 0     ? s->seconds
+                   : row->seconds > 0 ? row->seconds
+                                      : 8,
         .has_target = true,
         .path = row->path,
         .key = hb_flight_draws(s->seed, HB_FLIGHT_WEATHER, index, 0).key,

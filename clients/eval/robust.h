@@ -41,6 +41,7 @@ extern const char *const hb_robust_controller_name[];
 typedef struct hb_robust_settings {
     const char *config, *model; /* NULL: the plant's, and the configuration's */
     uint64_t seed;
+    int seconds;       /* of each flight; 0: the row's */
     const char *trace; /* folder for a CSV file of every flight; NULL: none */
 } hb_robust_settings;
 

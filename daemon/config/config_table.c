@@ -249,7 +249,7 @@ void hb_config_default(hb_config *ret)
         .threads = 1,
         .terms = {5,
                   {TERM(DISTANCE, 3, 10, 3, "x", "y", "z"), TERM(TILT, 5, 10, 4, "qx", "qy", "qz", "qw"),
-                   TERM(VELOCITY, 1, 10, 3, "vx", "vy", "vz"), TERM(VELOCITY, 0.02, 10, 3, "wx", "wy", "wz"),
+                   TERM(SQUARED, 1, 10, 3, "vx", "vy", "vz"), TERM(VELOCITY, 0.05, 10, 3, "wx", "wy", "wz"),
                    TERM(SLEW, 200, 1, 4, "f0", "f1", "f2", "f3")}},
         .target = {1, {1}, {"z"}},
         .recorder = {.file_size = 256, .file_age = 3600, .quota = 4096},
@@ -257,4 +257,5 @@ void hb_config_default(hb_config *ret)
         .controller = hb_controller_defaults(),
     };
     put_recordings(ret->recorder.directory);
+    ret->controller.estimator.window = 2;
 }

@@ -82,6 +82,13 @@ struct hb_controller {
     int64_t reported_us;
     double *report; /* nu */
     double *sample; /* nx: the sample at hand, its quaternion of length one */
+    bool asked;     /* a request came in: */
+    int64_t asked_us;
+    uint32_t asked_counter; /* its reset_counter */
+    double *asked_state;    /* nx */
+    bool echoed;            /* the newest sample repeated the newest request's time and state */
+    bool used;              /* the newest request's state was taken in as a sample, */
+    hb_reason used_as;      /* with this result */
     hb_health health;
     hb_stepper *average;   /* for its errors while nothing is adapted */
     double recent[RECENT]; /* their squares, in turn */
@@ -159,6 +166,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->standing = hb_arena_take(arena, nx, sizeof(double));
     c->report = hb_arena_take(arena, nu, sizeof(double));
     c->sample = hb_arena_take(arena, nx, sizeof(double));
+    c->asked_state = hb_arena_take(arena, nx, sizeof(double));
     c->effective = hb_arena_take(arena, nu, sizeof(double));
     c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
     c->arrest = hb_arena_take(arena, (size_t)ARREST * nu, sizeof(double));
@@ -304,7 +312,7 @@ static void publish(hb_controller *c)
     s->reported_us = c->reported_us;
     if (c->nu > 0)
         memcpy(s->report, c->report, (size_t)c->nu * sizeof *s->report);
-    s->actuators = *hb_estimator_actuators(c->estimator);
+    s->actuators = hb_estimator_cautious_actuators(c->estimator);
     memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
            (size_t)hb_model_ncoefficients(c->m) * sizeof *s->coefficient);
     c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;
@@ -396,13 +404,40 @@ static void hear_report(hb_controller *c, int64_t time_us, const double *u)
     c->reported_us = time_us;
 }
 
-/* A sample on its way into the window; with `more` to come, it waits there to be used with the next. */
+/* Learns from the transition that a sample completed; with `more` to come, it waits to be used with the next. Returns
+ * what became of the sample. */
+static hb_reason learn(hb_controller *c, const hb_transition *transition, hb_reason reason, bool more)
+{
+    hb_health before = *hb_estimator_health(c->estimator);
+
+    if (c->frozen && reason == HB_REASON_NONE)
+        reason = HB_REASON_FROZEN;
+    if (reason == HB_REASON_NONE)
+        hb_estimator_stage(c->estimator, transition);
+    if (!more)
+        hb_estimator_settle(c->estimator);
+    if (hb_estimator_health(c->estimator)->rejected != before.rejected)
+        reason = HB_REASON_NOT_FINITE;
+    else if (hb_estimator_health(c->estimator)->implausible != before.implausible)
+        reason = HB_REASON_IMPLAUSIBLE;
+    if (reason == HB_REASON_NONE && !c->s.adapt) {
+        c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, transition);
+        c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;
+    }
+    if (reason == HB_REASON_NONE)
+        COUNT(c, transitions);
+    else
+        COUNT(c, set_aside[reason]);
+    return reason;
+}
+
+/* A sample on its way into the window. One whose state came with a request before was taken in then. */
 static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observation *given, double now, bool more)
 {
     hb_observation o = *given;
     hb_transition transition;
     hb_reason reason = examine(c, given);
-    hb_health before = *hb_estimator_health(c->estimator);
+    bool used = reason == HB_REASON_NONE && t == &c->telemetry && c->used && given->time_us == c->asked_us;
 
     o.x = c->sample;
     hear_answers(c);
@@ -413,30 +448,18 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
         if (given->u)
             hear_report(c, given->time_us, given->u);
         c->frozen = stands_still(c, given);
-        reason = hb_transitions_add(t, &o, &c->told, c->safe, &transition);
-        if (c->frozen && reason == HB_REASON_NONE)
-            reason = HB_REASON_FROZEN;
+        reason = used ? c->used_as : hb_transitions_add(t, &o, &c->told, c->safe, &transition);
         /* a sign of life, also when it makes no transition */
         c->observed = true;
         c->observed_at = now;
         c->observed_us = given->time_us;
+        c->echoed = t == &c->telemetry && c->asked && given->time_us == c->asked_us &&
+                    memcmp(given->x, c->asked_state, (size_t)c->nx * sizeof *given->x) == 0;
     }
-    if (reason == HB_REASON_NONE)
-        hb_estimator_stage(c->estimator, &transition);
-    if (!more)
+    if (!used)
+        reason = learn(c, &transition, reason, more);
+    else if (!more)
         hb_estimator_settle(c->estimator);
-    if (hb_estimator_health(c->estimator)->rejected != before.rejected)
-        reason = HB_REASON_NOT_FINITE;
-    else if (hb_estimator_health(c->estimator)->implausible != before.implausible)
-        reason = HB_REASON_IMPLAUSIBLE;
-    if (reason == HB_REASON_NONE && !c->s.adapt) {
-        c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, &transition);
-        c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;
-    }
-    if (reason == HB_REASON_NONE)
-        COUNT(c, transitions);
-    else
-        COUNT(c, set_aside[reason]);
     if (!more)
         publish(c);
     return reason;
@@ -452,6 +475,40 @@ hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, 
     return take_in(c, &c->telemetry, o, now, true);
 }
 
+/* Remembers a request, so that telemetry that repeats it is known. */
+static void remember_request(hb_controller *c, const hb_request *r)
+{
+    c->asked = r->nx == c->nx;
+    c->used = c->echoed = false;
+    if (!c->asked)
+        return;
+    c->asked_us = r->time_us;
+    c->asked_counter = r->reset_counter;
+    memcpy(c->asked_state, r->x, (size_t)c->nx * sizeof *r->x);
+}
+
+/* Whoever publishes the state that it asked with does so after the answer, since the sample tells the control that
+ * follows on it. The state is at hand with the request already, and so is all that came before: it is learned from for
+ * the answer, and not a period later. */
+static hb_reason take_from_request(hb_controller *c, const hb_request *r, double now)
+{
+    hb_observation o = {
+        .time_us = r->time_us, .x = r->x, .nx = r->nx, .nu = c->nu, .reset_counter = c->telemetry.reset_counter};
+    hb_transition transition;
+    hb_reason reason = examine(c, &o);
+
+    remember_request(c, r);
+    if (reason != HB_REASON_NONE)
+        return reason;
+    o.x = c->sample;
+    hear_answers(c);
+    c->used_as = learn(c, &transition, hb_transitions_add(&c->telemetry, &o, &c->told, c->safe, &transition), false);
+    c->used = true;
+    c->observed_at = now;
+    publish(c);
+    return c->used_as;
+}
+
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now)
 {
     hb_transitions *t = &c->requests;
@@ -464,7 +521,10 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
                         .reset_counter = r->reset_counter};
 
     if (r->fresh)
-        t->waiting = t->started = false;
+        t->waiting = t->started = c->echoed = false;
+    if (telemetry_lives && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
+        return take_from_request(c, r, now);
+    remember_request(c, r);
     if (!telemetry_lives && r->applied)
         return take_in(c, t, &o, now, false);
     /* without telemetry nor `applied` there is no telling what moved the vehicle: the next transition starts here */

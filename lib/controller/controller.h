@@ -120,7 +120,8 @@ hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, 
 /* Thread of telemetry, for every request before it is handed to the thread of planning: a bridge that sends no
  * telemetry adapts through its requests. The state of the request before, `applied` and this state make a transition.
  * Telemetry, as long as it is not stale, goes first: then, and without `applied`, the request is set aside uncounted
- * (HB_REASON_FIRST). */
+ * (HB_REASON_FIRST). Where samples repeat the states of the requests before them, a request is taken as the sample that
+ * will follow it, which is then counted but not used again. */
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now);
 /* Thread of telemetry. What another controller of the same vehicle answered, and from when on it is in force. */
 void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action);

@@ -8,7 +8,7 @@ static const double settled = 5;
 /* a lag this short, in seconds, is none */
 static const double negligible = 1e-6;
 
-enum { MOST_BACK = 48, MOST_STEPS = (MOST_BACK + 1) * HB_TRANSITION_PARTS };
+enum { MOST_BACK = 48, MOST_STEPS = (MOST_BACK + 1) * HB_TRANSITION_PARTS + 1 };
 
 double hb_effective_reach(const hb_actuators *a)
 {
@@ -54,6 +54,10 @@ double hb_effective_controls(const hb_past *past, const hb_actuators *a, double 
     double start[MOST_STEPS];
     const double *u[MOST_STEPS];
     double time = -known;
+    if (past->rest && known < reach) {
+        start[n] = time;
+        u[n++] = past->rest;
+    }
     for (int i = back; i >= 0; i--)
         for (int p = 0; p < entry[i].parts; p++, n++) {
             start[n] = time;

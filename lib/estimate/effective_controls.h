@@ -1,7 +1,7 @@
 /* What actuators made of commands while a transition lasted.
  *
- * Commands are steps: u_0 since ever, then u_k from time s_k on. Through delay d and lag tau a unit step at s has moved
- * the actuator, integrated until t, by
+ * Commands are steps: u_0 since ever (at rest, or the first command that is known), then u_k from time s_k on. Through
+ * delay d and lag tau a unit step at s has moved the actuator, integrated until t, by
  *
  *     F(t - d - s)         F(x) = x - tau (1 - exp(-x / tau)) for x > 0, else 0
  *
@@ -22,6 +22,7 @@ typedef struct hb_past {
     const void *context;
     uint64_t sequence;
     bool (*at)(const struct hb_past *past, int back, hb_window_entry *ret);
+    const double *rest; /* nu: in force before the first known command; NULL: that one was, since ever */
 } hb_past;
 
 /* Controls (parts x nu, in the units of the entries) of the transition. Returns the seconds before its start for which

@@ -8,12 +8,15 @@
 
 #include "estimate/estimator_internal.h"
 
-enum { CATCH_UP = 48 }; /* entries evaluated again at once, when actuators have changed */
+enum {
+    CATCH_UP = 48,  /* entries evaluated again at once, when actuators have changed */
+    BEGINNING = 50, /* transitions from where a flight began that its first command may matter to */
+};
 
 /* a command that is farther outside the bounds than they are apart is a lie */
 static const double believable_range = 1;
-/* so is a motion of so many standard deviations of the trained states within one transition */
-static const double believable_motion = 10;
+/* so is a motion of so many standard deviations of the trained states within one period */
+static const double believable_motion = 25;
 
 const char *const hb_estimate_status_name[] = {
 #define X(id, name, help) name,
@@ -64,6 +67,9 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     if (bayesian) {
         hb_posterior_lay_out(&e.posterior, arena);
         e.weight = hb_arena_take(arena, (size_t)nw, sizeof *e.weight);
+        e.belief = hb_arena_take(arena, (size_t)nw, sizeof *e.belief);
+        e.unsure = hb_arena_take(arena, (size_t)nw * (size_t)m->nx, sizeof *e.unsure);
+        e.unsure_now = hb_arena_take(arena, (size_t)m->nx, sizeof *e.unsure_now);
         e.usable = hb_arena_take(arena, (size_t)nw, sizeof *e.usable);
         e.sorted = hb_arena_take(arena, (size_t)nw, sizeof *e.sorted);
         e.distance = hb_arena_take(arena, (size_t)nw, sizeof *e.distance);
@@ -93,6 +99,8 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.coefficient = hb_arena_take(arena, nc, sizeof *e.coefficient);
     e.trial = hb_arena_take(arena, nc, sizeof *e.trial);
     e.variance = hb_arena_take(arena, nc, sizeof *e.variance);
+    e.rest_control = hb_arena_take(arena, (size_t)m->nu, sizeof *e.rest_control);
+    e.first_row = hb_arena_take(arena, (size_t)(m->nx * e.rows.ld), sizeof *e.first_row);
     e.problem = hb_arena_take(arena, (size_t)nproblems, sizeof *e.problem);
     hb_change_lay_out(&e.change, arena);
     e.error = hb_arena_take(arena, nx, sizeof *e.error);
@@ -161,15 +169,32 @@ static bool entry_before(const hb_past *past, int back, hb_window_entry *ret)
     return true;
 }
 
+/* Does all that is known before a transition go back to where the flight began? */
+static bool since_the_beginning(const hb_past *past)
+{
+    const hb_estimator *e = past->context;
+    hb_window_entry entry;
+
+    if (past->sequence < e->origin || past->sequence - e->origin >= BEGINNING)
+        return false;
+    for (uint64_t back = 0; back < past->sequence - e->origin; back++)
+        if (!entry_before(past, (int)back, &entry) || !entry.continues)
+            return false;
+    return true;
+}
+
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
 {
     hb_past past = {.context = e, .sequence = sequence, .at = entry_before};
     hb_window_entry entry;
+    bool beginning = since_the_beginning(&past);
+
+    past.rest = beginning ? e->rest_control : NULL; /* a vehicle that starts was at rest */
     double known = hb_effective_controls(&past, &e->actuators, e->control);
 
     entry_before(&past, 0, &entry);
     hb_rows_load(&e->rows, lane, &entry, e->control);
-    return known;
+    return beginning ? INFINITY : known;
 }
 
 /* ---- the walk ---- */
@@ -178,9 +203,11 @@ double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
  * oldest are left as they are: the commands before them are forgotten. */
 static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
 {
-    uint64_t margin = (uint64_t)ceil(hb_effective_reach(&e->actuators) / e->m->dt), first = e->window.first + margin;
+    uint64_t margin = (uint64_t)ceil(hb_effective_reach(&e->actuators) / e->m->dt);
+    uint64_t first = e->window.first + (e->window.first == e->origin ? 0 : margin);
     int count = first < e->window.next ? (int)(e->window.next - first) : 0;
-    int most = e->catching_up > 0 ? CATCH_UP : e->s.relinearise, chosen = most < count ? most : count;
+    bool moving = e->catching_up > 0 || (e->bayesian && count < HB_EARLY); /* all of them should be seen anew */
+    int most = moving ? CATCH_UP : e->s.relinearise, chosen = most < count ? most : count;
 
     if (e->m->integration != HB_COMBINED || !e->warm)
         return 0;
@@ -259,7 +286,7 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
         z[i] = hb_normalised_state(m, i, t->x[i]);
         dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
         check += 0 * (double)((hb_real)z[i] + (hb_real)dz[i]);
-        e->lie[e->nstaged] |= e->bayesian && fabs(dz[i]) > believable_motion;
+        e->lie[e->nstaged] |= e->bayesian && fabs(dz[i]) > believable_motion * fmax(1, t->dt / m->dt);
     }
     for (int k = 0; k < parts * nu; k++) {
         int i = k % nu;
@@ -304,8 +331,10 @@ void hb_estimator_settle(hb_estimator *e)
         return;
     for (int lane = 0; lane < e->nstaged; lane++)
         e->known[lane] = hb_estimator_load(e, lane, e->window.next + (uint64_t)lane);
-    int nold = choose_entries(e, old);
-    hb_rows_evaluate(&e->rows, e->workspace, e->nstaged + nold, e->coefficient);
+    int nold = choose_entries(e, old), nvariants = e->bayesian ? hb_estimator_load_variants(e, e->nstaged + nold) : 0;
+    hb_rows_evaluate(&e->rows, e->workspace, e->nstaged + nold + nvariants, e->coefficient);
+    if (e->bayesian)
+        hb_estimator_compare_variants(e, e->nstaged + nold, nvariants);
     int used = e->bayesian ? hb_bayes_learn(e, old, nold) : hb_plain_learn(e, old, nold);
     e->health.rejected += (uint64_t)(e->nstaged - used);
     e->nstaged = 0;
@@ -353,6 +382,7 @@ void hb_estimator_reset(hb_estimator *e)
                       .version = e->health.version + 1};
 
     hb_window_drop_before(&e->window, e->window.next);
+    e->origin = e->window.next;
     start(e);
     e->health = kept;
     hb_window_save_coefficients(&e->window, kept.version, false, e->coefficient);
@@ -391,7 +421,9 @@ static void resume(hb_estimator *e)
             if (!e->bayesian)
                 continue;
             e->usable[sequence % (uint64_t)e->nw] = known >= needed - 1e-9 || needed == 0;
-            e->weight[sequence % (uint64_t)e->nw] = 1;
+            e->weight[sequence % (uint64_t)e->nw] = e->belief[sequence % (uint64_t)e->nw] = 1;
+            memset(e->unsure + sequence % (uint64_t)e->nw * (uint64_t)e->m->nx, 0,
+                   (size_t)e->m->nx * sizeof *e->unsure);
         }
         hb_rows_evaluate(&e->rows, e->workspace, lanes, e->coefficient);
         for (int lane = 0; lane < lanes; lane++) {
@@ -428,13 +460,17 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
         hb_estimator_free(e);
         return r;
     }
+    for (int i = 0; i < m->nu; i++)
+        e->rest_control[i] = (m->control_trim[i] - m->control_mean[i]) / m->control_std[i];
     if (e->bayesian)
         hb_posterior_start(&e->posterior);
     start(e);
     /* the mean of the prior is worth using, and that takes a version */
     e->health.version = e->bayesian && m->has_prior;
 
-    if (hb_window_open(&e->window, m, e->nw, block, resumed))
+    bool taken_up = hb_window_open(&e->window, m, e->nw, block, resumed);
+    e->origin = taken_up ? UINT64_MAX : e->window.next;
+    if (taken_up)
         resume(e);
     else
         report(e);

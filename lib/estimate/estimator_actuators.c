@@ -7,8 +7,12 @@
 /* seconds: where to start when nothing is known. Somewhat too slow a vehicle is planned for safely, too fast a one not
  */
 static const double cautious_lag = 0.015, cautious_delay = 0.005;
+/* deviations by which plans are made for slower actuators than is likely */
+static const double caution = 0.25;
 /* seconds by which lag or delay must differ to be taken over, and from which what is in memory is of no use */
 static const double worth_a_change = 0.002, of_another_vehicle = 0.01;
+/* seconds of deviation of lag and delay together, below which they are as good as known */
+static const double certain = 0.004;
 /* commands that must be known before a transition, in the longest delay and lag looked for */
 static const double known_lags = 0.5;
 enum { HESITATE = 12 }; /* transitions */
@@ -139,13 +143,87 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
 
     /* a payload that drops is no change of the actuators: once they are known, what is hard to believe must go on for
      * a while before it moves them */
-    bool doubtful = e->weight[sequence % (uint64_t)e->nw] == 0;
+    bool doubtful = e->belief[sequence % (uint64_t)e->nw] == 0;
     e->hesitating = doubtful && e->knows_actuators ? e->hesitating + 1 : 0;
     if (e->hesitating > 0 && e->hesitating <= HESITATE)
         return;
     hb_actuator_belief belief = hb_identification_belief(f);
     e->knows_actuators = belief.confident;
     take_over(e, &belief);
+}
+
+/* The present actuators, with a lag or a delay a deviation longer, or shorter at the upper end. */
+static hb_actuators variant(const hb_estimator *e, const hb_actuator_belief *b, bool of_lag)
+{
+    const hb_identification *f = &e->identification;
+    hb_actuators a = e->actuators;
+
+    for (int i = 0; i < a.nu; i++) {
+        double *of = of_lag ? &a.lag[i] : &a.delay[i], by = of_lag ? b->lag_deviation : b->delay_deviation;
+        double most = of_lag ? f->lag[f->nlags - 1] : f->delay[f->ndelays - 1];
+        *of = *of + by <= most ? *of + by : fmax(0, *of - by);
+    }
+    return a;
+}
+
+int hb_estimator_load_variants(hb_estimator *e, int lane)
+{
+    const hb_identification *f = &e->identification;
+    hb_actuators present = e->actuators;
+    hb_actuator_belief b;
+    int count = 0;
+
+    e->actuator_variance = 0;
+    if (!e->identifying || e->nstaged != 1 || e->posterior.count >= HB_EARLY)
+        return 0;
+    b = hb_identification_belief(f);
+    if (b.lag_deviation + b.delay_deviation < certain)
+        return 0;
+    e->actuator_variance = b.lag_deviation * b.lag_deviation + b.delay_deviation * b.delay_deviation;
+    for (int of_lag = 0; of_lag < 2; of_lag++) {
+        if ((of_lag ? f->nlags : f->ndelays) < 2)
+            continue;
+        e->actuators = variant(e, &b, of_lag);
+        hb_estimator_load(e, lane + count++, e->window.next);
+    }
+    e->actuators = present;
+    return count;
+}
+
+void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
+{
+    int nx = e->m->nx;
+
+    memset(e->unsure_now, 0, (size_t)nx * sizeof *e->unsure_now);
+    if (count == 0 || !hb_rows_of_lane(&e->rows, 0, e->staged[0].dz))
+        return;
+    for (int d = 0; d < nx; d++)
+        e->error[d] = hb_estimator_error(e, e->rows.row, e->coefficient, d);
+    for (int k = 0; k < count; k++) {
+        if (!hb_rows_of_lane(&e->rows, lane + k, e->staged[0].dz))
+            continue;
+        for (int d = 0; d < nx; d++) {
+            double moved = hb_estimator_error(e, e->rows.row, e->coefficient, d) - e->error[d];
+            e->unsure_now[d] += moved * moved;
+        }
+    }
+}
+
+hb_actuators hb_estimator_cautious_actuators(const hb_estimator *e)
+{
+    const hb_identification *f = &e->identification;
+    hb_actuators a = e->actuators;
+
+    if (!e->identifying)
+        return a;
+    hb_actuator_belief b = hb_identification_belief(f);
+    for (int i = 0; i < a.nu; i++) {
+        if (f->nlags > 1)
+            a.lag[i] = fmin(a.lag[i] + caution * b.lag_deviation, f->lag[f->nlags - 1]);
+        if (f->ndelays > 1)
+            a.delay[i] = fmin(a.delay[i] + caution * b.delay_deviation, f->delay[f->ndelays - 1]);
+    }
+    return a;
 }
 
 hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e)

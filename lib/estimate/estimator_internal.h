@@ -13,6 +13,7 @@
 #include "estimate/window.h"
 
 enum {
+    HB_EARLY = 32,  /* transitions with which the belief still moves much */
     HB_RECENT = 10, /* prediction errors behind one_step_error */
     HB_JUDGED = 12, /* recent transitions that a judgement looks back on: half a second at 25 Hz */
 };
@@ -71,11 +72,18 @@ struct hb_estimator {
     hb_posterior posterior;
     bool guessed;   /* the noise has been guessed since the last reset */
     double *weight; /* nw, of entries in the sums, by sequence modulo nw */
-    bool *usable;   /* nw, in the same order: the controls are known and possible */
+    double *belief; /* nw, likewise: the weight without what actuators leave open */
+    double *unsure; /* nw x nx: squared motion of the prediction with the actuators, per second squared of theirs */
+    double *unsure_now;       /* nx, of the transition being judged, and how much that is now */
+    double actuator_variance; /* of lag and delay together, seconds squared; 0: they are known */
+    bool *usable;             /* nw, likewise: the controls are known and possible */
     hb_verdict verdict[HB_JUDGED];
     uint64_t judged;
     int unsettled;                                  /* newest transitions without a known past */
     double *innovation, *residual, *motion, *doubt; /* HB_JUDGED x nx each, in the order of verdicts */
+    double *rest_control;                           /* nu: trim, normalised */
+    double *first_row;                              /* nx x ld: of a transition that is seen in another light */
+    bool refined;                                   /* one was, and the lanes used for it */
     double *expected, *tolerance;                   /* nx, of the transition being judged */
     double *sorted, *distance;                      /* nw, when a window is taken up */
 
@@ -93,7 +101,8 @@ struct hb_estimator {
     double known[HB_ESTIMATOR_TOGETHER];           /* seconds of commands known before */
     double *staged_value;                          /* HB_ESTIMATOR_TOGETHER x (z, u of parts, dz) */
     int nstaged;
-    bool broken; /* a transition was left out: the next one continues nothing that is known */
+    uint64_t origin; /* sequence of the first transition since nothing was known; UINT64_MAX: it is not at hand */
+    bool broken;     /* a transition was left out: the next one continues nothing that is known */
 };
 
 /* index of coefficient i of a problem (or state) */
@@ -141,6 +150,11 @@ void hb_bayes_seed(hb_estimator *e);
 void hb_estimator_start_actuators(hb_estimator *e);
 /* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
+/* In the beginning: loads the staged transition, when there is but one, as it would be with actuators a deviation
+ * slower, into lanes from `lane` on; returns how many. Then, evaluated: how much the prediction depends on it, to
+ * e->unsure_now. */
+int hb_estimator_load_variants(hb_estimator *e, int lane);
+void hb_estimator_compare_variants(hb_estimator *e, int lane, int count);
 void hb_estimator_actuators_changed(hb_estimator *e); /* call it at a change of dynamics */
 
 #endif

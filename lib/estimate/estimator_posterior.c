@@ -43,7 +43,7 @@ static const double span_memory = 0.99;
 /* r that is so many times the median of the window is a lie, before anything else is known of it */
 static const double wild = 30;
 
-enum { EARLY = 32, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4, REPEAT = 100, UNSETTLED = 25 };
+enum { REFINEMENTS = 3, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4, REPEAT = 100, UNSETTLED = 25 };
 
 double hb_bayes_spread(void)
 {
@@ -79,8 +79,9 @@ static double usual_distance(const hb_estimator *e)
     return n >= JUDGED_FEWEST ? fmax(1, median(distance, n)) : 1;
 }
 
-/* d^2 of the innovation e->error of the transition in `row`; e->expected becomes the variance of each state's. */
-static double distance_of(hb_estimator *e, const double *row)
+/* d^2 of the innovation e->error of the transition in `row`, of which actuators leave `unsure` open (nx, NULL:
+ * nothing); e->expected becomes the variance of each state's. */
+static double distance_of(hb_estimator *e, const double *row, const double *unsure)
 {
     const hb_posterior *p = &e->posterior;
     int dz = e->m->nb + 1;
@@ -89,7 +90,8 @@ static double distance_of(hb_estimator *e, const double *row)
         double motion = row[d * p->ld + dz], lately = square(motion);
         if (p->weight >= 1)
             lately = hb_posterior_energy(p, d).motion / p->weight;
-        e->tolerance[d] = square(inexact_now * motion) + square(inexact_lately) * lately + square(rounding);
+        e->tolerance[d] = square(inexact_now * motion) + square(inexact_lately) * lately + square(rounding) +
+                          (unsure ? unsure[d] : 0);
     }
     return hb_posterior_distance(&e->posterior, row, e->error, e->tolerance, e->expected);
 }
@@ -104,6 +106,38 @@ static double weight_of(const hb_estimator *e, double distance)
     return fmin(1, (nx + doubtful * deviation) / distance);
 }
 
+/* Coefficients that are hardly known yet may explain a transition that they do not predict, along the motion that they
+ * make themselves: a vehicle that is pushed aside also turns and drifts within the step. d^2 of the transition `lane`,
+ * whose rows along these coefficients are left in rows.row. */
+static double distance_along(hb_estimator *e, int lane, const double *dz)
+{
+    const hb_posterior *p = &e->posterior;
+    double distance = INFINITY;
+
+    for (int again = 0; again < REFINEMENTS; again++) {
+        hb_posterior_try_add(&e->posterior, e->rows.row, e->tolerance, e->trial_solution);
+        for (int k = 0; k < p->nproblems; k++)
+            for (int i = 0; i < p->nb; i++)
+                e->trial[hb_estimator_index(e, k, i)] = (hb_real)e->trial_solution[k * p->nb + i];
+        hb_estimator_load(e, lane, e->window.next);
+        hb_rows_evaluate(&e->rows, e->workspace, lane + 1, e->trial);
+        if (!hb_rows_of_lane(&e->rows, lane, dz))
+            return INFINITY;
+        distance = hb_posterior_distance_along(p, e->rows.row, e->tolerance, e->trial_solution);
+    }
+    return distance;
+}
+
+/* What is left of a weight where the control that acted is known badly. */
+static double known_share(const hb_estimator *e, const double *unsure)
+{
+    double most = 0;
+
+    for (int d = 0; d < e->m->nx; d++)
+        most = fmax(most, unsure[d] / e->posterior.noise[d]);
+    return 1 / (1 + most);
+}
+
 static bool believed_enough(const hb_estimator *e)
 {
     for (int k = 0; k < e->posterior.nproblems; k++)
@@ -115,6 +149,9 @@ static bool believed_enough(const hb_estimator *e)
 /* Judges the transition in rows.row, whose prediction error is in e->error: its weight. */
 static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, bool lie)
 {
+    bool refinable =
+        e->nstaged == 1 && e->posterior.count < HB_EARLY && e->m->has_prior && e->m->integration == HB_COMBINED;
+
     int nx = e->m->nx, ld = e->posterior.ld, nb = e->m->nb;
     size_t at = e->judged % HB_JUDGED;
     hb_verdict *v = &e->verdict[at];
@@ -128,12 +165,19 @@ static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, 
         e->doubt[at * (size_t)nx + (size_t)d] = 0;
     }
     if (usable) {
-        double distance = distance_of(e, e->rows.row);
+        double distance = distance_of(e, e->rows.row, e->unsure_now);
         v->distance = distance / nx;
         e->judged++; /* its own distance counts among the recent ones */
         double usual = usual_distance(e);
         e->judged--;
         weight = weight_of(e, distance / usual);
+        if (weight == 0 && refinable) {
+            memcpy(e->first_row, e->rows.row, (size_t)(nx * ld) * sizeof *e->rows.row);
+            weight = weight_of(e, distance_along(e, 0, entry->dz) / usual);
+            if (weight == 0)
+                memcpy(e->rows.row, e->first_row, (size_t)(nx * ld) * sizeof *e->rows.row);
+            e->refined = true;
+        }
         v->set_aside = weight == 0;
         for (int d = 0; d < nx; d++) {
             e->doubt[at * (size_t)nx + (size_t)d] =
@@ -163,12 +207,35 @@ static void slide(hb_estimator *e, const hb_window_entry *entry, double weight, 
         hb_posterior_depart(&e->posterior, hb_estimator_recall(e, w->first), e->weight[slot(e, w->first)], dt);
         e->health.span_seconds -= dt;
     }
-    hb_posterior_add(&e->posterior, e->rows.row, weight);
-    e->weight[slot(e, w->next)] = weight;
+    double share = known_share(e, e->unsure_now);
+    hb_posterior_add(&e->posterior, e->rows.row, weight * share);
+    e->weight[slot(e, w->next)] = weight * share;
+    e->belief[slot(e, w->next)] = weight;
+    for (int d = 0; d < e->m->nx; d++)
+        e->unsure[slot(e, w->next) * (size_t)e->m->nx + (size_t)d] =
+            e->actuator_variance > 0 ? e->unsure_now[d] / e->actuator_variance : 0;
     e->usable[slot(e, w->next)] = usable;
     hb_rows_keep(&e->rows, w->next);
     hb_window_append(w, entry);
     e->health.span_seconds += entry->dt;
+}
+
+/* The weight of an entry that is evaluated again, in rows.row: what was not believed with other actuators may be now.
+ */
+static double weight_again(hb_estimator *e, uint64_t sequence)
+{
+    size_t at = slot(e, sequence);
+    int nx = e->m->nx;
+
+    if (!e->usable[at] || !believed_enough(e) || (e->catching_up == 0 && e->posterior.count >= HB_EARLY))
+        return e->weight[at];
+    for (int d = 0; d < nx; d++) {
+        e->error[d] = hb_estimator_error(e, e->rows.row, e->coefficient, d);
+        e->unsure_now[d] = e->actuator_variance * e->unsure[at * (size_t)nx + (size_t)d];
+    }
+    if (e->belief[at] == 0 && e->catching_up > 0)
+        e->belief[at] = weight_of(e, distance_of(e, e->rows.row, e->unsure_now) / usual_distance(e));
+    return e->belief[at] * known_share(e, e->unsure_now);
 }
 
 /* Puts the entries that were evaluated again in the place of what they were. */
@@ -178,9 +245,10 @@ static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count
         if (sequence[i] < e->window.first || /* it has left the window since */
             !hb_rows_of_lane(&e->rows, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
             continue;
-        double weight = e->weight[slot(e, sequence[i])];
+        double before = e->weight[slot(e, sequence[i])], weight = weight_again(e, sequence[i]);
         hb_posterior_replace(&e->posterior, (int)(e->window.next - 1 - sequence[i]),
-                             hb_estimator_recall(e, sequence[i]), weight, e->rows.row, weight);
+                             hb_estimator_recall(e, sequence[i]), before, e->rows.row, weight);
+        e->weight[slot(e, sequence[i])] = weight;
         hb_rows_keep(&e->rows, sequence[i]);
     }
 }
@@ -404,7 +472,7 @@ static void shorten(hb_estimator *e, int count)
     hb_posterior_cut(&e->posterior, count, hb_estimator_recall_by_age, e);
     hb_window_drop_before(w, w->next - (uint64_t)count);
     for (uint64_t sequence = w->first; sequence < w->next; sequence++)
-        e->weight[slot(e, sequence)] = e->usable[slot(e, sequence)] ? 1 : 0;
+        e->weight[slot(e, sequence)] = e->belief[slot(e, sequence)] = e->usable[slot(e, sequence)] ? 1 : 0;
     hb_estimator_count_span(e);
     e->health.changes++;
     e->judged = 0; /* by other coefficients */
@@ -451,6 +519,7 @@ static int use_staged(hb_estimator *e, int *ret_used)
     int fresh = 0, where = 0;
 
     *ret_used = 0;
+    e->refined = false;
     for (int lane = 0; lane < e->nstaged; lane++) {
         hb_window_entry entry = e->staged[lane];
         if (!hb_rows_of_lane(&e->rows, lane, entry.dz)) {
@@ -485,12 +554,13 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
 
     if (used == 0)
         return 0;
-    replace_entries(e, old, nold);
+    if (!e->refined) /* else their lanes were used otherwise */
+        replace_entries(e, old, nold);
     bool changed = fresh > 0 && adopt_change(e, fresh);
     if (changed)
         hb_estimator_actuators_changed(e);
     bool first = !e->warm && hb_window_count(&e->window) >= e->warmup;
-    if (changed || first || p->count < EARLY) {
+    if (changed || first || p->count < HB_EARLY) {
         /* noise and coefficients need each other: once more while both move */
         e->warm |= changed || first;
         e->credit = 0;
@@ -547,7 +617,7 @@ static void leave_out_wild_entries(hb_estimator *e)
         double most = wild * median(e->sorted, count) + usual_noise;
         for (uint64_t sequence = w->first; sequence < w->next; sequence++)
             if (fabs(hb_estimator_recall(e, sequence)[d * e->posterior.ld + nb]) > most)
-                e->weight[slot(e, sequence)] = 0;
+                e->weight[slot(e, sequence)] = e->belief[slot(e, sequence)] = 0;
     }
 }
 
@@ -563,7 +633,7 @@ static void judge_again(hb_estimator *e)
         const double *row = hb_estimator_recall_by_age(e, age);
         for (int d = 0; d < e->m->nx; d++)
             e->error[d] = hb_estimator_error(e, row, e->coefficient, d);
-        e->distance[age] = distance_of(e, row);
+        e->distance[age] = distance_of(e, row, NULL);
         e->sorted[age] = e->distance[age] / e->m->nx;
     }
     double usual = fmax(1, median(e->sorted, count));
@@ -572,7 +642,7 @@ static void judge_again(hb_estimator *e)
         const double *row = hb_estimator_recall_by_age(e, age);
         double weight = e->usable[at] ? weight_of(e, e->distance[age] / usual) : 0;
         hb_posterior_replace(&e->posterior, age, row, e->weight[at], row, weight);
-        e->weight[at] = weight;
+        e->weight[at] = e->belief[at] = weight;
     }
 }
 
@@ -588,7 +658,7 @@ void hb_bayes_resume(hb_estimator *e)
     leave_out_wild_entries(e);
     for (uint64_t sequence = w->first; sequence < w->next; sequence++) {
         size_t at = slot(e, sequence);
-        e->weight[at] = e->usable[at] ? e->weight[at] : 0;
+        e->weight[at] = e->belief[at] = e->usable[at] ? e->weight[at] : 0;
         hb_posterior_add(&e->posterior, hb_estimator_recall(e, sequence), e->weight[at]);
     }
     e->warm |= hb_window_count(w) >= e->warmup;

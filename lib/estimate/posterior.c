@@ -630,6 +630,68 @@ double hb_posterior_distance(hb_posterior *p, const double *row, const double *n
     return distance;
 }
 
+/* What coefficients leave of a row. */
+static double left_of(const hb_posterior *p, const double *row, const double *c)
+{
+    double left = row[p->nb];
+
+    for (int i = 0; i < p->nb; i++)
+        left -= row[i] * c[i];
+    return left;
+}
+
+void hb_posterior_try_add(hb_posterior *p, const double *row, const double *extra, double *ret)
+{
+    int nb = p->nb;
+
+    for (int k = 0; k < p->nproblems; k++) {
+        const double *factor = matrix_of(p, p->factor, k), *c = p->coefficient + k * nb;
+        memset(p->vector, 0, (size_t)nb * sizeof *p->vector);
+        for (int i = 0; i < nb; i++)
+            for (int j = 0; j <= i; j++) {
+                double element = 0;
+                for (int l = 0; l <= j; l++)
+                    element += factor[i * nb + l] * factor[j * nb + l];
+                p->matrix[i * nb + j] = element;
+            }
+        for (int d = first_state(p, k); d < end_state(p, k); d++) {
+            const double *g = row + d * p->ld;
+            double precision = 1 / (p->noise[d] + extra[d]), left = left_of(p, g, c);
+            for (int i = 0; i < nb; i++) {
+                p->vector[i] += precision * g[i] * left;
+                for (int j = 0; j <= i; j++)
+                    p->matrix[i * nb + j] += precision * g[i] * g[j];
+            }
+        }
+        bool solved = hb_cholesky(nb, p->matrix) == 0;
+        if (solved)
+            hb_cholesky_solve(nb, p->matrix, 1, p->vector);
+        for (int i = 0; i < nb; i++)
+            ret[k * nb + i] = c[i] + (solved ? p->vector[i] : 0);
+    }
+}
+
+double hb_posterior_distance_along(const hb_posterior *p, const double *row, const double *extra, const double *c)
+{
+    int nb = p->nb;
+    double distance = 0;
+
+    for (int k = 0; k < p->nproblems; k++) {
+        const double *factor = matrix_of(p, p->factor, k);
+        for (int d = first_state(p, k); d < end_state(p, k); d++) {
+            double left = left_of(p, row + d * p->ld, c + k * nb);
+            distance += left * left / (p->noise[d] + extra[d]);
+        }
+        for (int j = 0; j < nb; j++) { /* |F^T (c - c_now)|^2 */
+            double sum = 0;
+            for (int i = j; i < nb; i++)
+                sum += factor[i * nb + j] * (c[k * nb + i] - p->coefficient[k * nb + i]);
+            distance += sum * sum;
+        }
+    }
+    return distance;
+}
+
 double hb_posterior_plausibility(const hb_posterior *p, const double *c)
 {
     int nb = p->nb;

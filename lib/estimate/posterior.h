@@ -108,6 +108,13 @@ double hb_posterior_condition(hb_posterior *p, int problem, double *scratch, int
 double hb_posterior_distance(hb_posterior *p, const double *row, const double *nu, const double *extra,
                              double *variance);
 
+/* The coefficients (nproblems x nb) that would hold if this transition were believed, whose noise is R + diag(extra).
+ */
+void hb_posterior_try_add(hb_posterior *p, const double *row, const double *extra, double *ret);
+/* How far coefficients are from the present ones, and rows seen along them from what they explain: the d^2 above, where
+ * the rows do not depend on the coefficients and these are hb_posterior_try_add's. */
+double hb_posterior_distance_along(const hb_posterior *p, const double *row, const double *extra, const double *c);
+
 /* Sums over the window of a state: squares of what the coefficients leave, of r, and of dz. */
 typedef struct hb_window_energy {
     double unexplained, residual, motion;

@@ -29,7 +29,7 @@ static const char *const targets_name[] = {[HB_TARGETS_REFUSE] = "refuse", [HB_T
     X(REAL, "limits.weight", weight, 1e4, 0, 1e9, HB_CLOSED, HB_LIVE,                                                  \
       "What breaking a limit costs a plan: this times the square of the excess, which is in the unit of the states "   \
       "for places and relative to the limit for the others.")                                                          \
-    X(REAL, "limits.trained_range", trained_range, 10, 0, 1e6, HB_CLOSED, HB_LIVE,                                     \
+    X(REAL, "limits.trained_range", trained_range, 30, 0, 1e6, HB_CLOSED, HB_LIVE,                                     \
       "Standard deviations of the trained states beyond which a plan is not believed; 0: no such check.")
 
 const hb_limits hb_limits_defaults = {ROWS(HB_SETTING_DEFAULT)};

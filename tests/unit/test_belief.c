@@ -218,6 +218,40 @@ static void test_distance_is_mahalanobis(void **state)
 }
 
 /* Noise that is drawn is noise that is found, in each state, and the plausibility is that of the prior. */
+/* The coefficients that would hold with one more transition are those that hold with it, and where rows do not depend
+ * on coefficients, the distance along them is that of the innovation. */
+static void test_a_transition_is_tried(void **state)
+{
+    (void)state;
+    for (int per_state = 0; per_state < 2; per_state++) {
+        fixture f;
+        double nu[NX], variance[NX], trial[NX * NB], extra[NX] = {0.03, 0.2, 0.1}, none[NX] = {0};
+        start(&f, true, per_state ? HB_PER_STATE : HB_VECTOR, MOST);
+        for (int k = 0; k < 3; k++)
+            hb_posterior_add(&f.p, next_row(&f), 1);
+        for (int k = 0; k < f.p.nproblems; k++)
+            assert_true(hb_posterior_solve(&f.p, k));
+        const double *row = next_row(&f);
+        for (int d = 0; d < NX; d++) {
+            nu[d] = row[d * LD + NB] + 0.5;
+            f.row[3][d * LD + NB] += 0.5; /* a surprise */
+            for (int i = 0; i < NB; i++)
+                nu[d] -= row[d * LD + i] * f.p.coefficient[(per_state ? d : 0) * NB + i];
+        }
+        hb_posterior_try_add(&f.p, row, extra, trial);
+        double expected = hb_posterior_distance(&f.p, row, nu, extra, variance);
+        assert_near(hb_posterior_distance_along(&f.p, row, extra, trial), expected, 1e-9 * expected);
+        hb_posterior_try_add(&f.p, row, none, trial);
+        hb_posterior_add(&f.p, row, 1);
+        for (int k = 0; k < f.p.nproblems; k++) {
+            assert_true(hb_posterior_solve(&f.p, k));
+            for (int i = 0; i < NB; i++)
+                assert_near(trial[k * NB + i], f.p.coefficient[k * NB + i], 1e-9);
+        }
+        end(&f);
+    }
+}
+
 static void test_noise_is_found(void **state)
 {
     (void)state;
@@ -353,11 +387,9 @@ static void test_rounding_does_not_accumulate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_bayesian_regression),
-        cmocka_unit_test(test_distance_is_mahalanobis),
-        cmocka_unit_test(test_noise_is_found),
-        cmocka_unit_test(test_calm_flight_forgets_nothing),
-        cmocka_unit_test(test_a_cut_gives_way),
+        cmocka_unit_test(test_against_bayesian_regression),  cmocka_unit_test(test_distance_is_mahalanobis),
+        cmocka_unit_test(test_a_transition_is_tried),        cmocka_unit_test(test_noise_is_found),
+        cmocka_unit_test(test_calm_flight_forgets_nothing),  cmocka_unit_test(test_a_cut_gives_way),
         cmocka_unit_test(test_rounding_does_not_accumulate),
     };
     hb_numeric_single_thread();

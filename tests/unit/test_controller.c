@@ -359,6 +359,46 @@ static void test_requests_stand_in_for_telemetry(void **state)
     assert_int_equal(counters(f).transitions, transitions);
 }
 
+/* Whoever publishes the states that it asked with is learned from at the request, and each state once. */
+static void test_a_request_is_learned_from_before_it_is_answered(void **state)
+{
+    fixture *f = *state;
+
+    for (int k = 0; k < 30; k++) {
+        hb_request r = request(f);
+        int before = hb_controller_health(f->c)->samples;
+        hb_reason reason = hb_controller_observe_request(f->c, &r, f->clock.time);
+        assert_int_equal(reason, k == 0 ? HB_REASON_FIRST : HB_REASON_NONE);
+        assert_int_equal(hb_controller_health(f->c)->samples, before + (k > 0));
+        f->u[0] = sin(0.7 * k) + 0.2;
+        observe(f);
+        assert_int_equal(hb_controller_health(f->c)->samples, before + (k > 0));
+        move(f->x, 0.6, f->u[0], period);
+        pass(f, period);
+    }
+    assert_near(hb_controller_coefficients(f->c, NULL)[0], 0.6, 1e-4);
+    hb_counters n = counters(f);
+    assert_int_equal(n.observations, 30);
+    assert_int_equal(n.transitions, 29);
+
+    /* a sample that says otherwise than the request before it ends that: the next request is not taken for one */
+    hb_request r = request(f);
+    assert_int_equal(hb_controller_observe_request(f->c, &r, f->clock.time), HB_REASON_NONE);
+    f->x[1] += 1e-3;
+    observe(f);
+    pass(f, period);
+    r = request(f);
+    assert_int_equal(hb_controller_observe_request(f->c, &r, f->clock.time), HB_REASON_FIRST);
+    /* nor is one after a sample that was lost */
+    observe(f);
+    pass(f, period);
+    r = request(f);
+    hb_controller_observe_request(f->c, &r, f->clock.time);
+    pass(f, period);
+    r = request(f);
+    assert_int_equal(hb_controller_observe_request(f->c, &r, f->clock.time), HB_REASON_FIRST);
+}
+
 static void test_forget_and_seed(void **state)
 {
     fixture *f = *state;
@@ -1247,6 +1287,7 @@ int main(void)
         TEST(test_error_is_that_of_the_model_in_use),
         TEST(test_samples_set_aside_are_counted_by_reason),
         TEST(test_requests_stand_in_for_telemetry),
+        TEST(test_a_request_is_learned_from_before_it_is_answered),
         TEST(test_forget_and_seed),
         TEST(test_ladder_of_age),
         TEST(test_first_request_after_a_pause_is_planned),

@@ -424,10 +424,6 @@ static hb_reason learn(hb_controller *c, const hb_transition *transition, hb_rea
         c->recent[c->nrecent % RECENT] = hb_stepper_error(c->average, transition);
         c->nrecent = c->nrecent + 1 < 2 * RECENT ? c->nrecent + 1 : RECENT;
     }
-    if (reason == HB_REASON_NONE)
-        COUNT(c, transitions);
-    else
-        COUNT(c, set_aside[reason]);
     return reason;
 }
 
@@ -456,10 +452,15 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
         c->echoed = t == &c->telemetry && c->asked && given->time_us == c->asked_us &&
                     memcmp(given->x, c->asked_state, (size_t)c->nx * sizeof *given->x) == 0;
     }
+    c->used &= !used; /* once */
     if (!used)
         reason = learn(c, &transition, reason, more);
     else if (!more)
         hb_estimator_settle(c->estimator);
+    if (reason == HB_REASON_NONE)
+        COUNT(c, transitions);
+    else
+        COUNT(c, set_aside[reason]);
     if (!more)
         publish(c);
     return reason;

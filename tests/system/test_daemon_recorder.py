@@ -99,11 +99,12 @@ class Recorder(TestCase):
         daemon.stop()
         [file] = recordings(daemon)
         # one bit of a state that was reported, and one of an action that was answered
-        for topic, number in (("telemetry", 10), ("replies", 10)):
+        for topic, number in (("telemetry", 25), ("replies", 10)):
             bent = f"{daemon.folder}/bent-{topic}"
             run(TOOL, "bend", file, bent, topic, str(number))
             out, (replies, identical) = self.replay([bent], status=1)
-            self.assertEqual(replies, 30)
+            # a sample that no longer repeats its request teaches later, so that a reply may have nothing to go by
+            self.assertIn(replies, (29, 30))
             self.assertLess(identical, 30)
             self.assertRegex(out, r"(?m)^\d+\.\d+ s: \S.*recorded")
 

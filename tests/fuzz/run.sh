@@ -13,7 +13,7 @@ seconds=${1-60}
 
 [ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
 ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_mavlink tests/fuzz/fuzz_ulog tests/fuzz/fuzz_ardupilot \
-    tests/fuzz/fuzz_mcap tests/fuzz/fuzz_seeds tests/system/mcap_tool
+    tests/fuzz/fuzz_mcap tests/fuzz/fuzz_window tests/fuzz/fuzz_keys tests/fuzz/fuzz_seeds tests/system/mcap_tool
 
 # fuzz TARGET OPTIONS...: seeds are in its corpus
 fuzz() {
@@ -51,3 +51,14 @@ build-fuzz/tests/system/mcap_tool write build-fuzz/logs/small.mcap
 cp build-fuzz/logs/small.mcap build-fuzz/corpus/mcap/whole
 head -c 4000 build-fuzz/logs/small.mcap >build-fuzz/corpus/mcap/cut
 fuzz mcap -max_len=65536
+
+# a window kept over a restart, of which single bytes are changed
+mkdir -p build-fuzz/corpus/window
+printf '\000\000\001' >build-fuzz/corpus/window/header
+printf '\000\001\377\000\002\177' >build-fuzz/corpus/window/entries
+fuzz window -max_len=60
+
+# a key
+mkdir -p build-fuzz/corpus/keys
+printf 'rq:rM>}U?@Lns47E1%%kR.o@n%%FcmmsL/@{H8]yf7\n' >build-fuzz/corpus/keys/key
+fuzz keys -max_len=100

@@ -26,7 +26,7 @@ static const double budget = 0.01;   /* seconds, as configured */
 static const double piece = 0.00025; /* seconds that a look at the clock costs while planning */
 static const double stale_after = 0.1, fallback_after = 0.2;
 /* Of coefficients of about 1: what was known from before the window is not kept, and transitions are fitted anew. */
-static const double same_coefficient = 0.25;
+static const double same_coefficient = 0.5;
 static const double epsilon = 2e-6; /* seconds: what a reply's microseconds round off */
 
 const char *const weather_name[] = {"calm", "rough", "wild"};

@@ -105,10 +105,25 @@ class Commands(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         # patience: other things run on this machine
-        cls.daemon = Daemon(shipped("quadrotor").replace("budget: 0.01", "budget: 1"), model=None)
+        cls.daemon = Daemon(shipped("quadrotor").replace("budget: 0.01", "budget: 1") +
+                            f"shadow: {{{{model: {SOURCE}/config/models/quadrotor-learned.safetensors}}}}\n", model=None)
         cls.addClassCleanup(cls.daemon.close)
         cls.daemon.start()
+        cls.record()
         cls.environment = environment(HILBERT_SOCKET=cls.daemon.folder, RUNTIME_DIRECTORY=cls.daemon.folder)
+
+    @classmethod
+    def record(cls):
+        """A few short flights with the recorder on: cls.recording."""
+        daemon = Daemon(shipped("quadrotor").replace("budget: 0.01", "budget: 1") +
+                        "recorder: {{enabled: true, directory: {folder}/recordings}}\n", model=None)
+        cls.addClassCleanup(daemon.close)
+        os.mkdir(f"{daemon.folder}/recordings")
+        daemon.start()
+        subprocess.run(["hilbert-sim", "fly", "quadrotor", "--endpoint", f"ipc://{daemon.folder}", "--seconds", "2",
+                        "--episodes", "4"], env=environment(), check=True, capture_output=True, timeout=12 * PATIENCE)
+        daemon.stop()
+        cls.recording = glob.glob(f"{daemon.folder}/recordings/*.mcap")[0]
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
@@ -125,6 +140,9 @@ class Commands(unittest.TestCase):
         os.makedirs(f"{self.folder}/logs/flights")
         self.shell("python3 tests/data/logs/make_logs.py logs && cp logs/flight.ulg logs/held_out.ulg && "
                    "for i in 1 2 3 4; do cp logs/flight.ulg logs/flights/$i.ulg; done", check=True)
+        os.mkdir(f"{self.folder}/recordings")
+        for name in ("recordings/1", "held_out", "FLIGHT"):
+            shutil.copy(self.recording, f"{self.folder}/{name}.mcap")
         for name, seed in (("flights", 1), ("held_out", 2)):
             self.shell(f"hilbert-sim collect quadrotor -o {name}.h5 -f 4 -e 2 -n 40 -s {seed} -q", check=True)
 

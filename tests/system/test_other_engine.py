@@ -277,10 +277,9 @@ def main():
     parser.add_argument("--trace")
     options = parser.parse_args()
     trace = open(options.trace, "w") if options.trace else None
-    config = shipped("hilbertd")
+    config = shipped("quadrotor")
     if not options.real_time:  # time stands still while a plan is made: a busy machine may take its time
-        for key in ("budget", "stale_after", "fallback_after"):
-            config = re.sub(rf"(?m)^  {key}: .*", f"  {key}: 10", config)
+        config = re.sub(r"(?m)^  budget: .*", "  budget: 10\n  stale_after: 10\n  fallback_after: 20", config)
     daemon = Daemon(config, model=None).start()
     crashed = 0
     try:

@@ -77,7 +77,7 @@ static int report(const options *o, const hb_recorded_flight *f, hb_error *err)
 
     if (r)
         return r;
-    hb_flight_summarise(&s, f);
+    hb_recorded_flight_summarise(&s, f);
     hb_flight_print(f, &s, &p, stdout);
     if (*why)
         printf("\n%s\n", why);

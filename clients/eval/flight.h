@@ -37,7 +37,7 @@ typedef struct hb_flight_summary {
     double saturated;  /* part of the actions with a control at a bound */
 } hb_flight_summary;
 
-void hb_flight_summarise(hb_flight_summary *ret, const hb_recorded_flight *f);
+void hb_recorded_flight_summarise(hb_flight_summary *ret, const hb_recorded_flight *f);
 
 /* The order in which statuses get worse. */
 extern const int hb_flight_ladder[HB_FLIGHT_NSTATUSES - 1];

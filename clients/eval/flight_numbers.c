@@ -231,7 +231,7 @@ static bool saturates(const hb_recorded_flight *f, size_t reply)
     return false;
 }
 
-void hb_flight_summarise(hb_flight_summary *ret, const hb_recorded_flight *f)
+void hb_recorded_flight_summarise(hb_flight_summary *ret, const hb_recorded_flight *f)
 {
     hb_flight_summary s = {.seconds = f->seconds, .off_target = off_target(f), .error_median = NAN, .error_p95 = NAN};
     double *value = calloc((f->nreplies > f->nestimates ? f->nreplies : f->nestimates) + 1, sizeof *value);

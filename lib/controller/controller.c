@@ -312,7 +312,7 @@ static void publish(hb_controller *c)
     s->reported_us = c->reported_us;
     if (c->nu > 0)
         memcpy(s->report, c->report, (size_t)c->nu * sizeof *s->report);
-    s->actuators = hb_estimator_cautious_actuators(c->estimator);
+    s->actuators = *hb_estimator_actuators(c->estimator);
     memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
            (size_t)hb_model_ncoefficients(c->m) * sizeof *s->coefficient);
     c->writing = atomic_exchange_explicit(&c->middle, c->writing | FRESH, memory_order_acq_rel) & ~FRESH;

@@ -16,9 +16,10 @@ enum { HB_TRANSITION_PARTS = 4 }; /* at most */
 typedef struct hb_transition {
     const double *x, *u, *x_next; /* nx, parts x nu, nx */
     double dt;
-    int parts;      /* 0 is taken for 1: the command was held */
-    bool continues; /* it starts where the one before it ended: the actuators' past is known */
-    int averaged;   /* samples of telemetry behind each end; 0 is taken for 1 */
+    int parts;            /* 0 is taken for 1: the command was held */
+    bool continues;       /* it starts where the one before it ended: the actuators' past is known */
+    int averaged;         /* samples of telemetry behind each end; 0 is taken for 1 */
+    const double *before; /* nu: the command in force until it starts; NULL: none is known */
 } hb_transition;
 
 #endif

@@ -189,7 +189,7 @@ double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
     hb_window_entry entry;
     bool beginning = since_the_beginning(&past);
 
-    past.rest = beginning ? e->rest_control : NULL; /* a vehicle that starts was at rest */
+    past.rest = beginning ? e->rest_control : NULL;
     double known = hb_effective_controls(&past, &e->actuators, e->control);
 
     entry_before(&past, 0, &entry);
@@ -298,6 +298,11 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
         /* no such command was given: the one before it went on */
         e->lie[e->nstaged] = true;
         u[k] = k >= nu ? u[k - nu] : before ? before[i] : hb_normalised_control(m, i, m->control_trim[i]);
+    }
+    for (int i = 0; i < nu && e->window.next + (uint64_t)e->nstaged == e->origin; i++) {
+        double rest = t->before ? t->before[i] : m->control_trim[i];
+        check += 0 * (double)(hb_real)rest;
+        e->rest_control[i] = hb_normalised_control(m, i, fmin(fmax(rest, m->control_min[i]), m->control_max[i]));
     }
     e->staged[e->nstaged] = (hb_window_entry){.dt = t->dt,
                                               .parts = parts,
@@ -460,8 +465,6 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
         hb_estimator_free(e);
         return r;
     }
-    for (int i = 0; i < m->nu; i++)
-        e->rest_control[i] = (m->control_trim[i] - m->control_mean[i]) / m->control_std[i];
     if (e->bayesian)
         hb_posterior_start(&e->posterior);
     start(e);

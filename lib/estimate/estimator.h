@@ -124,8 +124,6 @@ const double *hb_estimator_covariance(const hb_estimator *e);
 const double *hb_estimator_noise(const hb_estimator *e);
 /* The actuators that transitions are explained with: what is given, else the model's, else what was found in flight. */
 const hb_actuators *hb_estimator_actuators(const hb_estimator *e);
-/* Those to plan with: while little is known, rather too slow than too fast ones. */
-hb_actuators hb_estimator_cautious_actuators(const hb_estimator *e);
 /* What was found, and how certain it is; deviations are 0 for what is given. */
 hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e);
 /* Of the one-step prediction errors of recent transitions before they are used: the mean square of each state, nx,

@@ -4,11 +4,9 @@
 
 #include "estimate/estimator_internal.h"
 
-/* seconds: where to start when nothing is known. Somewhat too slow a vehicle is planned for safely, too fast a one not
- */
+/* seconds: where to start when nothing is known. A vehicle that is 40 ms faster or slower than planned for swings, and
+ * with requests 40 ms apart ever more: this lies between */
 static const double cautious_lag = 0.015, cautious_delay = 0.005;
-/* deviations by which plans are made for slower actuators than is likely */
-static const double caution = 0.25;
 /* seconds by which lag or delay must differ to be taken over, and from which what is in memory is of no use */
 static const double worth_a_change = 0.002, of_another_vehicle = 0.01;
 /* seconds of deviation of lag and delay together, below which they are as good as known */
@@ -207,23 +205,6 @@ void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
             e->unsure_now[d] += moved * moved;
         }
     }
-}
-
-hb_actuators hb_estimator_cautious_actuators(const hb_estimator *e)
-{
-    const hb_identification *f = &e->identification;
-    hb_actuators a = e->actuators;
-
-    if (!e->identifying)
-        return a;
-    hb_actuator_belief b = hb_identification_belief(f);
-    for (int i = 0; i < a.nu; i++) {
-        if (f->nlags > 1)
-            a.lag[i] = fmin(a.lag[i] + caution * b.lag_deviation, f->lag[f->nlags - 1]);
-        if (f->ndelays > 1)
-            a.delay[i] = fmin(a.delay[i] + caution * b.delay_deviation, f->delay[f->ndelays - 1]);
-    }
-    return a;
 }
 
 hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e)

@@ -70,22 +70,22 @@ struct hb_estimator {
     int hesitating;                   /* transitions in a row that are hard to believe */
     bool knows_actuators;             /* the identification was confident when it was last asked */
     hb_posterior posterior;
-    bool guessed;   /* the noise has been guessed since the last reset */
-    double *weight; /* nw, of entries in the sums, by sequence modulo nw */
-    double *belief; /* nw, likewise: the weight without what actuators leave open */
-    double *unsure; /* nw x nx: squared motion of the prediction with the actuators, per second squared of theirs */
-    double *unsure_now;       /* nx, of the transition being judged, and how much that is now */
+    bool guessed;       /* the noise has been guessed since the last reset */
+    double *weight;     /* nw, of entries in the sums, by sequence modulo nw */
+    double *belief;     /* nw, likewise: the weight without what actuators leave open */
+    double *unsure;     /* nw x nx: squared motion of the prediction with the actuators, per second squared of theirs */
+    double *unsure_now; /* nx, of the transition being judged, and how much that is now */
     double actuator_variance; /* of lag and delay together, seconds squared; 0: they are known */
     bool *usable;             /* nw, likewise: the controls are known and possible */
     hb_verdict verdict[HB_JUDGED];
     uint64_t judged;
     int unsettled;                                  /* newest transitions without a known past */
     double *innovation, *residual, *motion, *doubt; /* HB_JUDGED x nx each, in the order of verdicts */
-    double *rest_control;                           /* nu: trim, normalised */
-    double *first_row;                              /* nx x ld: of a transition that is seen in another light */
-    bool refined;                                   /* one was, and the lanes used for it */
-    double *expected, *tolerance;                   /* nx, of the transition being judged */
-    double *sorted, *distance;                      /* nw, when a window is taken up */
+    double *rest_control;         /* nu, normalised: in force before the first transition; trim if nothing is known */
+    double *first_row;            /* nx x ld: of a transition that is seen in another light */
+    bool refined;                 /* one was, and the lanes used for it */
+    double *expected, *tolerance; /* nx, of the transition being judged */
+    double *sorted, *distance;    /* nw, when a window is taken up */
 
     /* scratch */
     hb_real *trial;         /* coefficients */

@@ -87,8 +87,10 @@ static void canonical(const hb_transitions *t, double *x)
         x[t->quaternion + 3] = fabs(x[t->quaternion + 3]);
 }
 
-static void hand_out(hb_transitions *t, double dt, hb_transition *ret)
+static void hand_out(hb_transitions *t, const hb_command_history *told, double dt, hb_transition *ret)
 {
+    int64_t ignored;
+
     memcpy(t->x, t->start.x, (size_t)t->nx * sizeof *t->x);
     memcpy(t->x_next, t->end.x, (size_t)t->nx * sizeof *t->x_next);
     canonical(t, t->x);
@@ -99,7 +101,8 @@ static void hand_out(hb_transitions *t, double dt, hb_transition *ret)
                            .dt = dt,
                            .parts = t->parts,
                            .continues = t->continues,
-                           .averaged = t->end.count < t->start.count ? t->end.count : t->start.count};
+                           .averaged = t->end.count < t->start.count ? t->end.count : t->start.count,
+                           .before = hb_command_history_at(told, t->start.time_us - 1, &ignored)};
 }
 
 /* The end that was gathered is complete: it makes a transition with the start if that is about a period ago, and takes
@@ -116,7 +119,7 @@ static hb_reason close_end(hb_transitions *t, const hb_command_history *told, co
         return HB_REASON_GATHERED;
     }
     if (t->started && (known = commands_between(t, told, rest, t->start.time_us, t->end.time_us)))
-        hand_out(t, dt, ret);
+        hand_out(t, told, dt, ret);
 
     hb_sample_mean was = t->start;
     t->start = t->end;

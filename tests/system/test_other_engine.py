@@ -28,6 +28,7 @@ LOW, HIGH = 0.03, 0.15
 ROWS = {
     "ideal": {},
     "mass": {"mass": (0.021, 0.032)},
+    "late": {"late": (0.02, 0.2)},  # nothing subscribes to its first samples yet
     "lag": {"lag": (0.02, 0.06)},
     "delay": {"delay": (0.005, 0.03)},
     "com": {"com": (0, 5)},
@@ -214,6 +215,7 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
     vehicle = Vehicle(draw)
     noise, loss, jitter = draw("noise", 0), draw("loss", 0), draw("jitter", 0)
     period = 1 / draw("request", 25)
+    silent = draw("late", 0)
     sample = 1 / draw("rate", 0) if "rate" in row else period
     statuses = collections.Counter()
     errors = []
@@ -227,7 +229,7 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
         x = None
         if vehicle.time >= publish - 1e-9:
             x = vehicle.measured(noise)
-            if draw.random.random() >= loss and client:
+            if draw.random.random() >= loss and vehicle.time >= silent and client:
                 client.publish(now_us, x, u, counter)
             publish += sample
         if vehicle.time >= ask - 1e-9:

@@ -106,6 +106,23 @@ static void test_commands_are_dated_by_themselves(void **state)
     assert_commands(f, 1, 1, 1.5, 2);
 }
 
+/* A vehicle was told something before its first sample came through: actuators that lag still feel it. */
+static void test_the_command_before_is_known(void **state)
+{
+    fixture *f = *state;
+    double before = 3, then = 5;
+
+    add(f, 0, 1, 0);
+    add(f, 40, NAN, 0);
+    assert_null(f->made.before);
+    hb_command_history_tell(&f->told, 60000, &before);
+    hb_command_history_tell(&f->told, 200000, &then);
+    assert_int_equal(add(f, 200, NAN, 1), HB_REASON_RESET);
+    assert_int_equal(add(f, 240, NAN, 1), HB_REASON_NONE);
+    assert_commands(f, 5, 5, 5, 5);
+    assert_near(f->made.before[0], 3, 0);
+}
+
 /* at any rate: whole periods, ends averaged, every end used once */
 static void test_faster_samples_are_joined_to_periods(void **state)
 {
@@ -213,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_samples_of_the_models_rate_make_transitions_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_commands_are_dated_by_themselves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_command_before_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_faster_samples_are_joined_to_periods, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_slow_samples_are_joined_as_they_are, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gap_reset_and_clock_start_afresh, set_up, tear_down),

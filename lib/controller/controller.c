@@ -87,8 +87,9 @@ struct hb_controller {
     uint32_t asked_counter; /* its reset_counter */
     double *asked_state;    /* nx */
     bool echoed;            /* the newest sample repeated the newest request's time and state */
-    bool used;              /* the newest request's state was taken in as a sample, */
-    hb_reason used_as;      /* with this result */
+    bool used;              /* a request's state was taken in as the sample of that time, */
+    int64_t used_us;
+    hb_reason used_as; /* with this result */
     hb_health health;
     hb_stepper *average;   /* for its errors while nothing is adapted */
     double recent[RECENT]; /* their squares, in turn */
@@ -433,7 +434,7 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
     hb_observation o = *given;
     hb_transition transition;
     hb_reason reason = examine(c, given);
-    bool used = reason == HB_REASON_NONE && t == &c->telemetry && c->used && given->time_us == c->asked_us;
+    bool used = reason == HB_REASON_NONE && t == &c->telemetry && c->used && given->time_us == c->used_us;
 
     o.x = c->sample;
     hear_answers(c);
@@ -480,7 +481,7 @@ hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, 
 static void remember_request(hb_controller *c, const hb_request *r)
 {
     c->asked = r->nx == c->nx;
-    c->used = c->echoed = false;
+    c->echoed = false;
     if (!c->asked)
         return;
     c->asked_us = r->time_us;
@@ -505,6 +506,7 @@ static hb_reason take_from_request(hb_controller *c, const hb_request *r, double
     hear_answers(c);
     c->used_as = learn(c, &transition, hb_transitions_add(&c->telemetry, &o, &c->told, c->safe, &transition), false);
     c->used = true;
+    c->used_us = r->time_us;
     c->observed_at = now;
     publish(c);
     return c->used_as;

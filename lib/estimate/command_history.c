@@ -102,14 +102,18 @@ void hb_command_history_report(hb_command_history *h, int64_t time_us, const dou
 
     if (h->nu == 0)
         return;
-    if (obeys(h, time_us, u)) {
+    bool obeyed = obeys(h, time_us, u);
+    if (obeyed) {
         h->strangers = 0;
         h->ignored = false;
-        return;
+    } else {
+        h->ignored |= ++h->strangers >= STRANGERS;
     }
-    h->ignored |= ++h->strangers >= STRANGERS;
-    const double *now = hb_command_history_at(h, time_us, &until);
-    if (!now || memcmp(now, u, (size_t)h->nu * sizeof *u) != 0)
+    int now = in_force(h, time_us, &until);
+    /* a command is dated by itself, but for one that took over from what was reported before it */
+    if (obeyed && (now < 0 || h->told[now]))
+        return;
+    if (now < 0 || memcmp(command(h, now), u, (size_t)h->nu * sizeof *u) != 0)
         insert(h, time_us, false, u);
 }
 

@@ -5,8 +5,9 @@
  *
  * A report that equals a command of around its time confirms the vehicle's obedience, and moves nothing: the command's
  * own date is better than that of a sample, which may be late, jitter or be lost, and may state the command or the
- * control in force. A report that equals none is in force from its time on. After a few of those in a row somebody else
- * is flying, and what is told counts for nothing until reports agree with it again.
+ * control in force. A report that equals none is in force from its time on, until the next command or the next report:
+ * a vehicle says what it does before its first command arrives. After a few of those in a row somebody else is flying,
+ * and what is told counts for nothing until reports agree with it again.
  *
  * hb_command_history_drive passes the commands through the actuators: pairing, propagation and planning all ask it. */
 #ifndef HB_COMMAND_HISTORY_H

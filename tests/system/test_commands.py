@@ -40,6 +40,7 @@ SHORTER = [
     (r"hilbert-sim fly", "--seconds 6 --endpoint ipc://$HILBERT_SOCKET"),
 ]
 PATH = [
+    (r"(hilbertd --replay --config) OTHER.yaml", r"\1 config/quadrotor.yaml"),
     (r"(hilbertctl model) FILE$", r"\1 config/models/quadrotor.safetensors"),
     (r"(hilbertd --check|hilbertd --print-config) FILE$", r"\1 config/quadrotor.yaml"),
 ]

@@ -100,6 +100,23 @@ static void test_another_control_is_in_force_until_the_next_command(void **state
     assert_false(f->h.ignored);
 }
 
+/* An answer takes its time: the vehicle reports what it does at the moment of its request, then that it obeys. */
+static void test_a_first_command_takes_over_from_what_was_reported(void **state)
+{
+    fixture *f = *state;
+
+    tell(f, 0, 1);
+    report(f, 0, 0.5);
+    report(f, 6, 1);
+    tell(f, 40, 2);
+    report(f, 40, 1); /* and the next moves nothing */
+    report(f, 46, 2);
+    assert_near(at(f, 5), 0.5, 0);
+    assert_near(at(f, 6), 1, 0);
+    assert_near(at(f, 39), 1, 0);
+    assert_near(at(f, 40), 2, 0);
+}
+
 static void test_when_somebody_else_flies_commands_count_for_nothing(void **state)
 {
     fixture *f = *state;
@@ -175,6 +192,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_commands_are_in_force_from_their_time_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_report_of_what_was_told_moves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_another_control_is_in_force_until_the_next_command, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_first_command_takes_over_from_what_was_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_when_somebody_else_flies_commands_count_for_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_oldest_are_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_actuators_follow_commands, set_up, tear_down),

@@ -137,7 +137,7 @@ static const hb_setting process[] = {
     ROW("security.pilot", HB_TYPE_TEXT, security.pilot, HB_FIXED,
         "Name (routing id) of the client that flies. It goes first, and its requests alone move the plan and the "
         "window; "
-        "all others are guests. Empty: whoever asks first, until it is silent for a second.",
+        "all others are guests. Empty: whoever asks first, until it is silent for five of its periods.",
         .max = HB_NAME_SIZE),
     ROW("security.pilot_key", HB_TYPE_PATH, security.pilot_key, HB_FIXED,
         "File with the public key of the client that flies, in the place of its name: then nobody else can claim it.",

@@ -8,6 +8,8 @@ struct hb_queue {
     int nx, nu, ntarget;
     hb_pilot configured;
     hb_client *pilot;      /* NULL: nobody flies */
+    hb_client *before;     /* who lost the seat by its silence; NULL: nobody did */
+    double lost_at;        /* and when */
     hb_client *in_hand_of; /* NULL: nothing is in hand */
     bool pilot_had_last;   /* the last turn was the pilot's */
     uint64_t turns;
@@ -95,13 +97,27 @@ static bool is_configured(const hb_queue *q, const hb_envelope *e)
 /* Whether the pilot's seat is taken: not when nobody has asked from there for a while. */
 static bool is_flown(const hb_queue *q, double now)
 {
-    return q->pilot && (q->pilot->waits || q->in_hand_of == q->pilot || now - q->pilot->seen <= HB_PILOT_SILENT);
+    const hb_client *p = q->pilot;
+
+    if (!p || p->waits || q->in_hand_of == p)
+        return p;
+    return now - p->seen <= fmin(fmax(HB_PILOT_PERIODS * p->period, HB_PILOT_SOONEST), HB_PILOT_LATEST);
+}
+
+static bool returns(const hb_queue *q, const hb_client *c, double now)
+{
+    return c == q->before && now - q->lost_at <= HB_PILOT_RETURNS;
 }
 
 static void seat_pilot(hb_queue *q, hb_client *c, double now)
 {
-    if (c == q->pilot || (hb_queue_pilot_configured(q) ? !is_configured(q, &c->waiting.envelope) : is_flown(q, now)))
+    bool configured = hb_queue_pilot_configured(q);
+
+    if (c == q->pilot ||
+        (configured ? !is_configured(q, &c->waiting.envelope) : is_flown(q, now) && !returns(q, c, now)))
         return;
+    q->before = c != q->before ? q->pilot : NULL;
+    q->lost_at = now;
     q->pilot = c;
     q->pilot_had_last = false;
     c->fresh = true;
@@ -138,7 +154,8 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
         hb_client *c = &q->client[i];
         if (is_from(c, e)) {
             seat_pilot(q, c, now);
-            c->seen = now;
+            c->period = fmax(now - c->asked, isfinite(c->period) ? 0.5 * c->period : 0);
+            c->asked = c->seen = now;
             return c;
         }
         newcomers += c->waits && is_newcomer(q, c, now);
@@ -154,11 +171,14 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
         return NULL;
     room->known = true;
     room->fresh = false;
-    room->since = room->seen = now;
+    room->since = room->asked = room->seen = now;
+    room->period = INFINITY;
     room->served = q->turns; /* a newcomer waits for its turn like everyone else */
     room->waiting.envelope = *e;
     if (q->pilot == room)
         q->pilot = NULL;
+    if (q->before == room)
+        q->before = NULL;
     seat_pilot(q, room, now);
     return room;
 }

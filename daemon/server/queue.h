@@ -1,13 +1,17 @@
 /* Who is waiting for an action: at most one request for each client.
  *
- *     client 0  [ waiting ]  pilot      A client is told by its routing id. A new request of a client takes the place
- * of client 1  [         ]             the one it has waiting, and inherits its deadline, so that one that floods the
- *     client 2  [ waiting ]             daemon only crowds out itself. The earliest deadline goes first.
+ *     client 0  [ waiting ]  pilot
+ *     client 1  [         ]
+ *     client 2  [ waiting ]
  *     ...
  *
- * One client is the pilot: who is configured so, and always goes first; or, when nobody is, the first one to ask, until
- * it has been silent for HB_PILOT_SILENT, and it takes turns with the others. The others are guests: new ones among
- * them may take a part of the places only.
+ * A client is told by its routing id. A new request of a client takes the place of the one it has waiting, and inherits
+ * its deadline, so that one that floods the daemon only crowds out itself. The earliest deadline goes first.
+ *
+ * One client is the pilot: who is configured so, and always goes first; or, when nobody is, the first one to ask, and
+ * it takes turns with the others. Its seat falls free when it has been silent for five of its usual periods (at most a
+ * second): a simulator may open a client for every flight. If it comes back, it has the seat again. The others are
+ * guests: new ones among them may take a part of the places only.
  *
  * Fixed memory; clients that have nothing waiting make room for new ones, the longest silent first; never the pilot. */
 #ifndef HB_QUEUE_H
@@ -20,8 +24,11 @@ enum {
     HB_QUEUE_CLIENTS = 64,
     HB_QUEUE_NEWCOMERS = 16, /* places for requests of guests that came within the last HB_NEWCOMER seconds */
 };
-#define HB_PILOT_SILENT 1.0
-#define HB_NEWCOMER     1.0
+#define HB_PILOT_PERIODS 5.0 /* of silence free the pilot's seat, */
+#define HB_PILOT_SOONEST 0.02
+#define HB_PILOT_LATEST  1.0  /* seconds */
+#define HB_PILOT_RETURNS 10.0 /* seconds for which the seat is kept for who lost it so */
+#define HB_NEWCOMER      1.0
 
 /* A request with memory of its own for what it points to. */
 typedef struct hb_waiting {
@@ -37,6 +44,8 @@ typedef struct hb_client {
     bool known, waits;
     bool fresh;      /* it has become the pilot, and had no turn since */
     double since;    /* when it came */
+    double asked;    /* when its newest request came in, */
+    double period;   /* and how long after the one before, about; infinite before the second */
     double seen;     /* when its newest request came in, or was answered */
     double due;      /* deadline of the first of the requests that one turn will answer */
     uint64_t served; /* number of its last turn */

@@ -226,14 +226,9 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
     origin = counter * 1000000000
     while vehicle.time < seconds:
         now_us = origin + round(1e6 * vehicle.time)
-        x = None
-        if vehicle.time >= publish - 1e-9:
-            x = vehicle.measured(noise)
-            if draw.random.random() >= loss and vehicle.time >= silent and client:
-                client.publish(now_us, x, u, counter)
-            publish += sample
-        if vehicle.time >= ask - 1e-9:
-            x = x or vehicle.measured(noise)
+        samples, asks = vehicle.time >= publish - 1e-9, vehicle.time >= ask - 1e-9
+        x = vehicle.measured(noise) if samples or asks else None
+        if asks:
             if draw.random.random() >= 0.5 * loss:
                 if client:
                     reply = client.request(now_us, x, reset_counter=counter, timeout=5)
@@ -246,6 +241,10 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
             ask = max(ask + period + draw.random.uniform(-jitter, jitter), vehicle.time + 0.001)
             if trace and client:
                 print(seed, f"{vehicle.time:.3f}", *(f"{c:.4f}" for c in vehicle.x), *(f"{c:.4f}" for c in u), status, sep=",", file=trace)
+        if samples:
+            if draw.random.random() >= loss and vehicle.time >= silent and client:
+                client.publish(now_us, x, u, counter)  # u is in force from now on
+            publish += sample
         vehicle.step()
         if real_time:
             while time.monotonic() < begin + vehicle.time:
@@ -285,19 +284,24 @@ def main():
     daemon = Daemon(config, model=None).start()
     crashed = 0
     try:
-        client = daemon.client()
         counter = 1  # of resets: one for each flight
         for name in options.rows.split(","):
-            for controller in (client, None) if options.pid else (client,):
+            for pid in (False, True) if options.pid else (False,):
+                controller = None if pid else hilbert.Client(daemon.folder)
                 errors, lost, statuses = [], [], collections.Counter()
                 for flight in range(options.flights):
                     counter += 1
+                    if controller:  # a new one for each flight, as many a simulator does
+                        controller.close()
+                        controller = hilbert.Client(daemon.folder, timeout=5)
                     ended, error, seen = fly(controller, ROWS[name], 1000 * options.seed + flight, options.seconds,
                                              options.real_time and controller, counter, trace)
                     statuses += seen
                     (lost if ended else errors).append(ended or error)
                 crashed += len(lost) if controller else 0
                 report(name if controller else "  PID", errors, lost, statuses)
+                if controller:
+                    controller.close()
     finally:
         daemon.close()
     return crashed > 0

@@ -191,9 +191,40 @@ static void test_the_first_to_ask_flies_until_it_is_silent(void **state)
     hb_queue_done(q, 31);
     assert_false(hb_queue_flies(q, ask(q, 2, 25, 32)));
     assert_true(hb_queue_flies(q, ask(q, 2, 26, 32.1)));
-    assert_false(hb_queue_flies(q, ask(q, 1, 14, 32.2)));
     assert_int_equal(serve(q), 26);
     assert_true(hb_queue_in_hand(q)->request.fresh && !hb_queue_in_hand(q)->request.guest);
+    hb_queue_free(q);
+}
+
+/* At 50 Hz a client that flies the next flight need not wait for a second, and one that stumbles loses nothing. */
+static void test_the_seat_falls_free_after_a_few_periods(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){0});
+    double now = 100;
+
+    for (uint64_t id = 1; id <= 20; id++, now += 0.02) {
+        assert_true(hb_queue_flies(q, ask(q, 1, id, now)));
+        serve(q);
+    }
+    now -= 0.02; /* of its last request */
+    assert_false(hb_queue_flies(q, ask(q, 2, 21, now + 0.09)));
+    serve(q);
+    assert_true(hb_queue_flies(q, ask(q, 2, 22, now + 0.11)));
+    serve(q);
+    /* it was a pause: the seat is the old pilot's again, and stays */
+    assert_true(hb_queue_flies(q, ask(q, 1, 23, now + 0.13)));
+    serve(q);
+    assert_true(hb_queue_in_hand(q)->request.fresh);
+    assert_false(hb_queue_flies(q, ask(q, 2, 24, now + 0.14)));
+    serve(q);
+    assert_true(hb_queue_flies(q, ask(q, 1, 25, now + 0.15)));
+    serve(q);
+    /* for good: who comes back after that is a guest */
+    for (uint64_t id = 26; id <= 1100; id++)
+        if (ask(q, 2, id, now + 0.15 + 0.02 * (double)(id - 20)))
+            serve(q);
+    assert_false(hb_queue_flies(q, ask(q, 1, 1101, now + 21.8)));
     hb_queue_free(q);
 }
 
@@ -269,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_when_everyone_waits_a_newcomer_is_turned_away),
         cmocka_unit_test(test_the_longest_silent_makes_room),
         cmocka_unit_test(test_the_first_to_ask_flies_until_it_is_silent),
+        cmocka_unit_test(test_the_seat_falls_free_after_a_few_periods),
         cmocka_unit_test(test_a_pilot_by_name_or_key_goes_first_and_has_a_place),
         cmocka_unit_test(test_newcomers_have_a_part_of_the_places),
         cmocka_unit_test(test_guests_go_by_deadline_and_the_first_to_come_takes_turns),

@@ -332,7 +332,7 @@ static void predict_states(hb_descent *d, const hb_problem *problem, double *sta
 static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_real *also,
                          hb_candidate *from, bool *as_expected, bool *other)
 {
-    double whole, unchanged, given;
+    double whole = INFINITY, unchanged = INFINITY, given = INFINITY;
 
     from->cost = INFINITY;
     if (!hb_candidate_evaluation_fits(e, d->probes ? HB_PIECE_FEW : HB_PIECE_TRIAL, problem->nh)) {

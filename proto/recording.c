@@ -8,8 +8,8 @@ const char *const hb_topic_name[HB_NTOPICS] = {
 #undef X
 };
 
-const char *const hb_topic_message[HB_NTOPICS] = {
-#define X(id, topic, message) message,
+const ProtobufCMessageDescriptor *const hb_topic_descriptor[HB_NTOPICS] = {
+#define X(id, topic, message) &hilbert__v1__##message##__descriptor,
     HB_TOPICS(X)
 #undef X
 };

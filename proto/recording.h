@@ -5,17 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* topic, its message in hilbert.proto */
+#include "hilbert.pb-c.h"
+
+/* topic, its message in hilbert.proto as C spells it */
 #define HB_TOPICS(X)                                                                                                   \
-    X(RECORDING, "recording", "hilbert.v1.Recording")                                                                  \
-    X(TELEMETRY, "telemetry", "hilbert.v1.RecordedSample")                                                             \
-    X(REQUESTS, "requests", "hilbert.v1.RecordedRequest")                                                              \
-    X(REPLIES, "replies", "hilbert.v1.RecordedReply")                                                                  \
-    X(COEFFICIENTS, "coefficients", "hilbert.v1.RecordedCoefficients")                                                 \
-    X(CONTROL, "control", "hilbert.v1.RecordedControl")                                                                \
-    X(CHANGES, "changes", "hilbert.v1.RecordedChange")                                                                 \
-    X(STATUS, "status", "hilbert.v1.Status")                                                                           \
-    X(GAPS, "gaps", "hilbert.v1.RecordingGap")
+    X(RECORDING, "recording", recording)                                                                               \
+    X(TELEMETRY, "telemetry", recorded_sample)                                                                         \
+    X(REQUESTS, "requests", recorded_request)                                                                          \
+    X(REPLIES, "replies", recorded_reply)                                                                              \
+    X(COEFFICIENTS, "coefficients", recorded_coefficients)                                                             \
+    X(CONTROL, "control", recorded_control)                                                                            \
+    X(CHANGES, "changes", recorded_change)                                                                             \
+    X(STATUS, "status", status)                                                                                        \
+    X(GAPS, "gaps", recording_gap)
 
 typedef enum {
 #define X(id, topic, message) HB_TOPIC_##id,
@@ -26,7 +28,8 @@ typedef enum {
 
 #define HB_RECORDING_PROFILE "hilbertd"
 
-extern const char *const hb_topic_name[HB_NTOPICS], *const hb_topic_message[HB_NTOPICS];
+extern const char *const hb_topic_name[HB_NTOPICS];
+extern const ProtobufCMessageDescriptor *const hb_topic_descriptor[HB_NTOPICS];
 
 /* The topic of a name; HB_NTOPICS: none of ours. */
 hb_topic hb_topic_find(const char *name);

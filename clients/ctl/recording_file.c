@@ -4,23 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const ProtobufCMessageDescriptor *const ctl_topic_descriptor[HB_NTOPICS] = {
-    [HB_TOPIC_RECORDING] = &hilbert__v1__recording__descriptor,
-    [HB_TOPIC_TELEMETRY] = &hilbert__v1__recorded_sample__descriptor,
-    [HB_TOPIC_REQUESTS] = &hilbert__v1__recorded_request__descriptor,
-    [HB_TOPIC_REPLIES] = &hilbert__v1__recorded_reply__descriptor,
-    [HB_TOPIC_COEFFICIENTS] = &hilbert__v1__recorded_coefficients__descriptor,
-    [HB_TOPIC_CONTROL] = &hilbert__v1__recorded_control__descriptor,
-    [HB_TOPIC_CHANGES] = &hilbert__v1__recorded_change__descriptor,
-    [HB_TOPIC_STATUS] = &hilbert__v1__status__descriptor,
-    [HB_TOPIC_GAPS] = &hilbert__v1__recording_gap__descriptor,
-};
-
 static void look(ctl_recording *r, const hb_mcap_message *m)
 {
     hb_topic topic = hb_topic_find(m->channel->topic);
     ProtobufCMessage *message =
-        topic < HB_NTOPICS ? protobuf_c_message_unpack(ctl_topic_descriptor[topic], NULL, m->size, m->data) : NULL;
+        topic < HB_NTOPICS ? protobuf_c_message_unpack(hb_topic_descriptor[topic], NULL, m->size, m->data) : NULL;
 
     if (topic == HB_NTOPICS)
         return;

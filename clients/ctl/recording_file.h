@@ -6,9 +6,6 @@
 #include "mcap/mcap_reader.h"
 #include "recording.h"
 
-/* The message of each topic. */
-extern const ProtobufCMessageDescriptor *const ctl_topic_descriptor[HB_NTOPICS];
-
 typedef struct ctl_recording {
     hb_mcap_reader *reader;
     Hilbert__V1__Recording *head; /* NULL: none was found */

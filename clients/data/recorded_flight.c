@@ -419,32 +419,6 @@ static int take_gap(reader *r, const Hilbert__V1__RecordingGap *m)
     return note(r, "%" PRIu64 " messages are missing in the recording", m->lost);
 }
 
-static const ProtobufCMessageDescriptor *descriptor(hb_topic topic)
-{
-    switch (topic) {
-    case HB_TOPIC_RECORDING:
-        return &hilbert__v1__recording__descriptor;
-    case HB_TOPIC_TELEMETRY:
-        return &hilbert__v1__recorded_sample__descriptor;
-    case HB_TOPIC_REQUESTS:
-        return &hilbert__v1__recorded_request__descriptor;
-    case HB_TOPIC_REPLIES:
-        return &hilbert__v1__recorded_reply__descriptor;
-    case HB_TOPIC_COEFFICIENTS:
-        return &hilbert__v1__recorded_coefficients__descriptor;
-    case HB_TOPIC_CONTROL:
-        return &hilbert__v1__recorded_control__descriptor;
-    case HB_TOPIC_CHANGES:
-        return &hilbert__v1__recorded_change__descriptor;
-    case HB_TOPIC_STATUS:
-        return &hilbert__v1__status__descriptor;
-    case HB_TOPIC_GAPS:
-        return &hilbert__v1__recording_gap__descriptor;
-    default:
-        return NULL;
-    }
-}
-
 static int take(reader *r, hb_topic topic, const void *m)
 {
     if (topic == HB_TOPIC_RECORDING)
@@ -478,7 +452,7 @@ static int take(reader *r, hb_topic topic, const void *m)
 static int take_message(reader *r, const hb_mcap_message *m)
 {
     hb_topic topic = hb_topic_find(m->channel->topic);
-    const ProtobufCMessageDescriptor *d = topic < HB_NTOPICS ? descriptor(topic) : NULL;
+    const ProtobufCMessageDescriptor *d = topic < HB_NTOPICS ? hb_topic_descriptor[topic] : NULL;
     hb_recorded_flight *f = r->f;
 
     if (!d)

@@ -340,7 +340,7 @@ static void begin_file(hb_journal *j, uint64_t time)
     memset(j->sequence, 0, sizeof j->sequence);
     int r = hb_mcap_writer_begin(j->writer, j->fd, HB_RECORDING_PROFILE, "hilbertd " HB_VERSION, &err);
     for (int i = 0; i < HB_NTOPICS && !r; i++) {
-        uint16_t schema = hb_mcap_writer_schema(j->writer, hb_topic_message[i], "protobuf", hb_descriptor_set,
+        uint16_t schema = hb_mcap_writer_schema(j->writer, hb_topic_descriptor[i]->name, "protobuf", hb_descriptor_set,
                                                 hb_descriptor_set_size);
         hb_mcap_writer_channel(j->writer, schema, hb_topic_name[i], "protobuf");
     }

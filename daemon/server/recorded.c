@@ -8,28 +8,6 @@
 #include "json.h"
 #include "server/wire_internal.h"
 
-static const ProtobufCMessageDescriptor *descriptor(hb_topic topic)
-{
-    switch (topic) {
-    case HB_TOPIC_TELEMETRY:
-        return &hilbert__v1__recorded_sample__descriptor;
-    case HB_TOPIC_REQUESTS:
-        return &hilbert__v1__recorded_request__descriptor;
-    case HB_TOPIC_REPLIES:
-        return &hilbert__v1__recorded_reply__descriptor;
-    case HB_TOPIC_COEFFICIENTS:
-        return &hilbert__v1__recorded_coefficients__descriptor;
-    case HB_TOPIC_CONTROL:
-        return &hilbert__v1__recorded_control__descriptor;
-    case HB_TOPIC_CHANGES:
-        return &hilbert__v1__recorded_change__descriptor;
-    case HB_TOPIC_GAPS:
-        return &hilbert__v1__recording_gap__descriptor;
-    default:
-        return NULL;
-    }
-}
-
 /* ---- reading ---- */
 
 static void take_refused(hb_decisions *to, size_t n, const uint32_t *refused, bool lost)
@@ -141,13 +119,12 @@ static bool read_change(hb_recorded *r, const Hilbert__V1__RecordedChange *m, co
 
 int hb_recorded_read(hb_recorded *ret, hb_topic topic, const void *data, size_t size, const hb_model *m, hb_error *err)
 {
-    const ProtobufCMessageDescriptor *of = descriptor(topic);
     bool good = true;
 
     *ret = (hb_recorded){.kind = HB_RECORDED_NOTHING};
-    if (!of)
-        return 0;
-    ret->message = protobuf_c_message_unpack(of, NULL, size, data);
+    if (topic >= HB_NTOPICS || topic == HB_TOPIC_RECORDING || topic == HB_TOPIC_STATUS)
+        return 0; /* nothing was decided by these */
+    ret->message = protobuf_c_message_unpack(hb_topic_descriptor[topic], NULL, size, data);
     if (!ret->message)
         return hb_fail(err, EBADMSG, "a message of %s cannot be understood", hb_topic_name[topic]);
     if (topic == HB_TOPIC_TELEMETRY) {

@@ -39,7 +39,7 @@ static void begin_tape(tape *t, const char *file)
     assert_int_equal(hb_mcap_writer_begin(t->w, t->fd, HB_RECORDING_PROFILE, "test", NULL), 0);
     for (int i = 0; i < HB_NTOPICS; i++) {
         uint16_t schema =
-            hb_mcap_writer_schema(t->w, hb_topic_message[i], "protobuf", hb_descriptor_set, hb_descriptor_set_size);
+            hb_mcap_writer_schema(t->w, hb_topic_descriptor[i]->name, "protobuf", hb_descriptor_set, hb_descriptor_set_size);
         t->channel[i] = hb_mcap_writer_channel(t->w, schema, hb_topic_name[i], "protobuf");
     }
 }

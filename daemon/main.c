@@ -1,6 +1,5 @@
 /* hilbertd: its main is its architecture. */
 #include <errno.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/monotonic.h"
+#include "common/options.h"
 #include "config/config.h"
 #include "process/journal.h"
 #include "process/log.h"
@@ -77,77 +77,52 @@ typedef struct hb_daemon {
 
 /* ---- arguments and configuration ---- */
 
-/* Fills in *ret, or ends the program's work: then it returns false and *ret_exit is its exit status. */
-static bool read_arguments(int argc, char **argv, options *ret, int *ret_exit)
+static void print_usage(void)
 {
-    static const struct option list[] = {{"check", no_argument, NULL, 'c'},
-                                         {"print-config", no_argument, NULL, 'p'},
-                                         {"print-keys", no_argument, NULL, 'k'},
-                                         {"help", no_argument, NULL, 'h'},
-                                         {"version", no_argument, NULL, 'v'},
-                                         {"replay", no_argument, NULL, 'r'},
-                                         {"config", required_argument, NULL, 'C'},
-                                         {"model", required_argument, NULL, 'M'},
-                                         {0}};
-    options o = {0};
-    int letter;
+    fputs(usage, stdout);
+}
 
-    *ret_exit = 0;
-    while ((letter = getopt_long(argc, argv, "", list, NULL)) != -1) {
-        switch (letter) {
-        case 'c':
-            o.check = true;
-            break;
-        case 'p':
-            o.print = true;
-            break;
-        case 'r':
-            o.replay = true;
-            break;
-        case 'C':
-            o.replayed.config = optarg;
-            break;
-        case 'M':
-            o.replayed.model = optarg;
-            break;
-        case 'k':
-            hb_config_print_manual(stdout);
-            return false;
-        case 'h':
-            fputs(usage, stdout);
-            return false;
-        case 'v':
+/* Fills in *ret and returns -1, or returns the exit status of a program that is done. */
+static int read_arguments(int argc, char **argv, options *ret)
+{
+    options o = {0};
+    bool keys = false, version = false;
+    const hb_option table[] = {
+        {"check", HB_OPTION_FLAG, &o.check, 0, 0, 0},
+        {"print-config", HB_OPTION_FLAG, &o.print, 0, 0, 0},
+        {"print-keys", HB_OPTION_FLAG, &keys, 0, 0, 0},
+        {"replay", HB_OPTION_FLAG, &o.replay, 0, 0, 0},
+        {"config", HB_OPTION_TEXT, &o.replayed.config, 0, 0, 0},
+        {"model", HB_OPTION_TEXT, &o.replayed.model, 0, 0, 0},
+        {"version", HB_OPTION_FLAG, &version, 0, 0, 0},
+    };
+    const char *wrong = NULL;
+    int code = hb_options_command("hilbertd", table, sizeof table / sizeof *table, argc, argv, print_usage);
+
+    if (code >= 0)
+        return code;
+    if (version || keys) {
+        if (version)
             puts("hilbertd " HB_VERSION);
-            return false;
-        default:
-            fputs("Try hilbertd --help.\n", stderr);
-            *ret_exit = 2;
-            return false;
-        }
+        else
+            hb_config_print_manual(stdout);
+        return 0;
     }
-    o.file = argv[optind];
     o.replayed.file = (const char *const *)argv + optind;
     o.replayed.nfiles = argc - optind;
-    if (!o.replay && (o.replayed.config || o.replayed.model)) {
-        fputs("hilbertd: --config and --model go with --replay alone\nTry hilbertd --help.\n", stderr);
-        *ret_exit = 2;
-        return false;
-    }
-    if (o.replay && o.file) {
-        *ret = o;
-        return true;
-    }
-    if (argc - optind > 1 || (!o.file && !o.print)) {
-        fputs(o.file     ? "hilbertd: one configuration at a time\n"
-              : o.replay ? "hilbertd: no recording given\n"
-                         : "hilbertd: no configuration given\n",
-              stderr);
-        fputs("Try hilbertd --help.\n", stderr);
-        *ret_exit = 2;
-        return false;
+    o.file = argv[optind];
+    if (!o.replay && (o.replayed.config || o.replayed.model))
+        wrong = "--config and --model go with --replay alone";
+    else if (!o.file && (o.replay || !o.print))
+        wrong = o.replay ? "no recording given" : "no configuration given";
+    else if (!o.replay && o.replayed.nfiles > 1)
+        wrong = "one configuration at a time";
+    if (wrong) {
+        fprintf(stderr, "hilbertd: %s (try --help)\n", wrong);
+        return 2;
     }
     *ret = o;
-    return true;
+    return -1;
 }
 
 static void print_errors(const hb_config_errors *errors)
@@ -634,10 +609,11 @@ int main(int argc, char **argv)
 {
     hb_daemon d = {.signals = -1, .state = {.fd = -1}};
     options o;
-    int status = 1;
+    int status = read_arguments(argc, argv, &o);
 
-    if (!read_arguments(argc, argv, &o, &status))
+    if (status >= 0)
         return status;
+    status = 1;
     /* large messages go back to the system when they are done with; left alone, malloc learns to keep them */
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     mallopt(M_TRIM_THRESHOLD, 256 << 10);

@@ -1,5 +1,6 @@
 #include "common/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_OPTIONS = 30, FIRST = 256 };
+enum { MAX_OPTIONS = 40, FIRST = 256 };
 
 static bool takes_value(const hb_option *o)
 {
@@ -43,6 +44,8 @@ static bool set_whole(const hb_option *o, const char *text)
 static bool set(const hb_option *o, const char *text, char *why, size_t size)
 {
     const hb_option_number *number;
+    const hb_option_call *call;
+    hb_error err = {0};
 
     switch (o->type) {
     case HB_OPTION_FLAG:
@@ -57,6 +60,12 @@ static bool set(const hb_option *o, const char *text, char *why, size_t size)
         if (hb_option_read_number(number, text))
             return true;
         snprintf(why, size, "--%s: '%s' is not a number from %g to %g", o->name, text, number->min, number->max);
+        return false;
+    case HB_OPTION_CALL:
+        call = o->to;
+        if (!call->read(call->context, text, &err))
+            return true;
+        snprintf(why, size, "--%s: %s", o->name, err.text);
         return false;
     case HB_OPTION_WHOLE:
     case HB_OPTION_COUNT:
@@ -74,7 +83,8 @@ hb_options_result hb_options_read(const hb_option *table, int n, int argc, char 
     /* the colon makes getopt tell a missing value apart from an unknown option */
     char letters[2 * MAX_OPTIONS + 3] = ":h", *letter = letters + 2;
 
-    for (int i = 0; i < n && i < MAX_OPTIONS; i++) {
+    assert(n <= MAX_OPTIONS);
+    for (int i = 0; i < n; i++) {
         bool value = takes_value(&table[i]);
         known[i + 1] = (struct option){table[i].name, value ? required_argument : no_argument, NULL, FIRST + i};
         if (table[i].letter) {
@@ -100,23 +110,16 @@ hb_options_result hb_options_read(const hb_option *table, int n, int argc, char 
     return HB_OPTIONS_READ;
 }
 
-hb_options_result hb_options_parse(const char *program, const hb_option *table, int n, int argc, char **argv)
-{
-    char why[400];
-    hb_options_result result = hb_options_read(table, n, argc, argv, why, sizeof why);
-
-    if (result == HB_OPTIONS_WRONG)
-        fprintf(stderr, "%s: %s\n", program, why);
-    return result;
-}
-
 int hb_options_command(const char *program, const hb_option *table, int n, int argc, char **argv, void (*help)(void))
 {
-    switch (hb_options_parse(program, table, n, argc, argv)) {
+    char why[600];
+
+    switch (hb_options_read(table, n, argc, argv, why, sizeof why)) {
     case HB_OPTIONS_HELP:
         help();
         return 0;
     case HB_OPTIONS_WRONG:
+        fprintf(stderr, "%s: %s (try --help)\n", program, why);
         return 2;
     case HB_OPTIONS_READ:
         break;

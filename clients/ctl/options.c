@@ -1,7 +1,5 @@
 #include "ctl/options.h"
 
-#include "common/options.h"
-
 enum { MOST = 30 };
 
 int ctl_read_options(const ctl_command *self, int argc, char **argv, const ctl_option *options, int operands)
@@ -10,7 +8,7 @@ int ctl_read_options(const ctl_command *self, int argc, char **argv, const ctl_o
         [CTL_FLAG] = HB_OPTION_FLAG, [CTL_TEXT] = HB_OPTION_TEXT, [CTL_NUMBER] = HB_OPTION_NUMBER};
     hb_option_number number[MOST];
     hb_option table[MOST];
-    char why[400];
+    char why[600];
     int n = 0;
 
     for (; options->letter && n < MOST; options++, n++) {

@@ -2,9 +2,9 @@
 #ifndef HB_CTL_OPTIONS_H
 #define HB_CTL_OPTIONS_H
 
-#include <getopt.h>
 #include <stdbool.h>
 
+#include "common/options.h"
 #include "ctl/commands.h"
 
 typedef enum { CTL_FLAG, CTL_TEXT, CTL_NUMBER } ctl_option_kind;

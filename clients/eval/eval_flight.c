@@ -1,6 +1,5 @@
 /* hilbert-eval flight: what happened in a recorded flight. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

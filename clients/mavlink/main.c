@@ -1,6 +1,5 @@
 /* hilbert-mavlink: lets hilbertd fly a vehicle with PX4 or ArduPilot. See bridge.h. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,15 +123,9 @@ int main(int argc, char **argv)
     hb_bridge *b = NULL;
     hb_error err = {0};
 
-    switch (hb_options_parse("hilbert-mavlink", options, sizeof options / sizeof *options, argc, argv)) {
-    case HB_OPTIONS_HELP:
-        print_help();
-        return EXIT_GOOD;
-    case HB_OPTIONS_WRONG:
-        return EXIT_WRONG_USAGE;
-    case HB_OPTIONS_READ:
-        break;
-    }
+    int code = hb_options_command("hilbert-mavlink", options, sizeof options / sizeof *options, argc, argv, print_help);
+    if (code >= 0)
+        return code;
     if (version) {
         printf("hilbert-mavlink %s\n", HB_VERSION);
         return EXIT_GOOD;

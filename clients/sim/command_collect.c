@@ -1,7 +1,7 @@
 /* hilbert-sim collect: options, progress and a summary around collect.c. */
 #include "sim/commands.h"
 
-#include <getopt.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,44 +40,30 @@ static const char help[] =
     "  -q, --quiet           no progress, no summary\n"
     "  -h, --help            this text\n";
 
-enum { OPTION_DT = 256, OPTION_IRREGULAR, OPTION_SHARD };
-
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},
-    {"functions", required_argument, NULL, 'f'},
-    {"episodes", required_argument, NULL, 'e'},
-    {"steps", required_argument, NULL, 'n'},
-    {"seed", required_argument, NULL, 's'},
-    {"policy", required_argument, NULL, 'p'},
-    {"range", required_argument, NULL, 'r'},
-    {"weather", required_argument, NULL, 'w'},
-    {"dt", required_argument, NULL, OPTION_DT},
-    {"irregular", no_argument, NULL, OPTION_IRREGULAR},
-    {"shard", required_argument, NULL, OPTION_SHARD},
-    {"threads", required_argument, NULL, 'j'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 static void show(void *context, int done, int of)
 {
     hb_progress_update(context, (double)done / of, NULL);
 }
 
-static int usage(const char *what, const char *value)
+/* --range: "P=LOW:HIGH" or "P=VALUE" */
+static int read_range(void *context, const char *text, hb_error *err)
 {
-    return hb_usage_error("collect", "%s '%s' is not possible", what, value);
+    hb_collect *c = context;
+    double low, high;
+    int parameter, status = hb_parse_range(c->plant, text, &parameter, &low, &high, err);
+
+    if (status)
+        return status;
+    c->low[parameter] = low;
+    c->high[parameter] = high;
+    return 0;
 }
 
-static bool parse_count(const char *text, long max, int *ret)
+static int read_weather(void *context, const char *text, hb_error *err)
 {
-    long n;
+    hb_collect *c = context;
 
-    if (!hb_parse_integer(text, 1, max, &n))
-        return false;
-    *ret = (int)n;
-    return true;
+    return hb_weather_read(c->plant, text, c->low, c->high, &(hb_link){0}, err);
 }
 
 /* Wind and gusts act through drag: without it they would be hidden parameters that change nothing. */
@@ -96,22 +82,27 @@ static bool wind_without_drag(const hb_collect *c)
     return false;
 }
 
-/* K/N with K from 1 to N */
-static bool parse_shard(const char *text, int *ret_shard, int *ret_nshards)
+/* Which part of how many. */
+typedef struct part {
+    int shard, nshards; /* from 1 to nshards */
+} part;
+
+/* --shard: K/N with K from 1 to N */
+static int read_shard(void *context, const char *text, hb_error *err)
 {
+    part *ret = context;
     char *end;
     long shard = strtol(text, &end, 10), nshards = *end == '/' ? strtol(end + 1, &end, 10) : 0;
 
     if (*end || shard < 1 || nshards < shard || nshards > 1000000)
-        return false;
-    *ret_shard = (int)shard;
-    *ret_nshards = (int)nshards;
-    return true;
+        return hb_fail(err, EINVAL, "'%s' is not K/N with K from 1 to N", text);
+    *ret = (part){(int)shard, (int)nshards};
+    return 0;
 }
 
 /* As mpirun of Open MPI, of MPICH, and srun tell a process its place. Parts know nothing of each other, so that no
  * messages are needed. */
-static void find_rank(int *ret_shard, int *ret_nshards)
+static void find_rank(part *ret)
 {
     static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                            {"PMI_RANK", "PMI_SIZE"},
@@ -121,39 +112,64 @@ static void find_rank(int *ret_shard, int *ret_nshards)
         const char *rank = getenv(names[i][0]), *size = getenv(names[i][1]);
         if (!rank || !size)
             continue;
-        *ret_shard = atoi(rank) + 1;
-        *ret_nshards = atoi(size);
+        *ret = (part){atoi(rank) + 1, atoi(size)};
         return;
     }
 }
 
 /* FILE.h5 becomes FILE-K-of-N.h5; names sort in the order of functions */
-static void take_shard(hb_collect *c, int shard, int nshards, char path[PATH_MAX])
+static void take_shard(hb_collect *c, const part *p, char path[PATH_MAX])
 {
-    int all = c->functions, width = snprintf(NULL, 0, "%d", nshards);
+    int all = c->functions, width = snprintf(NULL, 0, "%d", p->nshards);
     const char *dot = strrchr(c->path, '.'), *slash = strrchr(c->path, '/');
     size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - c->path) : strlen(c->path);
 
-    c->first = (int)((long)all * (shard - 1) / nshards);
-    c->functions = (int)((long)all * shard / nshards) - c->first;
-    snprintf(path, PATH_MAX, "%.*s-%0*d-of-%d%s", (int)stem, c->path, width, shard, nshards, c->path + stem);
+    c->first = (int)((long)all * (p->shard - 1) / p->nshards);
+    c->functions = (int)((long)all * p->shard / p->nshards) - c->first;
+    snprintf(path, PATH_MAX, "%.*s-%0*d-of-%d%s", (int)stem, c->path, width, p->shard, p->nshards, c->path + stem);
     c->path = path;
+}
+
+/* The plant's own ranges, period and length of an episode. */
+static void take_defaults(hb_collect *c)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    c->threads = processors < 1 ? 1 : processors > 64 ? 64 : (int)processors;
+    c->dt = c->plant->dt;
+    c->steps = c->plant->episode_steps ? c->plant->episode_steps : HB_PLANT_EPISODE;
+    c->irregular = c->plant->irregular;
+    for (int i = 0; i < c->plant->nparameters; i++) {
+        const hb_plant_parameter *p = &c->plant->parameter[i];
+        c->low[i] = p->low != p->high ? p->low : p->nominal;
+        c->high[i] = p->low != p->high ? p->high : p->nominal;
+    }
 }
 
 int hb_command_collect(int argc, char **argv)
 {
     hb_collect c = {.functions = 100, .episodes = 8};
-    hb_error err = {0};
+    part p = {1, 1};
     const char *policy = NULL;
     bool quiet = false;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int option, parameter, shard = 1, nshards = 1;
-    double low, high;
+    const hb_option options[] = {
+        {"output", HB_OPTION_TEXT, &c.path, 0, 0, 'o'},
+        {"functions", HB_OPTION_WHOLE, &c.functions, 1, INT_MAX, 'f'},
+        {"episodes", HB_OPTION_WHOLE, &c.episodes, 1, 1 << 20, 'e'},
+        {"steps", HB_OPTION_WHOLE, &c.steps, 1, 10000000, 'n'},
+        {"seed", HB_OPTION_COUNT, &c.seed, 0, INT64_MAX, 's'},
+        {"policy", HB_OPTION_TEXT, &policy, 0, 0, 'p'},
+        {"range", HB_OPTION_CALL, &(hb_option_call){read_range, &c}, 0, 0, 'r'},
+        {"weather", HB_OPTION_CALL, &(hb_option_call){read_weather, &c}, 0, 0, 'w'},
+        {"dt", HB_OPTION_NUMBER, &(hb_option_number){&c.dt, 1e-4, 10}, 0, 0, 0},
+        {"irregular", HB_OPTION_FLAG, &c.irregular, 0, 0, 0},
+        {"shard", HB_OPTION_CALL, &(hb_option_call){read_shard, &p}, 0, 0, 0},
+        {"threads", HB_OPTION_WHOLE, &c.threads, 1, 256, 'j'},
+        {"quiet", HB_OPTION_FLAG, &quiet, 0, 0, 'q'},
+    };
+    hb_error err = {0};
     char path[PATH_MAX];
 
-    find_rank(&shard, &nshards);
-
-    c.threads = processors < 1 ? 1 : processors > 64 ? 64 : (int)processors;
     /* the plant comes first, because ranges refer to it */
     if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         fputs(help, stdout);
@@ -164,80 +180,11 @@ int hb_command_collect(int argc, char **argv)
     c.plant = hb_plant_type_find(argv[1], &err);
     if (!c.plant)
         return hb_usage_error("collect", "%s", err.text);
-    c.dt = c.plant->dt;
-    c.steps = c.plant->episode_steps ? c.plant->episode_steps : HB_PLANT_EPISODE;
-    c.irregular = c.plant->irregular;
-    for (int i = 0; i < c.plant->nparameters; i++) {
-        const hb_plant_parameter *p = &c.plant->parameter[i];
-        c.low[i] = p->low != p->high ? p->low : p->nominal;
-        c.high[i] = p->low != p->high ? p->high : p->nominal;
-    }
-
-    optind = 2;
-    while ((option = getopt_long(argc, argv, "o:f:e:n:s:p:r:w:j:qh", options, NULL)) >= 0) {
-        switch (option) {
-        case 'o':
-            c.path = optarg;
-            break;
-        case 'f':
-            if (!parse_count(optarg, INT_MAX, &c.functions))
-                return usage("--functions", optarg);
-            break;
-        case 'e':
-            if (!parse_count(optarg, 1 << 20, &c.episodes))
-                return usage("--episodes", optarg);
-            break;
-        case 'n':
-            if (!parse_count(optarg, 10000000, &c.steps))
-                return usage("--steps", optarg);
-            break;
-        case 's': {
-            char *end;
-            c.seed = strtoull(optarg, &end, 10);
-            if (end == optarg || *end || optarg[0] == '-')
-                return usage("--seed", optarg);
-            break;
-        }
-        case 'p':
-            policy = optarg;
-            break;
-        case 'r':
-            if (hb_parse_range(c.plant, optarg, &parameter, &low, &high, &err))
-                return hb_usage_error("collect", "--range %s", err.text);
-            c.low[parameter] = low;
-            c.high[parameter] = high;
-            break;
-        case 'w':
-            if (hb_weather_read(c.plant, optarg, c.low, c.high, &(hb_link){0}, &err))
-                return hb_usage_error("collect", "--weather %s", err.text);
-            break;
-        case OPTION_DT:
-            if (!hb_parse_number(optarg, 1e-4, 10, &c.dt))
-                return usage("--dt", optarg);
-            break;
-        case OPTION_IRREGULAR:
-            c.irregular = true;
-            break;
-        case OPTION_SHARD:
-            if (!parse_shard(optarg, &shard, &nshards))
-                return usage("--shard", optarg);
-            break;
-        case 'j':
-            if (!parse_count(optarg, 256, &c.threads))
-                return usage("--threads", optarg);
-            break;
-        case 'q':
-            quiet = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 0;
-        default:
-            return 2;
-        }
-    }
-    if (optind < argc)
-        return hb_usage_error("collect", "'%s' is one argument too many", argv[optind]);
+    take_defaults(&c);
+    find_rank(&p);
+    int code = hb_plant_options("collect", help, options, sizeof options / sizeof *options, argc, argv);
+    if (code >= 0)
+        return code;
     if (!c.path)
         return hb_usage_error("collect", "-o FILE is missing");
     c.policy = hb_policy_find(policy, c.plant, &err);
@@ -246,10 +193,10 @@ int hb_command_collect(int argc, char **argv)
     if (wind_without_drag(&c))
         return hb_usage_error("collect", "wind and gusts act through drag: give a range for drag too");
 
-    if (nshards > c.functions)
-        return hb_usage_error("collect", "%d functions cannot be shared among %d parts", c.functions, nshards);
-    if (nshards > 1)
-        take_shard(&c, shard, nshards, path);
+    if (p.nshards > c.functions)
+        return hb_usage_error("collect", "%d functions cannot be shared among %d parts", c.functions, p.nshards);
+    if (p.nshards > 1)
+        take_shard(&c, &p, path);
 
     hb_progress progress;
     hb_collected collected;

@@ -2,7 +2,6 @@
 #include "sim/commands.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -64,77 +63,6 @@ static const char help[] =
     "\n"
     "exit status: 0 no crash, 1 a crash or a failure, 2 wrong usage\n";
 
-enum {
-    OPTION_ENDPOINT = 256,
-    OPTION_TELEMETRY,
-    OPTION_ACTIONS,
-    OPTION_SERVER_KEY,
-    OPTION_CLIENT_KEY,
-    OPTION_IN_PROCESS,
-    OPTION_CONTROLLER,
-    OPTION_CONFIG,
-    OPTION_MODEL,
-    OPTION_NO_ADAPT,
-    OPTION_EXAMPLES,
-    OPTION_BUDGET,
-    OPTION_REALTIME,
-    OPTION_WEATHER,
-    OPTION_MASS,
-    OPTION_SET,
-    OPTION_AT,
-    OPTION_START,
-    OPTION_RADIUS,
-    OPTION_TARGET,
-    OPTION_SECONDS,
-    OPTION_DT,
-    OPTION_SEED,
-    OPTION_FUNCTIONS,
-    OPTION_EPISODES,
-    OPTION_RANGE,
-    OPTION_LIVE,
-    OPTION_JSON,
-    OPTION_CSV,
-    OPTION_PLOT,
-    OPTION_RENDER
-};
-
-static const struct option options[] = {
-    {"endpoint", required_argument, NULL, OPTION_ENDPOINT},
-    {"telemetry", required_argument, NULL, OPTION_TELEMETRY},
-    {"actions", required_argument, NULL, OPTION_ACTIONS},
-    {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
-    {"client-key", required_argument, NULL, OPTION_CLIENT_KEY},
-    {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
-    {"controller", required_argument, NULL, OPTION_CONTROLLER},
-    {"config", required_argument, NULL, OPTION_CONFIG},
-    {"model", required_argument, NULL, OPTION_MODEL},
-    {"no-adapt", no_argument, NULL, OPTION_NO_ADAPT},
-    {"examples", required_argument, NULL, OPTION_EXAMPLES},
-    {"budget", required_argument, NULL, OPTION_BUDGET},
-    {"realtime", no_argument, NULL, OPTION_REALTIME},
-    {"weather", required_argument, NULL, OPTION_WEATHER},
-    {"mass", required_argument, NULL, OPTION_MASS},
-    {"set", required_argument, NULL, OPTION_SET},
-    {"at", required_argument, NULL, OPTION_AT},
-    {"start", required_argument, NULL, OPTION_START},
-    {"radius", required_argument, NULL, OPTION_RADIUS},
-    {"target", required_argument, NULL, OPTION_TARGET},
-    {"seconds", required_argument, NULL, OPTION_SECONDS},
-    {"dt", required_argument, NULL, OPTION_DT},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"functions", required_argument, NULL, OPTION_FUNCTIONS},
-    {"episodes", required_argument, NULL, OPTION_EPISODES},
-    {"range", required_argument, NULL, OPTION_RANGE},
-    {"threads", required_argument, NULL, 'j'},
-    {"live", no_argument, NULL, OPTION_LIVE},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"csv", required_argument, NULL, OPTION_CSV},
-    {"plot", required_argument, NULL, OPTION_PLOT},
-    {"render", required_argument, NULL, OPTION_RENDER},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 /* Everything the options say. */
 typedef struct fly {
     const hb_plant_type *plant;
@@ -181,7 +109,7 @@ static int parse_states(const hb_plant_type *plant, const char *text, double *x,
         int i = hb_plant_state_find(plant, name);
         if (i < 0)
             return hb_fail(err, EINVAL, "'%s': plant %s has no state '%s'", text, plant->name, name);
-        if (!hb_parse_number(value, -1e6, 1e6, &number))
+        if (!hb_option_read_number(&(hb_option_number){&number, -1e6, 1e6}, value))
             return hb_fail(err, EINVAL, "'%s': '%s' is not a number", text, value);
         x[i] = number;
         item = item[length] ? item + length + 1 : NULL;
@@ -214,162 +142,143 @@ static int parse_event(const hb_plant_type *plant, const char *text, hb_flight_s
     return 0;
 }
 
-static int parse_options(fly *f, int argc, char **argv, hb_error *err)
-{
-    double low, high;
-    long count;
-    int option, parameter, status;
-    char text[128], *end;
-    const char *start = NULL;
+/* what the options with a form of their own are read by: the context is a fly */
 
-    optind = 2;
-    while ((option = getopt_long(argc, argv, "j:h", options, NULL)) >= 0) {
-        status = 0;
-        bool good = true;
-        switch (option) {
-        case OPTION_ENDPOINT:
-            good =
-                snprintf(f->base_telemetry, sizeof f->base_telemetry, "%s/telemetry", optarg) <
-                    (int)sizeof f->base_telemetry &&
-                snprintf(f->base_actions, sizeof f->base_actions, "%s/actions", optarg) < (int)sizeof f->base_actions;
-            f->endpoints.telemetry = f->base_telemetry;
-            f->endpoints.actions = f->base_actions;
-            break;
-        case OPTION_TELEMETRY:
-            f->endpoints.telemetry = optarg;
-            break;
-        case OPTION_ACTIONS:
-            f->endpoints.actions = optarg;
-            break;
-        case OPTION_SERVER_KEY:
-            f->endpoints.server_key = optarg;
-            break;
-        case OPTION_CLIENT_KEY:
-            f->endpoints.client_key = optarg;
-            break;
-        case OPTION_IN_PROCESS:
-            f->in_process = true;
-            break;
-        case OPTION_CONTROLLER:
-            f->pid = strcmp(optarg, "pid") == 0;
-            good = f->pid || strcmp(optarg, "hilbert") == 0;
-            break;
-        case OPTION_CONFIG:
-            f->controller.config = optarg;
-            break;
-        case OPTION_MODEL:
-            f->controller.model = optarg;
-            break;
-        case OPTION_NO_ADAPT:
-            f->controller.adapt = false;
-            break;
-        case OPTION_EXAMPLES:
-            if ((good = hb_parse_integer(optarg, 0, 1000000, &count)))
-                f->examples = (int)count;
-            break;
-        case OPTION_BUDGET:
-            good = hb_parse_number(optarg, 1e-4, 100, &f->flight.budget);
-            break;
-        case OPTION_REALTIME:
-            f->flight.realtime = true;
-            break;
-        case OPTION_WEATHER:
-            status = hb_weather_read(f->plant, optarg, f->low, f->high, &f->flight.link, err);
-            break;
-        case OPTION_MASS:
-        case OPTION_SET:
-            snprintf(text, sizeof text, "%s%s", option == OPTION_MASS ? "mass=" : "", optarg);
-            status = hb_parse_range(f->plant, text, &parameter, &low, &high, err);
-            if (!status) {
-                good = low == high;
-                f->low[parameter] = f->high[parameter] = low;
-            }
-            break;
-        case OPTION_RANGE:
-            status = hb_parse_range(f->plant, optarg, &parameter, &low, &high, err);
-            if (!status) {
-                f->low[parameter] = low;
-                f->high[parameter] = high;
-            }
-            break;
-        case OPTION_AT:
-            status = parse_event(f->plant, optarg, &f->flight, err);
-            break;
-        case OPTION_START:
-            start = optarg;
-            break;
-        case OPTION_RADIUS:
-            good = hb_parse_number(optarg, 0, 100, &f->radius);
-            break;
-        case OPTION_TARGET:
-            status = parse_states(f->plant, optarg, f->flight.target, err);
-            f->flight.has_target = true;
-            break;
-        case OPTION_SECONDS:
-            good = hb_parse_number(optarg, 0.01, 1e6, &f->flight.seconds);
-            break;
-        case OPTION_DT:
-            good = hb_parse_number(optarg, 1e-3, 10, &f->flight.dt);
-            break;
-        case OPTION_SEED:
-            f->seed = strtoull(optarg, &end, 10);
-            good = end != optarg && !*end && optarg[0] != '-';
-            break;
-        case OPTION_FUNCTIONS:
-        case OPTION_EPISODES:
-            if ((good = hb_parse_integer(optarg, 1, 100000, &count)))
-                *(option == OPTION_FUNCTIONS ? &f->functions : &f->episodes) = (int)count;
-            break;
-        case 'j':
-            if ((good = hb_parse_integer(optarg, 1, 256, &count)))
-                f->threads = (int)count;
-            break;
-        case OPTION_LIVE:
-            f->flight.watch = print_live;
-            f->flight.watch_context = f;
-            break;
-        case OPTION_JSON:
-            f->json = true;
-            break;
-        case OPTION_CSV:
-            f->csv = optarg;
-            break;
-        case OPTION_PLOT:
-            f->plot = optarg;
-            break;
-        case OPTION_RENDER:
-            f->render = optarg;
-            break;
-        case 'h':
-            return 1;
-        default:
-            return hb_fail(err, EINVAL, "see above");
-        }
-        if (status)
-            return status;
-        if (!good)
-            return hb_fail(err, EINVAL, "'%s' is not possible there", optarg);
+static int read_endpoint(void *context, const char *text, hb_error *err)
+{
+    fly *f = context;
+
+    if (snprintf(f->base_telemetry, sizeof f->base_telemetry, "%s/telemetry", text) >= (int)sizeof f->base_telemetry ||
+        snprintf(f->base_actions, sizeof f->base_actions, "%s/actions", text) >= (int)sizeof f->base_actions)
+        return hb_fail(err, ENAMETOOLONG, "'%s' is too long", text);
+    f->endpoints.telemetry = f->base_telemetry;
+    f->endpoints.actions = f->base_actions;
+    return 0;
+}
+
+static int read_controller(void *context, const char *text, hb_error *err)
+{
+    fly *f = context;
+
+    f->pid = strcmp(text, "pid") == 0;
+    return f->pid || strcmp(text, "hilbert") == 0 ? 0 : hb_fail(err, EINVAL, "'%s' is not one of hilbert, pid", text);
+}
+
+static int read_weather(void *context, const char *text, hb_error *err)
+{
+    fly *f = context;
+
+    return hb_weather_read(f->plant, text, f->low, f->high, &f->flight.link, err);
+}
+
+static int read_range(void *context, const char *text, hb_error *err)
+{
+    fly *f = context;
+    double low, high;
+    int parameter, status = hb_parse_range(f->plant, text, &parameter, &low, &high, err);
+
+    if (status)
+        return status;
+    f->low[parameter] = low;
+    f->high[parameter] = high;
+    return 0;
+}
+
+static int read_parameter(void *context, const char *text, hb_error *err)
+{
+    return strchr(text, ':') ? hb_fail(err, EINVAL, "'%s': expected NAME=VALUE", text) : read_range(context, text, err);
+}
+
+static int read_mass(void *context, const char *text, hb_error *err)
+{
+    char setting[128];
+
+    snprintf(setting, sizeof setting, "mass=%s", text);
+    return read_parameter(context, setting, err);
+}
+
+static int read_event(void *context, const char *text, hb_error *err)
+{
+    fly *f = context;
+
+    return parse_event(f->plant, text, &f->flight, err);
+}
+
+static int read_target(void *context, const char *text, hb_error *err)
+{
+    fly *f = context;
+
+    f->flight.has_target = true;
+    return parse_states(f->plant, text, f->flight.target, err);
+}
+
+/* Returns -1 to continue, or the exit code. */
+static int read_options(fly *f, int argc, char **argv)
+{
+    const char *start = NULL;
+    bool live = false;
+    const hb_option options[] = {
+        {"endpoint", HB_OPTION_CALL, &(hb_option_call){read_endpoint, f}, 0, 0, 0},
+        {"telemetry", HB_OPTION_TEXT, &f->endpoints.telemetry, 0, 0, 0},
+        {"actions", HB_OPTION_TEXT, &f->endpoints.actions, 0, 0, 0},
+        {"server-key", HB_OPTION_TEXT, &f->endpoints.server_key, 0, 0, 0},
+        {"client-key", HB_OPTION_TEXT, &f->endpoints.client_key, 0, 0, 0},
+        {"in-process", HB_OPTION_FLAG, &f->in_process, 0, 0, 0},
+        {"controller", HB_OPTION_CALL, &(hb_option_call){read_controller, f}, 0, 0, 0},
+        {"config", HB_OPTION_TEXT, &f->controller.config, 0, 0, 0},
+        {"model", HB_OPTION_TEXT, &f->controller.model, 0, 0, 0},
+        {"no-adapt", HB_OPTION_CLEAR, &f->controller.adapt, 0, 0, 0},
+        {"examples", HB_OPTION_WHOLE, &f->examples, 0, 1000000, 0},
+        {"budget", HB_OPTION_NUMBER, &(hb_option_number){&f->flight.budget, 1e-4, 100}, 0, 0, 0},
+        {"realtime", HB_OPTION_FLAG, &f->flight.realtime, 0, 0, 0},
+        {"weather", HB_OPTION_CALL, &(hb_option_call){read_weather, f}, 0, 0, 0},
+        {"mass", HB_OPTION_CALL, &(hb_option_call){read_mass, f}, 0, 0, 0},
+        {"set", HB_OPTION_CALL, &(hb_option_call){read_parameter, f}, 0, 0, 0},
+        {"at", HB_OPTION_CALL, &(hb_option_call){read_event, f}, 0, 0, 0},
+        {"start", HB_OPTION_TEXT, &start, 0, 0, 0},
+        {"radius", HB_OPTION_NUMBER, &(hb_option_number){&f->radius, 0, 100}, 0, 0, 0},
+        {"target", HB_OPTION_CALL, &(hb_option_call){read_target, f}, 0, 0, 0},
+        {"seconds", HB_OPTION_NUMBER, &(hb_option_number){&f->flight.seconds, 0.01, 1e6}, 0, 0, 0},
+        {"dt", HB_OPTION_NUMBER, &(hb_option_number){&f->flight.dt, 1e-3, 10}, 0, 0, 0},
+        {"seed", HB_OPTION_COUNT, &f->seed, 0, INT64_MAX, 0},
+        {"functions", HB_OPTION_WHOLE, &f->functions, 1, 100000, 0},
+        {"episodes", HB_OPTION_WHOLE, &f->episodes, 1, 100000, 0},
+        {"range", HB_OPTION_CALL, &(hb_option_call){read_range, f}, 0, 0, 0},
+        {"threads", HB_OPTION_WHOLE, &f->threads, 1, 256, 'j'},
+        {"live", HB_OPTION_FLAG, &live, 0, 0, 0},
+        {"json", HB_OPTION_FLAG, &f->json, 0, 0, 0},
+        {"csv", HB_OPTION_TEXT, &f->csv, 0, 0, 0},
+        {"plot", HB_OPTION_TEXT, &f->plot, 0, 0, 0},
+        {"render", HB_OPTION_TEXT, &f->render, 0, 0, 0},
+    };
+    hb_error err = {0};
+    int code = hb_plant_options("fly", help, options, sizeof options / sizeof *options, argc, argv);
+
+    if (code >= 0)
+        return code;
+    if (live) {
+        f->flight.watch = print_live;
+        f->flight.watch_context = f;
     }
-    if (optind < argc)
-        return hb_fail(err, EINVAL, "'%s' is one argument too many", argv[optind]);
-    /* it has a rate of its own, unless one was asked for */
-    if (f->pid && f->flight.link.request_rate == 0 && f->flight.dt == f->plant->dt)
-        f->flight.dt = 1 / HB_PID_RATE;
-    if (f->pid && f->in_process)
-        return hb_fail(err, EINVAL, "--controller pid and --in-process are two controllers");
-    if (!f->in_process && !f->pid &&
-        (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1 || f->examples > 0))
-        return hb_fail(err, EINVAL, "--config, --model, --no-adapt, --examples and --threads go with --in-process");
-    if (f->flight.link.request_rate > 0)
-        f->flight.dt = 1 / f->flight.link.request_rate;
-    if (f->flight.realtime && memcmp(&f->flight.link, &(hb_link){0}, sizeof f->flight.link) != 0)
-        return hb_fail(err, EINVAL, "--realtime has a link of its own: leave rates, jitter, loss and outliers out");
     if (start) {
         memcpy(f->flight.start, f->flight.target, sizeof f->flight.start);
         f->has_start = true;
-        return parse_states(f->plant, start, f->flight.start, err);
+        if (parse_states(f->plant, start, f->flight.start, &err))
+            return hb_usage_error("fly", "--start: %s", err.text);
     }
-    return 0;
+    if (f->pid && f->in_process)
+        return hb_usage_error("fly", "--controller pid and --in-process are two controllers");
+    if (!f->in_process && !f->pid &&
+        (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1 || f->examples > 0))
+        return hb_usage_error("fly", "--config, --model, --no-adapt, --examples and --threads go with --in-process");
+    if (f->flight.realtime && memcmp(&f->flight.link, &(hb_link){0}, sizeof f->flight.link) != 0)
+        return hb_usage_error("fly", "--realtime has a link of its own: leave rates, jitter, loss and outliers out");
+    /* a PID controller has a rate of its own, unless one was asked for */
+    if (f->flight.link.request_rate > 0)
+        f->flight.dt = 1 / f->flight.link.request_rate;
+    else if (f->pid && f->flight.dt == f->plant->dt)
+        f->flight.dt = 1 / HB_PID_RATE;
+    return -1;
 }
 
 /* ---- flights ---- */
@@ -560,13 +469,9 @@ int hb_command_fly(int argc, char **argv)
         memcpy(f.flight.target, f.plant->target, (size_t)f.plant->nx * sizeof(double));
     for (int i = 0; i < f.plant->nparameters; i++)
         f.low[i] = f.high[i] = NAN;
-    int status = parse_options(&f, argc, argv, &err);
-    if (status > 0) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (status)
-        return hb_usage_error("fly", "%s", err.text);
+    int code = read_options(&f, argc, argv);
+    if (code >= 0)
+        return code;
     /* what was not set is drawn when there are several versions, and nominal when there is one */
     for (int i = 0; i < f.plant->nparameters; i++) {
         const hb_plant_parameter *p = &f.plant->parameter[i];

@@ -2,6 +2,7 @@
 #ifndef HB_COMMANDS_H
 #define HB_COMMANDS_H
 
+#include "common/options.h"
 #include "sim/plant.h"
 
 int hb_command_list(int argc, char **argv);
@@ -13,9 +14,9 @@ int hb_usage_error(const char *command, const char *format, ...) __attribute__((
 /* Prints "hilbert-sim COMMAND: error text" and returns 1. */
 int hb_failure(const char *command, const hb_error *err);
 
-/* Numbers of options: false when the text is not a whole one within the bounds. */
-bool hb_parse_number(const char *text, double min, double max, double *ret);
-bool hb_parse_integer(const char *text, long min, long max, long *ret);
+/* The options after `hilbert-sim COMMAND PLANT`, with no operands behind them. Returns -1 to continue, or the exit code: 0
+ * after help, 2 after a usage error. */
+int hb_plant_options(const char *command, const char *help, const hb_option *table, int n, int argc, char **argv);
 /* "name=value" or "name=low:high". */
 int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high,
                    hb_error *err);

@@ -2,10 +2,8 @@
 #include "sim/commands.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/policy.h"
@@ -53,27 +51,23 @@ int hb_failure(const char *command, const hb_error *err)
     return 1;
 }
 
-bool hb_parse_number(const char *text, double min, double max, double *ret)
+int hb_plant_options(const char *command, const char *help_text, const hb_option *table, int n, int argc, char **argv)
 {
-    char *end;
-    double value = strtod(text, &end);
+    char why[600];
 
-    if (end == text || *end || !(value >= min && value <= max))
-        return false;
-    *ret = value;
-    return true;
-}
-
-bool hb_parse_integer(const char *text, long min, long max, long *ret)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-
-    if (end == text || *end || errno || value < min || value > max)
-        return false;
-    *ret = value;
-    return true;
+    /* the plant stands where a program's name would */
+    switch (hb_options_read(table, n, argc - 1, argv + 1, why, sizeof why)) {
+    case HB_OPTIONS_HELP:
+        fputs(help_text, stdout);
+        return 0;
+    case HB_OPTIONS_WRONG:
+        return hb_usage_error(command, "%s", why);
+    case HB_OPTIONS_READ:
+        break;
+    }
+    if (optind < argc - 1)
+        return hb_usage_error(command, "'%s' is one argument too many", argv[1 + optind]);
+    return -1;
 }
 
 int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high,
@@ -92,8 +86,9 @@ int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, 
     const hb_plant_parameter *about = &type->parameter[index];
     double from, to;
     snprintf(first, sizeof first, "%.*s", colon ? (int)(colon - equals - 1) : (int)sizeof first - 1, equals + 1);
-    if (!hb_parse_number(first, about->min, about->max, &from) ||
-        !hb_parse_number(colon ? colon + 1 : first, about->min, about->max, &to) || from > to)
+    if (!hb_option_read_number(&(hb_option_number){&from, about->min, about->max}, first) ||
+        !hb_option_read_number(&(hb_option_number){&to, about->min, about->max}, colon ? colon + 1 : first) ||
+        from > to)
         return hb_fail(err, EINVAL, "'%s': expected numbers from %g to %g, the lower one first", text, about->min,
                        about->max);
     *parameter = index;

@@ -2,7 +2,6 @@
 #include "train/train.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "data/dataset.h"
 #include "base/numeric.h"
 #include "train/ranks_mpi.h"
@@ -28,6 +28,11 @@ int hb_train_complain(int exit_code, const hb_error *err)
 {
     fprintf(stderr, "hilbert-train: %s\n", err->text);
     return exit_code;
+}
+
+int hb_train_read_map(void *mapping, const char *text, hb_error *err)
+{
+    return hb_run_mapping(text, mapping, err);
 }
 
 static void print_help(void)
@@ -189,28 +194,23 @@ static void suggest(const hb_dataset *d, FILE *out)
         fprintf(out, "transitions of a function are few (%zu on average): 1,000 or more tell more about each\n", each);
 }
 
+static void print_data_help(void)
+{
+    printf("usage: hilbert-train data FILE [--map key=value;key=value]\n\n"
+           "Describes a data set. --map tells how to read a file of another origin:\n%s",
+           hb_dataset_map_help);
+}
+
 static int describe_data(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"map", required_argument, NULL, 'm'}, {"help", no_argument, NULL, 'h'}, {0}};
     hb_dataset_mapping mapping = {0};
+    const hb_option options[] = {{"map", HB_OPTION_CALL, &(hb_option_call){hb_train_read_map, &mapping}, 0, 0, 0}};
     hb_dataset *d = NULL;
     hb_error err = {0};
+    int code = hb_options_command("hilbert-train", options, 1, argc, argv, print_data_help);
 
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;)
-        switch (c) {
-        case 'm':
-            if (hb_run_mapping(optarg, &mapping, &err))
-                return hb_train_complain(HB_EXIT_USAGE, &err);
-            break;
-        case 'h':
-            printf("usage: hilbert-train data FILE [--map key=value;key=value]\n\n"
-                   "Describes a data set. --map tells how to read a file of another origin:\n%s",
-                   hb_dataset_map_help);
-            return HB_EXIT_OK;
-        default:
-            return HB_EXIT_USAGE;
-        }
+    if (code >= 0)
+        return code;
     if (optind + 1 != argc) {
         fprintf(stderr, "hilbert-train: data wants one file (try --help)\n");
         return HB_EXIT_USAGE;

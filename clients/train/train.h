@@ -15,4 +15,7 @@ int hb_train_prior(int argc, char **argv);
 /* Writes "hilbert-train: TEXT" to standard error and returns the exit code. */
 int hb_train_complain(int exit_code, const hb_error *err);
 
+/* Reads --map into a hb_dataset_mapping: the function of an option (common/options.h). */
+int hb_train_read_map(void *mapping, const char *text, hb_error *err);
+
 #endif

@@ -1,6 +1,5 @@
 /* hilbert-train import: flights of hilbertd, PX4 and ArduPilot to a data set. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

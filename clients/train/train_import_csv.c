@@ -1,6 +1,5 @@
 /* hilbert-train import-csv: logs to a data set. */
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -37,10 +37,9 @@ static void print_help(void)
 
 static int parse(int argc, char **argv, options *o)
 {
-    const char *map = "";
     const hb_option known[] = {
         {"data", HB_OPTION_TEXT, &o->data, 0, 0, 0},
-        {"map", HB_OPTION_TEXT, &map, 0, 0, 0},
+        {"map", HB_OPTION_CALL, &(hb_option_call){hb_train_read_map, &o->mapping}, 0, 0, 0},
         {"output", HB_OPTION_TEXT, &o->output, 0, 0, 'o'},
         {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"seed", HB_OPTION_COUNT, &o->seed, 0, INT64_MAX, 0},
@@ -52,8 +51,6 @@ static int parse(int argc, char **argv, options *o)
     int code = hb_options_command("hilbert-train", known, sizeof known / sizeof *known, argc, argv, print_help);
     if (code >= 0)
         return code;
-    if (hb_run_mapping(map, &o->mapping, &err))
-        return hb_train_complain(HB_EXIT_USAGE, &err);
     if (optind + 1 != argc || !o->data || !o->output) {
         hb_fail(&err, EINVAL, "prior wants one model, --data and --output (try --help)");
         return hb_train_complain(HB_EXIT_USAGE, &err);

@@ -1,6 +1,5 @@
 #include "bench.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -12,10 +11,11 @@
 #include "base/numeric.h"
 #include "base/pool.h"
 #include "base/statistics.h"
+#include "common/options.h"
 
 struct bench {
     const char *name; /* of the case that runs */
-    int json;
+    bool json;
     json_t *object;
     char **asked;
     int nasked;
@@ -233,38 +233,29 @@ static void list_cases(FILE *to)
             fprintf(to, "  %-20s %s\n", c->name, c->help);
 }
 
-static void usage(FILE *to)
+static void print_help(void)
 {
-    fputs("usage: hilbert-bench [--json] [NAME...]\n\n"
-          "Measures the named cases, or all of them: one line each, as text or as JSON objects.\n\n"
-          "  --json     one JSON object per line\n"
-          "  --list     names of the cases, and leave\n"
-          "  --help     this text\n\ncases:\n",
-          to);
-    list_cases(to);
+    printf("usage: hilbert-bench [--json] [NAME...]\n\n"
+           "Measures the named cases, or all of them: one line each, as text or as JSON objects.\n\n"
+           "  --json     one JSON object per line\n"
+           "  --list     print the names of the cases\n"
+           "  --help     this text\n\ncases:\n");
+    list_cases(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"list", no_argument, NULL, 'l'}, {"help", no_argument, NULL, 'h'}, {0}};
     bench b = {0};
+    bool list = false;
+    const hb_option options[] = {{"json", HB_OPTION_FLAG, &b.json, 0, 0, 0}, {"list", HB_OPTION_FLAG, &list, 0, 0, 0}};
+    int code = hb_options_command("hilbert-bench", options, sizeof options / sizeof *options, argc, argv, print_help);
 
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;)
-        switch (c) {
-        case 'j':
-            b.json = 1;
-            break;
-        case 'l':
-            list_cases(stdout);
-            return 0;
-        case 'h':
-            usage(stdout);
-            return 0;
-        default:
-            usage(stderr);
-            return 2;
-        }
+    if (code >= 0)
+        return code;
+    if (list) {
+        list_cases(stdout);
+        return 0;
+    }
     b.asked = argv + optind;
     b.nasked = argc - optind;
     hb_numeric_single_thread();

@@ -34,12 +34,15 @@ expect 2 "there is no plant 'bicycle'; there are: quadrotor" list bicycle
 expect 0 'usage: hilbert-sim collect' collect --help
 expect 2 'the plant is missing' collect -o x.h5
 expect 2 '-o FILE is missing' collect quadrotor
+expect 2 "unknown option '--colour'" collect quadrotor -o x.h5 --colour red
+expect 2 "option '--seed' needs a value" collect quadrotor -o x.h5 --seed
+expect 2 "--shard: '3/2' is not K/N" collect quadrotor -o x.h5 --shard 3/2
 expect 2 "has no parameter 'colour'" collect quadrotor -o x.h5 --range colour=1:2
 expect 2 'expected numbers from 0.005 to 0.1' collect quadrotor -o x.h5 --range mass=0.02:7
 expect 2 'the lower one first' collect quadrotor -o x.h5 --range mass=0.03:0.02
 expect 2 'wind and gusts act through drag' collect quadrotor -o x.h5 --range wind_x=0:1
 expect 2 "policy explore is for plant quadrotor" collect ant -o x.h5 --policy explore
-expect 2 "'--functions\|--functions '0' is not possible" collect ant -o x.h5 --functions 0
+expect 2 "--functions: '0' is not a whole number in 1.." collect ant -o x.h5 --functions 0
 expect 1 'No such file' collect vanderpol -o "$folder/no/x.h5"
 for plant in quadrotor half-cheetah ant vanderpol; do
     expect 0 '2 functions x 2 episodes' collect $plant -o "$folder/$plant.h5" -f 2 -e 2 -n 10
@@ -49,6 +52,9 @@ done
 expect 0 'usage: hilbert-sim fly' fly --help
 expect 2 'the plant is missing' fly --json
 expect 2 "has no state 'altitude'" fly quadrotor --start altitude=3
+expect 2 "--controller: 'lqr' is not one of hilbert, pid" fly quadrotor --controller lqr
+expect 2 "'mass=0.02:0.03': expected NAME=VALUE" fly quadrotor --mass 0.02:0.03
+expect 2 "'fast' is one argument too many" fly quadrotor fast
 expect 2 'expected SECONDS:NAME=VALUE' fly quadrotor --at mass=3
 expect 2 'may change in flight' fly half-cheetah --at 3s:torso=1.2
 expect 1 'there is no configuration for ant' fly ant --in-process

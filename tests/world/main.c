@@ -1,9 +1,8 @@
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/numeric.h"
+#include "common/options.h"
 #include "world.h"
 
 static const char usage[] = "usage: hilbert-world [OPTION]\n"
@@ -26,50 +25,36 @@ static void print_result(uint64_t seed, const world_result *r)
            *r->first ? ": BROKEN " : "", r->first);
 }
 
+static void print_usage(void)
+{
+    fputs(usage, stdout);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option list[] = {
-        {"seed", required_argument, NULL, 's'},    {"seeds", required_argument, NULL, 'n'},
-        {"seconds", required_argument, NULL, 't'}, {"trace", required_argument, NULL, 'T'},
-        {"quiet", no_argument, NULL, 'q'},         {"promises", no_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},          {0}};
     uint64_t seed = 1, seeds = 1, bad = 0, broken[NPROMISES] = {0};
     double seconds = 60;
     const char *trace = NULL;
-    bool quiet = false;
-    int letter;
+    bool quiet = false, promises = false;
+    const hb_option table[] = {
+        {"seed", HB_OPTION_COUNT, &seed, 0, INT64_MAX, 's'},
+        {"seeds", HB_OPTION_COUNT, &seeds, 1, INT64_MAX, 'n'},
+        {"seconds", HB_OPTION_NUMBER, &(hb_option_number){&seconds, 1e-3, 1e6}, 0, 0, 't'},
+        {"trace", HB_OPTION_TEXT, &trace, 0, 0, 'T'},
+        {"quiet", HB_OPTION_FLAG, &quiet, 0, 0, 'q'},
+        {"promises", HB_OPTION_FLAG, &promises, 0, 0, 'p'},
+    };
+    int code = hb_options_command("hilbert-world", table, sizeof table / sizeof *table, argc, argv, print_usage);
 
-    while ((letter = getopt_long(argc, argv, "s:n:t:T:qph", list, NULL)) != -1) {
-        switch (letter) {
-        case 's':
-            seed = strtoull(optarg, NULL, 10);
-            break;
-        case 'n':
-            seeds = strtoull(optarg, NULL, 10);
-            break;
-        case 't':
-            seconds = strtod(optarg, NULL);
-            break;
-        case 'T':
-            trace = optarg;
-            break;
-        case 'q':
-            quiet = true;
-            break;
-        case 'p':
-            for (int i = 0; i < NPROMISES; i++)
-                printf("%-18s %s\n", promise_name[i], promise_meaning[i]);
-            return 0;
-        case 'h':
-            fputs(usage, stdout);
-            return 0;
-        default:
-            fputs("Try hilbert-world --help.\n", stderr);
-            return 2;
-        }
+    if (code >= 0)
+        return code;
+    if (promises) {
+        for (int i = 0; i < NPROMISES; i++)
+            printf("%-18s %s\n", promise_name[i], promise_meaning[i]);
+        return 0;
     }
-    if (optind < argc || !(seconds > 0) || seeds < 1) {
-        fputs("hilbert-world: wrong usage\nTry hilbert-world --help.\n", stderr);
+    if (optind < argc) {
+        fprintf(stderr, "hilbert-world: '%s' is not an option (try --help)\n", argv[optind]);
         return 2;
     }
     hb_numeric_single_thread();

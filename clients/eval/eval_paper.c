@@ -117,21 +117,22 @@ static hb_paper_result *job(hb_paper_results *r, int index)
 }
 
 /* A short training, to see how much processor time a step takes. Its files are removed. */
-static int measure_pace(const hb_settings *s, int functions, uint64_t steps, double *ret_step_seconds, hb_error *err)
+static int measure_step_seconds(const hb_settings *s, int functions, uint64_t steps, double *ret_step_seconds,
+                                hb_error *err)
 {
     hb_settings probe = *s;
     hb_run_result result;
     char log[HB_PATH_SIZE];
     double seconds = 0;
 
-    snprintf(probe.output, sizeof probe.output, "%.1000s.pace", s->output);
+    snprintf(probe.output, sizeof probe.output, "%.1000s.probe", s->output);
     probe.functions = functions;
     probe.steps = steps;
     probe.log_every = 1;
     hb_run_log_path(&probe, log);
     int status = hb_run(&probe, &(hb_run_options){.stop = &stop, .quiet = true, .no_prior = true}, &result, err);
     if (!status && !result.stopped)
-        status = hb_training_log_pace(log, &seconds, err);
+        status = hb_training_log_step_seconds(log, &seconds, err);
     unlink(log);
     hb_run_checkpoint_path(&probe, log);
     unlink(log);
@@ -148,13 +149,13 @@ static int fit_into(const hb_paper *p, hb_settings *s, double seconds, hb_error 
 {
     enum { FEW = 2, SHORT = 4, LONG = 200 };
     double step_seconds = 0;
-    int status = measure_pace(s, FEW, SHORT, &step_seconds, err);
+    int status = measure_step_seconds(s, FEW, SHORT, &step_seconds, err);
 
     if (status)
         return status;
     hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
     uint64_t steps = (uint64_t)fmin(LONG, fmax(SHORT, 0.05 * (double)s->steps));
-    if ((status = measure_pace(s, s->functions, steps, &step_seconds, err)))
+    if ((status = measure_step_seconds(s, s->functions, steps, &step_seconds, err)))
         return status;
     hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
     return 0;
@@ -238,30 +239,30 @@ static int train(const hb_paper *p, hb_paper_results *r, const hb_dataset *d, hb
 static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *test, hb_error *err)
 {
     static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
-    hb_evaluator_settings s = {.examples = p->plant->examples,
-                               .rollouts = p->scale->rollouts,
-                               .steps = p->scale->rollout_steps,
-                               .seed = p->seed};
+    hb_prediction_settings s = {.examples = p->plant->examples,
+                                .rollouts = p->scale->rollouts,
+                                .steps = p->scale->rollout_steps,
+                                .seed = p->seed};
     hb_pool *pool = NULL;
     int status = hb_pool_new(&pool, p->threads ? p->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, err);
 
     for (int i = 0; !status && i < r->nrows + r->nbases; i++) {
         hb_paper_result *x = job(r, i);
-        hb_errors by_examples = {0};
+        hb_error_summary by_examples = {0};
         s.prior = x->row->ours && x->model->has_prior;
-        hb_evaluator_settings most = s;
+        hb_prediction_settings most = s;
         most.examples = 2000;
-        status = hb_errors_measure(&x->errors, x->model, test, &s, HB_PAPER_LATE, NULL, 0, pool, err);
+        status = hb_error_summary_measure(&x->errors, x->model, test, &s, HB_PAPER_LATE, NULL, 0, pool, err);
         if (status || i >= r->nrows)
             continue;
         /* numbers of examples beyond the paper's too */
-        status = hb_errors_measure(&by_examples, x->model, test, &most, HB_PAPER_LATE, counts,
-                                   sizeof counts / sizeof *counts, pool, err);
+        status = hb_error_summary_measure(&by_examples, x->model, test, &most, HB_PAPER_LATE, counts,
+                                          sizeof counts / sizeof *counts, pool, err);
         free(x->errors.count);
         x->errors.count = by_examples.count;
         x->errors.ncounts = by_examples.ncounts;
         by_examples.count = NULL;
-        hb_errors_free(&by_examples);
+        hb_error_summary_free(&by_examples);
     }
     hb_pool_free(pool);
     return status;
@@ -383,7 +384,7 @@ int hb_eval_paper(int argc, char **argv)
     if (run(&o, r, &err))
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);
     for (int i = 0; i < r->nrows + r->nbases; i++) {
-        hb_errors_free(&job(r, i)->errors);
+        hb_error_summary_free(&job(r, i)->errors);
         hb_model_free(job(r, i)->model);
     }
     free(r);

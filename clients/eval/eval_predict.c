@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "eval/errors.h"
+#include "eval/error_summary.h"
 #include "eval/eval.h"
 #include "common/plot.h"
 #include "common/progress.h"
@@ -31,7 +31,7 @@ typedef struct options {
 typedef struct result {
     const char *path;
     hb_model *model;
-    hb_errors errors;
+    hb_error_summary errors;
 } result;
 
 static void print_help(void)
@@ -163,7 +163,7 @@ static void print_json(const options *o, const result *r, const hb_dataset *d)
         json_t *model = json_pack("{s:s, s:s, s:b, s:i, s:I}", "model", r[i].path, "row", hb_eval_row(r[i].model),
                                   "prior", r[i].model->has_prior && !o->no_prior, "nb", r[i].model->nb, "parameters",
                                   (json_int_t)r[i].model->nparameters);
-        json_object_update_new(model, hb_errors_json(&r[i].errors, d));
+        json_object_update_new(model, hb_error_summary_json(&r[i].errors, d));
         json_array_append_new(models, model);
     }
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o}", "data", o->data, "functions", d->nfunctions,
@@ -247,20 +247,20 @@ static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *po
 {
     double *unit = o->by_data ? calloc((size_t)r->model->nx, sizeof *unit) : NULL;
     static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000};
-    const hb_evaluator_settings s = {.examples = o->examples,
-                                     .rollouts = o->rollouts,
-                                     .steps = o->steps,
-                                     .seed = o->seed,
-                                     .prior = r->model->has_prior && !o->no_prior,
-                                     .unit = unit,
-                                     .successive = o->successive};
+    const hb_prediction_settings s = {.examples = o->examples,
+                                      .rollouts = o->rollouts,
+                                      .steps = o->steps,
+                                      .seed = o->seed,
+                                      .prior = r->model->has_prior && !o->no_prior,
+                                      .unit = unit,
+                                      .successive = o->successive};
     int status = o->by_data && !unit ? hb_fail(err, ENOMEM, "out of memory") : 0;
 
     if (unit)
         status = find_units(r->model, d, unit, err);
     if (!status)
-        status =
-            hb_errors_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts, pool, err);
+        status = hb_error_summary_measure(&r->errors, r->model, d, &s, o->steps, counts, sizeof counts / sizeof *counts,
+                                          pool, err);
     free(unit);
     return status;
 }
@@ -325,7 +325,7 @@ int hb_eval_predict(int argc, char **argv)
         (status = evaluate(&o, results, d, pool, &err)))
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);
     for (int i = 0; i < o.nmodels; i++) {
-        hb_errors_free(&results[i].errors);
+        hb_error_summary_free(&results[i].errors);
         hb_model_free(results[i].model);
     }
     hb_pool_free(pool);

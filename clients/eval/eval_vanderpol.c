@@ -15,7 +15,7 @@
 
 #include "common/vanderpol.h"
 #include "eval/eval.h"
-#include "train/evaluator.h"
+#include "train/prediction_errors.h"
 #include "train/function_fit.h"
 #include "common/plot.h"
 #include "dynamics/predictor.h"
@@ -172,17 +172,18 @@ static int train(const struct row *row, const options *o, outcome *ret, hb_error
 static int measure(const hb_model *m, const hb_dataset *d, bool adapt, hb_pool *pool, double *one, double *ten,
                    hb_error *err)
 {
-    hb_evaluator_settings s = {.examples = EXAMPLES, .rollouts = 200, .steps = STEPS, .seed = 1};
-    hb_evaluator *e = NULL;
+    hb_prediction_settings s = {.examples = EXAMPLES, .rollouts = 200, .steps = STEPS, .seed = 1};
+    hb_prediction_errors *e = NULL;
     double *error = calloc((size_t)d->nfunctions * STEPS, sizeof *error);
-    int status = error ? hb_evaluator_new(&e, m, d, NULL, 0, &s, pool, err) : hb_fail(err, ENOMEM, "out of memory");
+    int status =
+        error ? hb_prediction_errors_new(&e, m, d, NULL, 0, &s, pool, err) : hb_fail(err, ENOMEM, "out of memory");
 
     if (!status) {
-        hb_evaluator_run(e, adapt, error, NULL);
-        *one = hb_evaluator_quantile(e, error, 1, 0.5);
-        *ten = hb_evaluator_quantile(e, error, STEPS, 0.5);
+        hb_prediction_errors_run(e, adapt, error, NULL);
+        *one = hb_prediction_errors_quantile(e, error, 1, 0.5);
+        *ten = hb_prediction_errors_quantile(e, error, STEPS, 0.5);
     }
-    hb_evaluator_free(e);
+    hb_prediction_errors_free(e);
     free(error);
     return status;
 }

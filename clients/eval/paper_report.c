@@ -108,7 +108,7 @@ static void print_across(const hb_paper *p, const hb_paper_results *r, const hb_
 
 static void print_examples(const hb_paper_results *r, FILE *out)
 {
-    const hb_errors *any = NULL;
+    const hb_error_summary *any = NULL;
 
     for (int k = 0; k < r->nrows && !any; k++)
         any = r->row[k].errors.ncounts ? &r->row[k].errors : NULL;
@@ -117,7 +117,7 @@ static void print_examples(const hb_paper_results *r, FILE *out)
         fprintf(out, "  %8d", any->count[i].examples);
     fprintf(out, "\n");
     for (int k = 0; k < r->nrows; k++) {
-        const hb_errors *e = &r->row[k].errors;
+        const hb_error_summary *e = &r->row[k].errors;
         if (!e->ncounts)
             continue;
         fprintf(out, "%-31s", r->row[k].row->name);
@@ -221,7 +221,7 @@ static json_t *result_json(const hb_paper *p, const hb_paper_result *x, const hb
                   x->settings.queries, "rollout", x->settings.rollout, "steps", (json_int_t)x->settings.steps,
                   "seconds", hb_json_number(x->seconds), "cpu_seconds", hb_json_number(x->cpu_seconds));
 
-    json_object_update_new(o, hb_errors_json(&x->errors, test));
+    json_object_update_new(o, hb_error_summary_json(&x->errors, test));
     if (h >= 0) {
         json_t *points = json_array();
         for (int f = 0; f < test->nfunctions; f++)

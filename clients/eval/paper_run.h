@@ -2,7 +2,7 @@
 #ifndef HB_PAPER_RUN_H
 #define HB_PAPER_RUN_H
 
-#include "eval/errors.h"
+#include "eval/error_summary.h"
 #include "eval/paper.h"
 
 enum { HB_PAPER_QUARTILES = 3 };
@@ -20,7 +20,7 @@ typedef struct hb_paper_result {
     hb_settings settings;
     hb_model *model;
     double seconds, cpu_seconds; /* of training */
-    hb_errors errors;
+    hb_error_summary errors;
     hb_paper_flights flights;
 } hb_paper_result;
 

@@ -14,8 +14,8 @@ int hb_usage_error(const char *command, const char *format, ...) __attribute__((
 /* Prints "hilbert-sim COMMAND: error text" and returns 1. */
 int hb_failure(const char *command, const hb_error *err);
 
-/* The options after `hilbert-sim COMMAND PLANT`, with no operands behind them. Returns -1 to continue, or the exit code: 0
- * after help, 2 after a usage error. */
+/* The options after `hilbert-sim COMMAND PLANT`, with no operands behind them. Returns -1 to continue, or the exit
+ * code: 0 after help, 2 after a usage error. */
 int hb_plant_options(const char *command, const char *help, const hb_option *table, int n, int argc, char **argv);
 /* "name=value" or "name=low:high". */
 int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, double *low, double *high,

@@ -11,8 +11,8 @@
 
 #include "base/monotonic.h"
 #include "train/recentre.h"
-#include "train/design.h"
-#include "train/evaluator.h"
+#include "train/untrained_model.h"
+#include "train/prediction_errors.h"
 #include "train/function_fit.h"
 #include "train/prior.h"
 #include "common/plot.h"
@@ -34,13 +34,14 @@ typedef struct run {
     int *function;                 /* of the data: nlearned to train on, then nheld held out */
     int nlearned, nheld;
     uint64_t hash;
-    hb_model *initial; /* that this one goes on from; NULL: none */
-    hb_design design;
-    bool prior_is_known; /* of the model that is trained, where fits are held by it */
-    double *weight;      /* nx */
+    hb_model *initial; /* the model to continue from; NULL: none */
+    hb_model *model;
+    bool average_is_given; /* it came from a file and is not trained */
+    bool prior_is_known;   /* of the model that is trained, where fits are held by it */
+    double *weight;        /* nx */
     hb_pool *pool;
     hb_trainer *trainer;
-    hb_evaluator *evaluator; /* NULL: there is nothing to validate on */
+    hb_prediction_errors *errors; /* NULL: there is nothing to validate on */
     int validation_steps, nvalidated;
     double *error; /* nvalidated x validation_steps */
     char checkpoint_path[HB_PATH_SIZE], log_path[HB_PATH_SIZE];
@@ -78,7 +79,7 @@ int hb_run_mapping(const char *text, hb_dataset_mapping *ret, hb_error *err)
 static int actuate(run *r, hb_error *err)
 {
     hb_actuators a;
-    int status = hb_design_actuators(r->settings, r->data->header.nu, r->initial, &a, err);
+    int status = hb_untrained_model_actuators(r->settings, r->data->header.nu, r->initial, &a, err);
 
     if (status || r->settings->controls == HB_CONTROLS_ACTING)
         return status;
@@ -143,7 +144,7 @@ static int split_functions(run *r, hb_error *err)
 /* mean squared error of the untrained average after one step, for each state: what there is to learn */
 static int measure_residuals(const run *r, double *square, hb_error *err)
 {
-    const hb_model *m = r->design.model;
+    const hb_model *m = r->model;
     hb_random_key key = {.seed = r->settings->seed, .stream = weight_stream};
     hb_function_fit *fitter = NULL;
     int status = hb_function_fit_new(&fitter, m, r->data, HB_STRIDE, 0, err);
@@ -162,7 +163,7 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
  * itself. With that scale the regulariser, the limit of the gradient and Adam's epsilon mean the same for all data. */
 static int weigh_states(run *r, hb_error *err)
 {
-    int nx = r->design.model->nx, status;
+    int nx = r->model->nx, status;
     double mean = 0;
 
     r->weight = calloc((size_t)nx, sizeof *r->weight);
@@ -201,22 +202,23 @@ static int make_room_for_prior(run *r, hb_error *err)
     hb_model *with = NULL;
     int status;
 
-    if (!hb_prior_applies(r->design.model))
+    if (!hb_prior_applies(r->model))
         return hb_fail(err, EINVAL, "fit: a prior goes with basis functions and least squares");
     if (r->nlearned < HB_PRIOR_FUNCTIONS)
         return hb_fail(err, EINVAL, "fit: a prior needs %d functions to train on", HB_PRIOR_FUNCTIONS);
-    if ((status = hb_model_copy(&with, r->design.model, true, NULL, err)))
+    if ((status = hb_model_copy(&with, r->model, true, NULL, err)))
         return status;
-    hb_model_free(r->design.model);
-    r->design.model = with;
+    hb_model_free(r->model);
+    r->model = with;
     return 0;
 }
 
-static int design(run *r, hb_error *err)
+static int make_model(run *r, hb_error *err)
 {
     char *notes = make_notes(r);
-    int status = notes ? hb_design_model(&r->design, r->settings, r->data, r->initial, notes, err)
-                       : hb_fail(err, ENOMEM, "out of memory");
+    int status =
+        notes ? hb_untrained_model_new(&r->model, &r->average_is_given, r->settings, r->data, r->initial, notes, err)
+              : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
     if (!status && r->settings->fit == HB_FIT_BY_PRIOR)
         status = make_room_for_prior(r, err);
@@ -239,37 +241,37 @@ static int make_trainer(run *r, hb_error *err)
                              .loss = {.refinements = s->refinements,
                                       .regulariser = s->regulariser,
                                       .matryoshka = s->matryoshka,
-                                      .freeze_average = r->design.average_is_given,
+                                      .freeze_average = r->average_is_given,
                                       .weight = r->weight}};
-    return hb_trainer_new(&r->trainer, r->design.model, r->data, r->function, r->nlearned, &t, r->pool, err);
+    return hb_trainer_new(&r->trainer, r->model, r->data, r->function, r->nlearned, &t, r->pool, err);
 }
 
 /* what a model is validated by; a model with a prior is fitted with it */
-static int new_evaluator(const run *r, const hb_model *m, hb_evaluator **ret, hb_error *err)
+static int new_prediction_errors(const run *r, const hb_model *m, hb_prediction_errors **ret, hb_error *err)
 {
     const hb_settings *s = r->settings;
-    hb_evaluator_settings e = {.examples = s->examples,
-                               .rollouts = VALIDATION_ROLLOUTS,
-                               .steps = r->validation_steps,
-                               .seed = hb_random_bits((hb_random_key){s->seed, validation_stream}, 0),
-                               .prior = m->has_prior && (m != r->design.model || r->prior_is_known)};
+    hb_prediction_settings e = {.examples = s->examples,
+                                .rollouts = VALIDATION_ROLLOUTS,
+                                .steps = r->validation_steps,
+                                .seed = hb_random_bits((hb_random_key){s->seed, validation_stream}, 0),
+                                .prior = m->has_prior && (m != r->model || r->prior_is_known)};
 
-    return hb_evaluator_new(ret, m, r->validation ? r->validation : r->data,
-                            r->validation ? NULL : r->function + r->nlearned, r->nvalidated, &e, r->pool, err);
+    return hb_prediction_errors_new(ret, m, r->validation ? r->validation : r->data,
+                                    r->validation ? NULL : r->function + r->nlearned, r->nvalidated, &e, r->pool, err);
 }
 
-static int make_evaluator(run *r, hb_error *err)
+static int make_prediction_errors(run *r, hb_error *err)
 {
     const hb_dataset *d = r->validation ? r->validation : r->data;
 
     r->nvalidated = r->validation ? d->nfunctions : r->nheld;
     if (r->nvalidated == 0 || !hb_ranks_first(r->options->ranks))
         return 0;
-    r->validation_steps = hb_evaluator_longest(d, VALIDATION_STEPS);
+    r->validation_steps = hb_prediction_errors_longest(d, VALIDATION_STEPS);
     r->error = calloc((size_t)r->nvalidated * (size_t)r->validation_steps, sizeof *r->error);
     if (!r->error)
         return hb_fail(err, ENOMEM, "out of memory");
-    return new_evaluator(r, r->design.model, &r->evaluator, err);
+    return new_prediction_errors(r, r->model, &r->errors, err);
 }
 
 /* from now on fits are held by the model's prior: those of the steps, and of validation */
@@ -278,11 +280,11 @@ static int use_prior(run *r, hb_error *err)
     int status = hb_trainer_use_prior(r->trainer, err);
 
     r->prior_is_known = true;
-    if (status || !r->evaluator)
+    if (status || !r->errors)
         return status;
-    hb_evaluator_free(r->evaluator);
-    r->evaluator = NULL;
-    return new_evaluator(r, r->design.model, &r->evaluator, err);
+    hb_prediction_errors_free(r->errors);
+    r->errors = NULL;
+    return new_prediction_errors(r, r->model, &r->errors, err);
 }
 
 /* every so many steps the prior is made anew: a function of the parameters alone, so all ranks make the same */
@@ -292,8 +294,8 @@ static int renew_prior(run *r, uint64_t step, hb_error *err)
 
     if (s->fit != HB_FIT_BY_PRIOR || step % s->prior_every || step == s->steps)
         return 0;
-    int status = hb_prior_estimate(r->design.model, r->data, r->function, r->nlearned, TRAINING_PRIOR_EXAMPLES, s->seed,
-                                   r->pool, err);
+    int status =
+        hb_prior_estimate(r->model, r->data, r->function, r->nlearned, TRAINING_PRIOR_EXAMPLES, s->seed, r->pool, err);
     return status ? status : use_prior(r, err);
 }
 
@@ -315,13 +317,13 @@ static int set_up(run *r, hb_error *err)
                        "%s: a run was interrupted here: go on with 'hilbert-train --resume %s', or remove the file",
                        r->checkpoint_path, r->checkpoint_path);
 
-    if ((status = read_data(r, err)) || (status = split_functions(r, err)) || (status = design(r, err)) ||
+    if ((status = read_data(r, err)) || (status = split_functions(r, err)) || (status = make_model(r, err)) ||
         (status = weigh_states(r, err)) || (status = hb_pool_new(&r->pool, nthreads, NULL, NULL, err)) ||
-        (status = make_trainer(r, err)) || (status = make_evaluator(r, err)))
+        (status = make_trainer(r, err)) || (status = make_prediction_errors(r, err)))
         return status;
     if (r->options->resume) {
         hb_trainer_state *state = hb_trainer_access(r->trainer);
-        if ((status = hb_checkpoint_restore(r->options->resume, r->design.model, state, r->hash, err)))
+        if ((status = hb_checkpoint_restore(r->options->resume, r->model, state, r->hash, err)))
             return status;
         done = state->step;
         if (s->fit == HB_FIT_BY_PRIOR && done >= s->prior_every && (status = use_prior(r, err)))
@@ -334,10 +336,10 @@ static void tear_down(run *r)
 {
     if (r->log)
         fclose(r->log);
-    hb_evaluator_free(r->evaluator);
+    hb_prediction_errors_free(r->errors);
     hb_trainer_free(r->trainer);
     hb_pool_free(r->pool);
-    hb_model_free(r->design.model);
+    hb_model_free(r->model);
     hb_model_free(r->initial);
     hb_dataset_free(r->validation);
     hb_dataset_free(r->data);
@@ -349,27 +351,27 @@ static void tear_down(run *r)
 
 /* --- the run --- */
 
-static hb_validation validate_by(run *r, hb_evaluator *e, bool adapt)
+static hb_validation validate_by(run *r, hb_prediction_errors *e, bool adapt)
 {
     hb_validation v = {.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
 
     if (e) {
-        hb_evaluator_run(e, adapt, r->error, NULL);
-        v.one_step = hb_evaluator_quantile(e, r->error, 1, 0.5);
-        v.ten_step = hb_evaluator_quantile(e, r->error, r->validation_steps, 0.5);
+        hb_prediction_errors_run(e, adapt, r->error, NULL);
+        v.one_step = hb_prediction_errors_quantile(e, r->error, 1, 0.5);
+        v.ten_step = hb_prediction_errors_quantile(e, r->error, r->validation_steps, 0.5);
     }
     return v;
 }
 
 static hb_validation validate(run *r, bool adapt)
 {
-    return validate_by(r, r->evaluator, adapt);
+    return validate_by(r, r->errors, adapt);
 }
 
 static int save_checkpoint(run *r, hb_error *err)
 {
-    return hb_checkpoint_save(r->checkpoint_path, r->design.model, hb_trainer_access(r->trainer), r->settings_text,
-                              r->hash, err);
+    return hb_checkpoint_save(r->checkpoint_path, r->model, hb_trainer_access(r->trainer), r->settings_text, r->hash,
+                              err);
 }
 
 static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_per_step, char text[200])
@@ -501,32 +503,32 @@ static int copy_prior(hb_model *m, const hb_model *from)
 static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 {
     hb_model *m = NULL;
-    hb_evaluator *e = NULL;
+    hb_prediction_errors *e = NULL;
     int status;
 
     ret->with_prior = (hb_validation){.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
     bool keep = keeps_prior(r);
-    if (r->options->no_prior || !hb_prior_applies(r->design.model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
+    if (r->options->no_prior || !hb_prior_applies(r->model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
         return 0;
-    if ((status = hb_model_copy(&m, r->design.model, true, NULL, err)))
+    if ((status = hb_model_copy(&m, r->model, true, NULL, err)))
         return status;
     status = keep ? copy_prior(m, r->initial)
                   : hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed,
                                       r->pool, err);
-    if (!status && r->evaluator && !(status = new_evaluator(r, m, &e, err)))
+    if (!status && r->errors && !(status = new_prediction_errors(r, m, &e, err)))
         ret->with_prior = validate_by(r, e, true);
-    hb_evaluator_free(e);
+    hb_prediction_errors_free(e);
     if (status) {
         hb_model_free(m);
         return status;
     }
-    /* the trainer and the first evaluator look at the old one */
-    hb_evaluator_free(r->evaluator);
+    /* the trainer and the first prediction errors refer to the old model */
+    hb_prediction_errors_free(r->errors);
     hb_trainer_free(r->trainer);
-    hb_model_free(r->design.model);
-    r->evaluator = NULL;
+    hb_model_free(r->model);
+    r->errors = NULL;
     r->trainer = NULL;
-    r->design.model = m;
+    r->model = m;
     return 0;
 }
 
@@ -539,19 +541,19 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
     if (ret->stopped || !hb_ranks_first(r->options->ranks))
         return 0;
     /* a prior that is kept is one of coefficients about the average as it was */
-    if (!keeps_prior(r) && (status = hb_recentre(r->design.model, r->data, r->function, r->nlearned,
-                                                 r->settings->examples, r->settings->seed, err)))
+    if (!keeps_prior(r) && (status = hb_recentre(r->model, r->data, r->function, r->nlearned, r->settings->examples,
+                                                 r->settings->seed, err)))
         return status;
     /* the prior that fits were held by is one about the average before it was centred */
-    if (r->prior_is_known && ((status = hb_prior_estimate(r->design.model, r->data, r->function, r->nlearned,
+    if (r->prior_is_known && ((status = hb_prior_estimate(r->model, r->data, r->function, r->nlearned,
                                                           TRAINING_PRIOR_EXAMPLES, r->settings->seed, r->pool, err)) ||
                               (status = use_prior(r, err))))
         return status;
     ret->validation = validate(r, true);
     ret->without = validate(r, false);
-    hb_model_seal(r->design.model);
-    if ((status = add_prior(r, ret, err)) || (status = hb_model_check(r->design.model, err)) ||
-        (status = hb_model_save(r->design.model, r->settings->output, err)))
+    hb_model_seal(r->model);
+    if ((status = add_prior(r, ret, err)) || (status = hb_model_check(r->model, err)) ||
+        (status = hb_model_save(r->model, r->settings->output, err)))
         return status;
     unlink(r->checkpoint_path);
     return *r->settings->plot ? hb_training_log_plot(r->log_path, r->settings->plot, err) : 0;

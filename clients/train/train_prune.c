@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "train/evaluator.h"
+#include "train/prediction_errors.h"
 #include "common/options.h"
 #include "train/prune.h"
 #include "train/run.h"
@@ -64,17 +64,19 @@ static int parse(int argc, char **argv, options *o)
 static int measure_errors(const hb_model *m, const options *o, const hb_dataset *d, hb_pool *pool, double *ret_one,
                           double *ret_last, hb_error *err)
 {
-    hb_evaluator_settings s = {.examples = o->examples, .rollouts = ROLLOUTS, .steps = hb_evaluator_longest(d, STEPS)};
-    hb_evaluator *e = NULL;
+    hb_prediction_settings s = {
+        .examples = o->examples, .rollouts = ROLLOUTS, .steps = hb_prediction_errors_longest(d, STEPS)};
+    hb_prediction_errors *e = NULL;
     double *error = calloc((size_t)d->nfunctions * STEPS, sizeof *error);
-    int status = error ? hb_evaluator_new(&e, m, d, NULL, 0, &s, pool, err) : hb_fail(err, ENOMEM, "out of memory");
+    int status =
+        error ? hb_prediction_errors_new(&e, m, d, NULL, 0, &s, pool, err) : hb_fail(err, ENOMEM, "out of memory");
 
     if (!status) {
-        hb_evaluator_run(e, true, error, NULL);
-        *ret_one = hb_evaluator_quantile(e, error, 1, 0.5);
-        *ret_last = hb_evaluator_quantile(e, error, s.steps, 0.5);
+        hb_prediction_errors_run(e, true, error, NULL);
+        *ret_one = hb_prediction_errors_quantile(e, error, 1, 0.5);
+        *ret_last = hb_prediction_errors_quantile(e, error, s.steps, 0.5);
     }
-    hb_evaluator_free(e);
+    hb_prediction_errors_free(e);
     free(error);
     return status;
 }
@@ -86,7 +88,7 @@ static int prune(const options *o, const hb_model *m, const hb_dataset *d, hb_po
 
     if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, o->examples, 0, err)))
         return status;
-    printf("  nb     share      1 step   %2d steps\n", hb_evaluator_longest(d, STEPS));
+    printf("  nb     share      1 step   %2d steps\n", hb_prediction_errors_longest(d, STEPS));
     for (int n = 1; n <= m->nb; n++) {
         hb_model *cut = NULL;
         double one = 0, last = 0;

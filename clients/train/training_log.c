@@ -141,7 +141,7 @@ int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds
     return 0;
 }
 
-int hb_training_log_pace(const char *path, double *cpu_seconds, hb_error *err)
+int hb_training_log_step_seconds(const char *path, double *cpu_seconds, hb_error *err)
 {
     json_t *lines = read_lines(path, err);
     if (!lines)

@@ -21,7 +21,7 @@ void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds
 /* How long the training took, over all runs of it; 0 where the log does not say. */
 int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err);
 /* Processor seconds of a step, the first one left out, by a log with a line for every step. */
-int hb_training_log_pace(const char *path, double *cpu_seconds, hb_error *err);
+int hb_training_log_step_seconds(const char *path, double *cpu_seconds, hb_error *err);
 /* Draws loss and errors of the log at `path` into name.svg and name.png. */
 int hb_training_log_plot(const char *path, const char *name, hb_error *err);
 

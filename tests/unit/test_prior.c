@@ -11,7 +11,7 @@
 
 #include "base/numeric.h"
 #include "fleet.h"
-#include "train/evaluator.h"
+#include "train/prediction_errors.h"
 #include "train/function_fit.h"
 #include "train/prior.h"
 
@@ -140,15 +140,15 @@ static void test_noise_is_not_spread(void **state)
 
 static double median_error(const hb_model *m, const hb_dataset *d, int examples, bool prior)
 {
-    hb_evaluator_settings s = {.examples = examples, .rollouts = 100, .steps = 1, .seed = 9, .prior = prior};
-    hb_evaluator *e = NULL;
+    hb_prediction_settings s = {.examples = examples, .rollouts = 100, .steps = 1, .seed = 9, .prior = prior};
+    hb_prediction_errors *e = NULL;
     hb_pool *pool = new_pool(2);
     double error[FUNCTIONS];
 
-    assert_int_equal(hb_evaluator_new(&e, m, d, NULL, 0, &s, pool, NULL), 0);
-    hb_evaluator_run(e, true, error, NULL);
-    double median = hb_evaluator_quantile(e, error, 1, 0.5);
-    hb_evaluator_free(e);
+    assert_int_equal(hb_prediction_errors_new(&e, m, d, NULL, 0, &s, pool, NULL), 0);
+    hb_prediction_errors_run(e, true, error, NULL);
+    double median = hb_prediction_errors_quantile(e, error, 1, 0.5);
+    hb_prediction_errors_free(e);
     hb_pool_free(pool);
     return median;
 }

@@ -17,7 +17,7 @@
 
 #include "base/numeric.h"
 #include "dynamics/predictor.h"
-#include "train/evaluator.h"
+#include "train/prediction_errors.h"
 #include "train/run.h"
 
 enum { FUNCTIONS = 12, EPISODES = 2, STEPS = 60, INTERRUPTIONS = 6 };
@@ -430,7 +430,7 @@ static void test_pooled_errors(void **state)
     hb_model *m = NULL;
     hb_dataset *d = NULL;
     hb_pool *pool = NULL;
-    hb_evaluator *e = NULL;
+    hb_prediction_errors *e = NULL;
     hb_predictor *p = NULL;
     hb_workspace *w = NULL;
     double lower[LONG], median[LONG], upper[LONG], error[LONG][ALL] = {{0}};
@@ -440,9 +440,9 @@ static void test_pooled_errors(void **state)
     assert_int_equal(hb_model_load(&m, in_folder("pooled"), &err), 0);
     assert_int_equal(hb_dataset_read(&d, in_folder("data.h5"), NULL, &err), 0);
     assert_int_equal(hb_pool_new(&pool, 2, NULL, NULL, &err), 0);
-    const hb_evaluator_settings how = {.examples = 30, .rollouts = 5, .steps = LONG};
-    assert_int_equal(hb_evaluator_new(&e, m, d, NULL, 0, &how, pool, &err), 0);
-    assert_int_equal(hb_evaluator_pooled(e, false, FIRST, lower, median, upper, &err), 0);
+    const hb_prediction_settings how = {.examples = 30, .rollouts = 5, .steps = LONG};
+    assert_int_equal(hb_prediction_errors_new(&e, m, d, NULL, 0, &how, pool, &err), 0);
+    assert_int_equal(hb_prediction_errors_pooled(e, false, FIRST, lower, median, upper, &err), 0);
 
     assert_int_equal(hb_predictor_new(&p, m, &err), 0);
     assert_int_equal(hb_workspace_new(&w, m, false, &err), 0);
@@ -472,11 +472,11 @@ static void test_pooled_errors(void **state)
         assert_true(lower[step] < median[step] && median[step] < upper[step]);
     }
     /* episodes that are too short have no rollout */
-    assert_int_equal(hb_evaluator_pooled(e, true, STEPS, lower, median, upper, &err), 0);
+    assert_int_equal(hb_prediction_errors_pooled(e, true, STEPS, lower, median, upper, &err), 0);
     assert_true(isnan(median[0]));
     hb_workspace_free(w);
     hb_predictor_free(p);
-    hb_evaluator_free(e);
+    hb_prediction_errors_free(e);
     hb_pool_free(pool);
     hb_dataset_free(d);
     hb_model_free(m);

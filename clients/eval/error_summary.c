@@ -1,4 +1,4 @@
-#include "eval/errors.h"
+#include "eval/error_summary.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,12 +7,12 @@
 #include "base/statistics.h"
 #include "common/json.h"
 
-static void fill_curve(hb_curve *c, const hb_evaluator *e, const double *error, int steps)
+static void fill_curve(hb_curve *c, const hb_prediction_errors *e, const double *error, int steps)
 {
     for (int k = 0; k < steps; k++) {
-        c->lower[k] = hb_evaluator_quantile(e, error, k + 1, 0.25);
-        c->median[k] = hb_evaluator_quantile(e, error, k + 1, 0.5);
-        c->upper[k] = hb_evaluator_quantile(e, error, k + 1, 0.75);
+        c->lower[k] = hb_prediction_errors_quantile(e, error, k + 1, 0.25);
+        c->median[k] = hb_prediction_errors_quantile(e, error, k + 1, 0.5);
+        c->upper[k] = hb_prediction_errors_quantile(e, error, k + 1, 0.75);
     }
 }
 
@@ -28,7 +28,7 @@ static int by_value(const void *a, const void *b)
     return x->value != y->value ? (x->value > y->value) - (x->value < y->value) : x->function - y->function;
 }
 
-static int fill_bins(hb_errors *r, int hidden, const hb_dataset *d, const double *error, hb_error *err)
+static int fill_bins(hb_error_summary *r, int hidden, const hb_dataset *d, const double *error, hb_error *err)
 {
     int n = d->nfunctions;
     hb_error_bin *bins = r->bin + hidden * HB_ERROR_BINS;
@@ -58,25 +58,25 @@ static int fill_bins(hb_errors *r, int hidden, const hb_dataset *d, const double
     return 0;
 }
 
-static int fill_count(hb_errors *r, int examples, const hb_model *m, const hb_dataset *d,
-                      const hb_evaluator_settings *s, hb_pool *pool, double *error, hb_error *err)
+static int fill_count(hb_error_summary *r, int examples, const hb_model *m, const hb_dataset *d,
+                      const hb_prediction_settings *s, hb_pool *pool, double *error, hb_error *err)
 {
-    hb_evaluator_settings with = *s;
-    hb_evaluator *e = NULL;
+    hb_prediction_settings with = *s;
+    hb_prediction_errors *e = NULL;
 
     with.examples = examples;
-    int status = hb_evaluator_new(&e, m, d, NULL, 0, &with, pool, err);
+    int status = hb_prediction_errors_new(&e, m, d, NULL, 0, &with, pool, err);
     if (status)
         return status;
-    hb_evaluator_run(e, true, error, NULL);
-    r->count[r->ncounts++] = (hb_error_count){examples, hb_evaluator_quantile(e, error, 1, 0.5),
-                                              hb_evaluator_quantile(e, error, r->late, 0.5)};
-    hb_evaluator_free(e);
+    hb_prediction_errors_run(e, true, error, NULL);
+    r->count[r->ncounts++] = (hb_error_count){examples, hb_prediction_errors_quantile(e, error, 1, 0.5),
+                                              hb_prediction_errors_quantile(e, error, r->late, 0.5)};
+    hb_prediction_errors_free(e);
     return 0;
 }
 
-static int fill_counts(hb_errors *r, const int *counts, int ncounts, const hb_model *m, const hb_dataset *d,
-                       const hb_evaluator_settings *s, hb_pool *pool, double *error, hb_error *err)
+static int fill_counts(hb_error_summary *r, const int *counts, int ncounts, const hb_model *m, const hb_dataset *d,
+                       const hb_prediction_settings *s, hb_pool *pool, double *error, hb_error *err)
 {
     int status = 0;
 
@@ -85,37 +85,41 @@ static int fill_counts(hb_errors *r, const int *counts, int ncounts, const hb_mo
     return status ? status : fill_count(r, s->examples, m, d, s, pool, error, err);
 }
 
-static int measure(hb_errors *r, const hb_model *m, const hb_dataset *d, const hb_evaluator_settings *s,
-                   hb_evaluator *e, double *error, hb_error *err)
+static int measure(hb_error_summary *r, const hb_model *m, const hb_dataset *d, const hb_prediction_settings *s,
+                   hb_prediction_errors *e, double *error, hb_error *err)
 {
     int status = 0;
 
-    hb_evaluator_run(e, false, error, NULL);
+    hb_prediction_errors_run(e, false, error, NULL);
     fill_curve(&r->without, e, error, s->steps);
     if (m->nb > 0)
-        hb_evaluator_run(e, true, error, NULL);
+        hb_prediction_errors_run(e, true, error, NULL);
     fill_curve(&r->adapted, e, error, s->steps);
     for (int f = 0; f < d->nfunctions; f++)
         r->function[f] = error[f * s->steps + r->late - 1];
-    status = hb_evaluator_pooled(e, m->nb > 0, HB_ERROR_FIRST, r->pooled.lower, r->pooled.median, r->pooled.upper, err);
+    status = hb_prediction_errors_pooled(e, m->nb > 0, HB_ERROR_FIRST, r->pooled.lower, r->pooled.median,
+                                         r->pooled.upper, err);
     for (int h = 0; h < r->nhidden && !status; h++)
         status = fill_bins(r, h, d, error, err);
     return status;
 }
 
-int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, const hb_evaluator_settings *s, int late,
-                      const int *counts, int ncounts, hb_pool *pool, hb_error *err)
+int hb_error_summary_measure(hb_error_summary *ret, const hb_model *m, const hb_dataset *d,
+                             const hb_prediction_settings *s, int late, const int *counts, int ncounts, hb_pool *pool,
+                             hb_error *err)
 {
     size_t steps = (size_t)s->steps, nfunctions = (size_t)d->nfunctions;
-    hb_evaluator *e = NULL;
+    hb_prediction_errors *e = NULL;
     double *error = calloc(nfunctions * steps, sizeof *error);
 
-    *ret = (hb_errors){.steps = s->steps, .late = late, .nhidden = d->header.nhidden, .nfunctions = d->nfunctions};
+    *ret =
+        (hb_error_summary){.steps = s->steps, .late = late, .nhidden = d->header.nhidden, .nfunctions = d->nfunctions};
     ret->memory = calloc(9 * steps + nfunctions, sizeof *ret->memory);
     ret->bin = calloc((size_t)ret->nhidden * HB_ERROR_BINS + 1, sizeof *ret->bin);
     ret->count = calloc((size_t)ncounts + 1, sizeof *ret->count);
-    int status = error && ret->memory && ret->bin && ret->count ? hb_evaluator_new(&e, m, d, NULL, 0, s, pool, err)
-                                                                : hb_fail(err, ENOMEM, "out of memory");
+    int status = error && ret->memory && ret->bin && ret->count
+                     ? hb_prediction_errors_new(&e, m, d, NULL, 0, s, pool, err)
+                     : hb_fail(err, ENOMEM, "out of memory");
     if (!status) {
         double *at = ret->memory;
         ret->adapted = (hb_curve){at, at + steps, at + 2 * steps};
@@ -126,17 +130,17 @@ int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, co
     }
     if (!status && m->nb > 0)
         status = fill_counts(ret, counts, ncounts, m, d, s, pool, error, err);
-    hb_evaluator_free(e);
+    hb_prediction_errors_free(e);
     free(error);
     return status;
 }
 
-void hb_errors_free(hb_errors *e)
+void hb_error_summary_free(hb_error_summary *e)
 {
     free(e->memory);
     free(e->bin);
     free(e->count);
-    *e = (hb_errors){0};
+    *e = (hb_error_summary){0};
 }
 
 /* --- JSON --- */
@@ -147,7 +151,7 @@ static json_t *curve_json(const hb_curve *c, int steps)
                      hb_json_numbers(c->lower, (size_t)steps), "upper", hb_json_numbers(c->upper, (size_t)steps));
 }
 
-json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d)
+json_t *hb_error_summary_json(const hb_error_summary *e, const hb_dataset *d)
 {
     json_t *hidden = json_object(), *counts = json_array();
 

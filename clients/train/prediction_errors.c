@@ -1,4 +1,4 @@
-#include "train/evaluator.h"
+#include "train/prediction_errors.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,10 +15,10 @@ typedef struct seat {
     hb_points example, query;
 } seat;
 
-struct hb_evaluator {
+struct hb_prediction_errors {
     const hb_model *model;
     const hb_dataset *data;
-    hb_evaluator_settings settings;
+    hb_prediction_settings settings;
     hb_pool *pool;
     int *function;
     int nfunctions;
@@ -32,7 +32,7 @@ struct hb_evaluator {
     int first, *count; /* of pooled rollouts: where they start, and how many a function has */
 };
 
-static void lay_out_points(hb_evaluator *e, hb_arena *arena)
+static void lay_out_points(hb_prediction_errors *e, hb_arena *arena)
 {
     for (int t = 0; t < hb_pool_nthreads(e->pool); t++) {
         hb_points_lay_out(&e->seat[t].example, e->model->nx, e->model->nu, e->settings.examples, 1, arena);
@@ -41,9 +41,9 @@ static void lay_out_points(hb_evaluator *e, hb_arena *arena)
     }
 }
 
-static int fill(hb_evaluator *e, const int *function, hb_error *err)
+static int fill(hb_prediction_errors *e, const int *function, hb_error *err)
 {
-    const hb_evaluator_settings *s = &e->settings;
+    const hb_prediction_settings *s = &e->settings;
     const hb_loss_settings loss = {
         .refinements = hb_fit_refinements(e->model), .errors_only = true, .prior = s->prior, .unit = s->unit};
     int nthreads = hb_pool_nthreads(e->pool), status;
@@ -71,25 +71,25 @@ static int fill(hb_evaluator *e, const int *function, hb_error *err)
     return 0;
 }
 
-int hb_evaluator_new(hb_evaluator **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
-                     const hb_evaluator_settings *s, hb_pool *pool, hb_error *err)
+int hb_prediction_errors_new(hb_prediction_errors **ret, const hb_model *m, const hb_dataset *d, const int *function,
+                             int nfunctions, const hb_prediction_settings *s, hb_pool *pool, hb_error *err)
 {
-    hb_evaluator *e = calloc(1, sizeof *e);
+    hb_prediction_errors *e = calloc(1, sizeof *e);
     if (!e)
         return hb_fail(err, ENOMEM, "out of memory");
-    *e = (hb_evaluator){.model = m, .data = d, .settings = *s, .pool = pool};
+    *e = (hb_prediction_errors){.model = m, .data = d, .settings = *s, .pool = pool};
     e->nfunctions = function ? nfunctions : d->nfunctions;
 
     int status = fill(e, function, err);
     if (status) {
-        hb_evaluator_free(e);
+        hb_prediction_errors_free(e);
         return status;
     }
     *ret = e;
     return 0;
 }
 
-void hb_evaluator_free(hb_evaluator *e)
+void hb_prediction_errors_free(hb_prediction_errors *e)
 {
     if (!e)
         return;
@@ -104,7 +104,7 @@ void hb_evaluator_free(hb_evaluator *e)
 }
 
 /* examples from the first half, random or successive */
-static void draw_examples(const hb_evaluator *e, int function, hb_random_key key, hb_points *example)
+static void draw_examples(const hb_prediction_errors *e, int function, hb_random_key key, hb_points *example)
 {
     size_t half = (hb_sampler_count(e->examples, function) + 1) / 2, n = (size_t)example->n;
 
@@ -120,7 +120,7 @@ static void draw_examples(const hb_evaluator *e, int function, hb_random_key key
 
 static void evaluate_function(void *context, int part, int thread)
 {
-    hb_evaluator *e = context;
+    hb_prediction_errors *e = context;
     seat *s = &e->seat[thread];
     int function = e->function[part], steps = e->settings.steps;
     size_t nc = (size_t)hb_model_ncoefficients(e->model);
@@ -140,7 +140,7 @@ static void evaluate_function(void *context, int part, int thread)
             error[k] = INFINITY;
 }
 
-void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coefficient)
+void hb_prediction_errors_run(hb_prediction_errors *e, bool adapt, double *error, hb_real *coefficient)
 {
     e->adapt = adapt;
     e->error = error;
@@ -151,7 +151,7 @@ void hb_evaluator_run(hb_evaluator *e, bool adapt, double *error, hb_real *coeff
 /* --- pooled over rollouts --- */
 
 /* puts the rollouts of a function; returns their number */
-static int place_rollouts(const hb_evaluator *e, int function, int first, hb_points *query)
+static int place_rollouts(const hb_prediction_errors *e, int function, int first, hb_points *query)
 {
     const hb_function *f = &e->data->function[function];
     size_t before = 0; /* stretches of the episodes before */
@@ -172,7 +172,7 @@ static int place_rollouts(const hb_evaluator *e, int function, int first, hb_poi
 
 static void evaluate_rollouts(void *context, int part, int thread)
 {
-    hb_evaluator *e = context;
+    hb_prediction_errors *e = context;
     seat *s = &e->seat[thread];
     size_t size = (size_t)e->settings.rollouts * (size_t)e->settings.steps;
     double *error = e->error + (size_t)part * size;
@@ -187,8 +187,8 @@ static void evaluate_rollouts(void *context, int part, int thread)
     s->query.n = e->settings.rollouts;
 }
 
-int hb_evaluator_pooled(hb_evaluator *e, bool adapt, int first, double *lower, double *median, double *upper,
-                        hb_error *err)
+int hb_prediction_errors_pooled(hb_prediction_errors *e, bool adapt, int first, double *lower, double *median,
+                                double *upper, hb_error *err)
 {
     size_t steps = (size_t)e->settings.steps, most = (size_t)e->settings.rollouts, n = 0;
     size_t nfunctions = (size_t)e->nfunctions;
@@ -220,7 +220,7 @@ int hb_evaluator_pooled(hb_evaluator *e, bool adapt, int first, double *lower, d
     return 0;
 }
 
-int hb_evaluator_longest(const hb_dataset *d, int limit)
+int hb_prediction_errors_longest(const hb_dataset *d, int limit)
 {
     for (int f = 0; f < d->nfunctions; f++) {
         int longest = 1;
@@ -232,7 +232,7 @@ int hb_evaluator_longest(const hb_dataset *d, int limit)
     return limit;
 }
 
-double hb_evaluator_quantile(const hb_evaluator *e, const double *error, int step, double q)
+double hb_prediction_errors_quantile(const hb_prediction_errors *e, const double *error, int step, double q)
 {
     double *of_step = calloc((size_t)e->nfunctions + 1, sizeof *of_step);
     if (!of_step)

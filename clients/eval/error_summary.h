@@ -1,12 +1,12 @@
 /* Prediction errors of a model on a data set, summed up in three views: over steps (with and without coefficients),
  * over each hidden parameter, over the number of examples. Figures are medians over functions, with quartiles; and
  * beside them those of the paper's authors, over all rollouts together. */
-#ifndef HB_ERRORS_H
-#define HB_ERRORS_H
+#ifndef HB_ERROR_SUMMARY_H
+#define HB_ERROR_SUMMARY_H
 
 #include <jansson.h>
 
-#include "train/evaluator.h"
+#include "train/prediction_errors.h"
 
 enum { HB_ERROR_BINS = 5, HB_ERROR_FIRST = 20 };
 
@@ -27,7 +27,7 @@ typedef struct hb_error_count {
     double one, late;
 } hb_error_count;
 
-typedef struct hb_errors {
+typedef struct hb_error_summary {
     int steps, late, nhidden, nfunctions;
     hb_curve adapted, without; /* without: coefficients zero */
     hb_curve pooled;           /* the authors' metric: over rollouts of all functions, from step HB_ERROR_FIRST on */
@@ -36,15 +36,16 @@ typedef struct hb_errors {
     int ncounts;
     hb_error_count *count;
     double *memory;
-} hb_errors;
+} hb_error_summary;
 
 /* counts: numbers of examples to try beside (and below) those of the settings, for models with coefficients. late: the
- * step of bins and counts, 1..s->steps. Free with hb_errors_free, also after a failure. */
-int hb_errors_measure(hb_errors *ret, const hb_model *m, const hb_dataset *d, const hb_evaluator_settings *s, int late,
-                      const int *counts, int ncounts, hb_pool *pool, hb_error *err);
-void hb_errors_free(hb_errors *e);
+ * step of bins and counts, 1..s->steps. Free with hb_error_summary_free, also after a failure. */
+int hb_error_summary_measure(hb_error_summary *ret, const hb_model *m, const hb_dataset *d,
+                             const hb_prediction_settings *s, int late, const int *counts, int ncounts, hb_pool *pool,
+                             hb_error *err);
+void hb_error_summary_free(hb_error_summary *e);
 
 /* "adapted", "without_coefficients", "pooled", "hidden" and "by_examples". */
-json_t *hb_errors_json(const hb_errors *e, const hb_dataset *d);
+json_t *hb_error_summary_json(const hb_error_summary *e, const hb_dataset *d);
 
 #endif

@@ -1,4 +1,4 @@
-#include "train/design.h"
+#include "train/untrained_model.h"
 
 #include <errno.h>
 #include <math.h>
@@ -271,7 +271,7 @@ static void copy_actuators(hb_model *m, const hb_actuators *a)
 
 /* --- all of it --- */
 
-static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
+static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
 {
     const hb_settings *s = p->settings;
     const hb_dataset *d = p->data;
@@ -324,13 +324,13 @@ static int make(plan *p, hb_design *ret, const char *notes, hb_error *err)
         return status;
     }
     hb_model_seal(m);
-    *ret = (hb_design){.model = m, .average_is_given = p->given && m->average == HB_AVERAGE_NETWORK};
+    *ret = m;
     return 0;
 }
 
 /* --- a model to go on from --- */
 
-static int go_on_from(plan *p, hb_design *ret, const hb_model *initial, const char *notes, hb_error *err)
+static int continue_from(plan *p, hb_model **ret, const hb_model *initial, const char *notes, hb_error *err)
 {
     const hb_settings *s = p->settings;
     const hb_dataset_header *h = &p->data->header;
@@ -354,7 +354,7 @@ static int go_on_from(plan *p, hb_design *ret, const hb_model *initial, const ch
         return status;
     copy_actuators(m, &p->actuators);
     hb_model_seal(m);
-    *ret = (hb_design){.model = m};
+    *ret = m;
     return 0;
 }
 
@@ -379,7 +379,8 @@ static int parse_seconds(const char *name, const char *text, int nu, double *to,
     return 0;
 }
 
-int hb_design_actuators(const hb_settings *s, int nu, const hb_model *initial, hb_actuators *ret, hb_error *err)
+int hb_untrained_model_actuators(const hb_settings *s, int nu, const hb_model *initial, hb_actuators *ret,
+                                 hb_error *err)
 {
     hb_actuators a = {.nu = nu};
     int status;
@@ -401,18 +402,21 @@ int hb_design_actuators(const hb_settings *s, int nu, const hb_model *initial, h
     return 0;
 }
 
-int hb_design_model(hb_design *ret, const hb_settings *s, const hb_dataset *d, const hb_model *initial,
-                    const char *notes, hb_error *err)
+int hb_untrained_model_new(hb_model **ret, bool *ret_average_is_given, const hb_settings *s, const hb_dataset *d,
+                           const hb_model *initial, const char *notes, hb_error *err)
 {
     plan p = {.settings = s, .data = d, .kind = &kinds[s->kind]};
-    int wrong = hb_design_actuators(s, d->header.nu, initial, &p.actuators, err);
+    int wrong = hb_untrained_model_actuators(s, d->header.nu, initial, &p.actuators, err);
 
+    *ret_average_is_given = false;
     if (wrong || initial)
-        return wrong ? wrong : go_on_from(&p, ret, initial, notes, err);
+        return wrong ? wrong : continue_from(&p, ret, initial, notes, err);
     p.input = calloc((size_t)d->header.nx, sizeof *p.input);
     if (!p.input)
         return hb_fail(err, ENOMEM, "out of memory");
     int status = make(&p, ret, notes, err);
+    if (!status)
+        *ret_average_is_given = p.given && (*ret)->average == HB_AVERAGE_NETWORK;
     hb_model_free(p.given);
     free(p.input);
     return status;

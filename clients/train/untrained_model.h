@@ -1,0 +1,17 @@
+/* From settings and data to an untrained model: kind and sizes, names, normalisation, average, initial parameters. */
+#ifndef HB_UNTRAINED_MODEL_H
+#define HB_UNTRAINED_MODEL_H
+
+#include "data/dataset.h"
+#include "train/settings.h"
+
+/* The actuators that the settings name; where they name none, those of the model to start from (NULL: none). */
+int hb_untrained_model_actuators(const hb_settings *s, int nu, const hb_model *initial, hb_actuators *ret,
+                                 hb_error *err);
+
+/* Parameters depend on the seed, the settings and the data alone, or are those of a model to start from (NULL: none).
+ * notes goes into the model. *ret_average_is_given: the average came from a file and is not trained. */
+int hb_untrained_model_new(hb_model **ret, bool *ret_average_is_given, const hb_settings *s, const hb_dataset *d,
+                           const hb_model *initial, const char *notes, hb_error *err);
+
+#endif

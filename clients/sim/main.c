@@ -9,20 +9,24 @@
 #include "sim/policy.h"
 #include "sim/weather.h"
 
-static const char help[] =
-    "usage: hilbert-sim COMMAND [OPTIONS]\n"
-    "\n"
-    "Plants (quadrotor, half-cheetah, ant, vanderpol) as a source of data and as something to fly.\n"
-    "\n"
-    "commands\n"
-    "  list [PLANT]     plants, their states, controls and hidden parameters, policies and weather\n"
-    "  collect PLANT    simulate many versions of a plant and write a data set\n"
-    "  fly PLANT        close the loop around a plant with hilbertd or in this process\n"
-    "\n"
-    "  -h, --help       this text; hilbert-sim COMMAND --help: that command's\n"
-    "  -V, --version    the version\n"
-    "\n"
-    "exit status: 0 success, 1 failure, 2 wrong usage\n";
+static void print_help(void)
+{
+    printf("usage: hilbert-sim COMMAND [OPTIONS]\n\nPlants (");
+    for (int i = 0; hb_plant_type_at(i); i++)
+        printf("%s%s", i ? ", " : "", hb_plant_type_at(i)->name);
+    printf(") as a source of data\n"
+           "and as something to fly.\n"
+           "\n"
+           "commands\n"
+           "  list [PLANT]     plants, their states, controls and hidden parameters, policies and weather\n"
+           "  collect PLANT    simulate many versions of a plant and write a data set\n"
+           "  fly PLANT        close the loop around a plant with hilbertd or in this process\n"
+           "\n"
+           "  -h, --help       this text; hilbert-sim COMMAND --help: that command's\n"
+           "  -V, --version    the version\n"
+           "\n"
+           "exit status: 0 success, 1 failure, 2 wrong usage\n");
+}
 
 static const struct {
     const char *name;
@@ -51,14 +55,14 @@ int hb_failure(const char *command, const hb_error *err)
     return 1;
 }
 
-int hb_plant_options(const char *command, const char *help_text, const hb_option *table, int n, int argc, char **argv)
+int hb_plant_options(const char *command, const char *help, const hb_option *table, int n, int argc, char **argv)
 {
     char why[600];
 
     /* the plant stands where a program's name would */
     switch (hb_options_read(table, n, argc - 1, argv + 1, why, sizeof why)) {
     case HB_OPTIONS_HELP:
-        fputs(help_text, stdout);
+        fputs(help, stdout);
         return 0;
     case HB_OPTIONS_WRONG:
         return hb_usage_error(command, "%s", why);
@@ -167,7 +171,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return hb_usage_error("", "a command is missing");
     if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
+        print_help();
         return 0;
     }
     if (strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "--version") == 0) {

@@ -30,6 +30,14 @@ int hb_train_complain(int exit_code, const hb_error *err)
     return exit_code;
 }
 
+int hb_train_keep_existing(const char *output, bool force)
+{
+    if (force || access(output, F_OK) != 0)
+        return -1;
+    fprintf(stderr, "hilbert-train: %s exists: name another --output, or add --force to replace it\n", output);
+    return HB_EXIT_FAILURE;
+}
+
 int hb_train_read_map(void *mapping, const char *text, hb_error *err)
 {
     return hb_run_mapping(text, mapping, err);
@@ -165,11 +173,8 @@ static int train(int argc, char **argv)
         hb_fail(&err, EINVAL, "'%s' is neither an option nor a command (try --help)", argv[next]);
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
-    if (!force && access(s.output, F_OK) == 0) {
-        hb_fail(&err, EEXIST, "%s exists: name another --output, or add --force to replace it", s.output);
-        return hb_train_complain(HB_EXIT_FAILURE, &err);
-    }
-    return run(&s, NULL);
+    int code = hb_train_keep_existing(s.output, force);
+    return code >= 0 ? code : run(&s, NULL);
 }
 
 /* --- data --- */

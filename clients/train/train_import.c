@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/options.h"
 #include "data/dataset.h"
@@ -35,7 +34,7 @@ static void print_help(void)
         "      --settle X         recordings: seconds before a detected change that are left out [1]\n"
         "      --parameters LIST  logs: parameters kept with each flight, comma-separated [those that matter to "
         "dynamics]\n"
-        "      --force            write over a file that is there\n"
+        "      --force            replace a file that exists\n"
         "  -h, --help             this text\n");
 }
 
@@ -116,7 +115,6 @@ int hb_train_import(int argc, char **argv)
     const char *output = NULL;
     double min_rate = NAN;
     bool force = false;
-    struct stat there;
     const hb_option options[] = {
         {"output", HB_OPTION_TEXT, &output, 0, 0, 'o'},
         {"dt", HB_OPTION_NUMBER, &(hb_option_number){&import.dt, 1e-4, 1e3}, 0, 0, 0},
@@ -138,10 +136,8 @@ int hb_train_import(int argc, char **argv)
         fprintf(stderr, "hilbert-train: import wants --output and logs (try --help)\n");
         return HB_EXIT_USAGE;
     }
-    if (!force && stat(output, &there) == 0) {
-        fprintf(stderr, "hilbert-train: %s is there already (--force writes over it)\n", output);
-        return HB_EXIT_FAILURE;
-    }
+    if ((code = hb_train_keep_existing(output, force)) >= 0)
+        return code;
     import.nfiles = argc - optind;
     import.file = (const char *const *)argv + optind;
     int recordings = count_recordings(import.nfiles, import.file);

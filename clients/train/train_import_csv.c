@@ -31,7 +31,8 @@ static void print_help(void)
         "  --functions WHICH    which files are of the same vehicle in the same condition, one function:\n"
         "                       file (each is a function of its own), folder (all in a folder are), one (all) [file]\n"
         "  --one-function       the same as --functions one\n"
-        "  --plant NAME         what was logged\n");
+        "  --plant NAME         what was logged\n"
+        "  --force              replace a file that exists\n");
 }
 
 static size_t folder_length(const char *path)
@@ -104,7 +105,7 @@ int hb_train_import_csv(int argc, char **argv)
 {
     hb_csv_import import = {0};
     const char *output = NULL, *which = "file";
-    bool one = false;
+    bool one = false, force = false;
     const hb_option options[] = {
         {"output", HB_OPTION_TEXT, &output, 0, 0, 'o'},
         {"states", HB_OPTION_TEXT, &import.states, 0, 0, 0},
@@ -118,6 +119,7 @@ int hb_train_import_csv(int argc, char **argv)
         {"functions", HB_OPTION_TEXT, &which, 0, 0, 0},
         {"one-function", HB_OPTION_FLAG, &one, 0, 0, 0},
         {"plant", HB_OPTION_TEXT, &import.plant, 0, 0, 0},
+        {"force", HB_OPTION_FLAG, &force, 0, 0, 0},
     };
 
     int code = hb_options_command("hilbert-train", options, sizeof options / sizeof *options, argc, argv, print_help);
@@ -132,6 +134,8 @@ int hb_train_import_csv(int argc, char **argv)
         fprintf(stderr, "hilbert-train: import-csv wants --output, --states and CSV files (try --help)\n");
         return HB_EXIT_USAGE;
     }
+    if ((code = hb_train_keep_existing(output, force)) >= 0)
+        return code;
     import.nfiles = argc - optind;
     import.file = (const char *const *)argv + optind;
     return import_files(&import, which, output);

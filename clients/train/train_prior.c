@@ -17,6 +17,7 @@ typedef struct options {
     hb_dataset_mapping mapping;
     int examples, threads;
     uint64_t seed;
+    bool force;
 } options;
 
 static void print_help(void)
@@ -31,7 +32,8 @@ static void print_help(void)
            "  --output FILE    the basis file to write; may be MODEL itself\n"
            "  --examples N     transitions of each function that coefficients come from [%d]\n"
            "  --seed N         of the draws [0]\n"
-           "  --threads N      0: as many as there are processors [0]\n",
+           "  --threads N      0: as many as there are processors [0]\n"
+           "  --force          replace an output that exists and is not MODEL\n",
            HB_PRIOR_EXAMPLES);
 }
 
@@ -44,6 +46,7 @@ static int parse(int argc, char **argv, options *o)
         {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"seed", HB_OPTION_COUNT, &o->seed, 0, INT64_MAX, 0},
         {"threads", HB_OPTION_WHOLE, &o->threads, 0, 1024, 0},
+        {"force", HB_OPTION_FLAG, &o->force, 0, 0, 0},
     };
     hb_error err = {0};
 
@@ -56,7 +59,7 @@ static int parse(int argc, char **argv, options *o)
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
     o->model = argv[optind];
-    return -1;
+    return hb_train_keep_existing(o->output, o->force || strcmp(o->output, o->model) == 0);
 }
 
 /* the notes stay what they were, settings in YAML, to which this is a comment */

@@ -17,7 +17,7 @@ typedef struct options {
     const char *model, *data, *output;
     hb_dataset_mapping mapping;
     int nb, examples;
-    bool keep_order;
+    bool keep_order, force;
 } options;
 
 static void print_help(void)
@@ -31,7 +31,8 @@ static void print_help(void)
            "  --output FILE    the basis file to write\n"
            "  --examples N     transitions of each function that coefficients come from [200]\n"
            "  --keep-order     keep the first ones as they are: for a basis that was trained with --matryoshka, and\n"
-           "                   for networks of their own, which cannot be rotated\n\n"
+           "                   for networks of their own, which cannot be rotated\n"
+           "  --force          replace an output that exists\n\n"
            "share: part of what the basis adds to the average that the first ones hold. Errors are medians over\n"
            "functions of the mean squared error of normalised states after 1 and %d steps.\n",
            STEPS);
@@ -46,6 +47,7 @@ static int parse(int argc, char **argv, options *o)
         {"output", HB_OPTION_TEXT, &o->output, 0, 0, 'o'},
         {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"keep-order", HB_OPTION_FLAG, &o->keep_order, 0, 0, 0},
+        {"force", HB_OPTION_FLAG, &o->force, 0, 0, 0},
     };
     hb_error err = {0};
 
@@ -58,7 +60,7 @@ static int parse(int argc, char **argv, options *o)
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
     o->model = argv[optind];
-    return -1;
+    return o->output ? hb_train_keep_existing(o->output, o->force) : -1;
 }
 
 static int measure_errors(const hb_model *m, const options *o, const hb_dataset *d, hb_pool *pool, double *ret_one,

@@ -45,7 +45,7 @@ fit() {
     else
         "$train" --force --data "$set" --output "$out" --threads "$threads" "$@"
     fi
-    "$train" prior "$out" --data "$set" --output "config/models/$name.safetensors" --threads "$threads"
+    "$train" prior "$out" --data "$set" --output "config/models/$name.safetensors" --force --threads "$threads"
 }
 
 # what vehicles differ in, and what the default model is to adapt to: mass, inertia, centre of mass, rotors, drag and

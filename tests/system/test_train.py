@@ -112,7 +112,13 @@ class Train(unittest.TestCase):
         self.assertRegex(done.stdout, r'a_column_with_a_rather_long_na +rad/s +0 +8 ')
         self.assertIn('no --bounds: what was logged of u, 0..0.7', done.stderr)
         self.assertIn('no --trim: the mean of u, 0.35, becomes its safe action', done.stderr)
-        done = run(*base, '--functions', 'one', '--bounds', '-1..1', '--trim', 'u=0.5', *logs[0], *logs[1])
+        with open(self.path('said.h5'), 'rb') as file:
+            before = file.read()
+        self.assertIn('said.h5 exists: name another --output, or add --force',
+                      run(*base, '--functions', 'one', *logs[0], code=1).stderr)
+        with open(self.path('said.h5'), 'rb') as file:
+            self.assertEqual(file.read(), before)
+        done = run(*base, '--force', '--functions', 'one', '--bounds', '-1..1', '--trim', 'u=0.5', *logs[0], *logs[1])
         self.assertIn('4 episodes of 1 functions', done.stdout)
         self.assertRegex(done.stdout, r'\n  u +-1 +1 +0\.5\n')
         self.assertEqual(done.stderr, '')
@@ -195,6 +201,7 @@ class Train(unittest.TestCase):
                 self.assertEqual(result['prior'], not options)
                 errors[options] = {c['examples']: c['one_step'] for c in result['by_examples']}
             self.assertLess(errors[()][5], errors[('--no-prior',)][5])
+        self.assertIn('again exists', run(TRAIN, 'prior', self.model, '--data', self.data, '--output', again, code=1).stderr)
         self.assertIn('prior wants one model', run(TRAIN, 'prior', self.model, '--data', self.data, code=2).stderr)
         inner = self.path('inner')
         run(TRAIN, '--data', self.data, '--output', inner, '--steps', '2', '--method', 'inner_product', *TINY)
@@ -228,6 +235,9 @@ class Train(unittest.TestCase):
     def test_prune(self):
         cut = self.path('cut')
         text = run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '2', '--output', cut).stdout
+        self.assertIn('cut exists: name another --output',
+                      run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '2', '--output', cut, code=1).stderr)
+        run(TRAIN, 'prune', self.model, '--data', self.data, '--nb', '2', '--output', cut, '--force')
         shares = [float(line.split()[1]) for line in text.splitlines()[1:]]
         self.assertEqual(len(shares), 3)
         self.assertEqual(shares, sorted(shares))

@@ -217,8 +217,7 @@ static void pass(ctl_recording *r, table tables[HB_NTOPICS])
         while ((got = hb_mcap_reader_next(r->reader, &m, &err)) > 0) {
             hb_topic topic = hb_topic_find(m.channel->topic);
             ProtobufCMessage *message =
-                topic < HB_NTOPICS ? protobuf_c_message_unpack(hb_topic_descriptor[topic], NULL, m.size, m.data)
-                                   : NULL;
+                topic < HB_NTOPICS ? protobuf_c_message_unpack(hb_topic_descriptor[topic], NULL, m.size, m.data) : NULL;
             char time[VALUE];
             if (!message)
                 continue;

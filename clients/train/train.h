@@ -17,7 +17,8 @@ int hb_train_prior(int argc, char **argv);
 /* Writes "hilbert-train: TEXT" to standard error and returns the exit code. */
 int hb_train_complain(int exit_code, const hb_error *err);
 
-/* Refuses an output file that exists, unless `force`: prints why and returns an exit code, or returns -1 to continue. */
+/* Refuses an output file that exists, unless `force`: prints why and returns an exit code, or returns -1 to continue.
+ */
 int hb_train_keep_existing(const char *output, bool force);
 
 /* Reads --map into a hb_dataset_mapping: the function of an option (common/options.h). */

@@ -51,8 +51,8 @@ static hb_options_result read_words(options *o, int n, char **words, char why[60
 static void test_values_go_where_they_belong(void **state)
 {
     (void)state;
-    char *words[] = {"--loud", "file",          "--no-adapt", "-o", "out", "--count=9", "--seed",
-                     "9007199254740993", "--dt", "0.5",       "-a", "x",   "--add",     "y"};
+    char *words[] = {"--loud",           "file", "--no-adapt", "-o", "out", "--count=9", "--seed",
+                     "9007199254740993", "--dt", "0.5",        "-a", "x",   "--add",     "y"};
     char why[600];
     options o;
 

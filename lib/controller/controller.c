@@ -489,9 +489,12 @@ static void remember_request(hb_controller *c, const hb_request *r)
     memcpy(c->asked_state, r->x, (size_t)c->nx * sizeof *r->x);
 }
 
+/* Transitions, up to which the newest is worth keeping a request waiting for. */
+static const int little_known = 32;
+
 /* Whoever publishes the state that it asked with does so after the answer, since the sample tells the control that
- * follows on it. The state is at hand with the request already, and so is all that came before: it is learned from for
- * the answer, and not a period later. */
+ * follows on it. The state is at hand with the request already, and so is all that came before. In the first moments of
+ * a flight it is learned from for the answer, and not a period later. */
 static hb_reason take_from_request(hb_controller *c, const hb_request *r, double now)
 {
     hb_observation o = {
@@ -525,7 +528,8 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
 
     if (r->fresh)
         t->waiting = t->started = c->echoed = false;
-    if (telemetry_lives && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
+    bool little = hb_estimator_health(c->estimator)->samples < little_known;
+    if (telemetry_lives && little && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
         return take_from_request(c, r, now);
     remember_request(c, r);
     if (!telemetry_lives && r->applied)

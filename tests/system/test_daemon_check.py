@@ -136,6 +136,13 @@ class Check(TestCase):
                 self.assertEqual(ok, content != bytes(8))  # zeros of another size are nobody's
                 self.assertEqual(self.starts(daemon), ok)
 
+    def test_long_horizons_are_possible(self):
+        for text in ("planner: {{horizon: 500}}", "planner: {{horizon: 500, method: cem}}"):
+            with self.subTest(text):
+                daemon = self.daemon(replaced(text))
+                self.assertEqual(self.check(daemon).stdout, f"{daemon.file}: ok\n")
+                self.assertTrue(self.starts(daemon))
+
     def test_a_running_daemon_does_not_disturb(self):
         daemon = self.started(CART + "state_file: window\n")
         for _ in range(2):

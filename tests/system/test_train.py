@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -268,6 +269,22 @@ class Train(unittest.TestCase):
                               capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 1)
         self.assertIn('install gnuplot', done.stderr)
+
+    def test_defaults_are_those_of_the_manual(self):
+        """What the manual recommends, or calls the default, is what --help has in brackets."""
+        text = run(TRAIN, '--help').stdout
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../packaging/man/hilbert-train.1.scd')) as file:
+            manual = ' '.join(file.read().split())
+        default = dict(re.findall(r'(?m)^  --([a-z-]+) .*\[([^\]]+)\]$', text))
+        for pattern, names in ((r'A learning rate of (\S+) with (\w+) decay, the default', ('learning-rate', 'decay')),
+                               (r'Functions in a step \((\d+)\), example and query points of each \((\d+) and (\d+)\), and how '
+                                r'many transitions each query point is rolled out for \((\d+)\)',
+                                ('functions', 'examples', 'queries', 'rollout')),
+                               (r'fitted again so many times \((\d+)\)', ('refinements',)),
+                               (r'every so many steps \((\d+)\)', ('prior-every',))):
+            said = re.search(pattern, manual)
+            self.assertIsNotNone(said, pattern)
+            self.assertEqual(list(said.groups()), [default[name] for name in names])
 
     def test_usage(self):
         for program in (TRAIN, EVAL):

@@ -156,6 +156,16 @@ static bool constructs(const hb_controller_settings *s, hb_error *err)
     return hb_selftest(model, &quick, pool, &seconds, err) == 0;
 }
 
+/* "planner.clip: ..." begins with a key that a person can look up. */
+static void assert_names_a_key(const hb_error *err)
+{
+    char key[64];
+
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(err->text, ":"), err->text);
+    if (hb_config_find(key) < 0)
+        fail_msg("a start fails with '%s', which names no key", err->text);
+}
+
 static void test_the_check_passes_if_and_only_if_it_starts(void **state)
 {
     (void)state;
@@ -173,6 +183,8 @@ static void test_the_check_passes_if_and_only_if_it_starts(void **state)
         if (ok != starts)
             fail_msg("draw %d: the check says %s, a start %s\n%s", (int)k, ok ? "ok" : errors->text[0],
                      starts ? "succeeds" : err.text, text);
+        if (!starts)
+            assert_names_a_key(&err);
         if (ok && memcmp(&config->controller.planner, &given->controller.planner, sizeof given->controller.planner))
             fail_msg("draw %d: what was read is not what was written\n%s", (int)k, text);
         if (!ok && strncmp(errors->text[0], folder, strlen(folder)))

@@ -41,7 +41,7 @@ struct hilbert_client {
     uint8_t *out, *in; /* max_message each */
     void *unpacked;
     hb_bump bump;
-    char reason[32], estimate[32]; /* of the newest reply */
+    char reason[32], estimate[32], fault[32]; /* of the newest reply */
     char error[256];
 };
 
@@ -266,12 +266,15 @@ int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeo
 
 /* ---- receiving ---- */
 
-/* Of a message that may be without health; h->estimate becomes its word, or empty. */
+/* Of a message that may be without health; h->estimate and h->fault become its words, or empty and "none". */
 static void take_health(hilbert_client *h, const Hilbert__V1__Health *from, double *one_step_error, double *out_of_span)
 {
     *h->estimate = 0;
+    snprintf(h->fault, sizeof h->fault, "none");
     if (!from)
         return;
+    if (from->fault != HILBERT__V1__REASON__REASON_UNSPECIFIED)
+        hb_json_word(&hilbert__v1__reason__descriptor, (int)from->fault, h->fault, sizeof h->fault);
     hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)from->status, h->estimate, sizeof h->estimate);
     *one_step_error = from->one_step_error;
     *out_of_span = from->out_of_span;
@@ -308,6 +311,7 @@ static int read_reply(hilbert_client *h, size_t size, hilbert_action_reply *ret,
         .predicted = m->predicted,
         .npredicted = (int)m->n_predicted,
         .limit = m->limit,
+        .fault = h->fault,
     };
     take_health(h, m->health, &ret->one_step_error, &ret->out_of_span);
     return 0;
@@ -448,6 +452,7 @@ int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status 
         .adapting = m->adapting,
         .variance = m->variance,
         .nvariance = (int)m->n_variance,
+        .fault = h->fault,
     };
     take_health(h, m->health, &ret->one_step_error, &ret->out_of_span);
     return 0;

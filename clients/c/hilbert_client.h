@@ -100,6 +100,8 @@ typedef struct hilbert_action_reply {
     int npredicted;
     const char *limit; /* the configured limit that the plan breaks most, or empty */
     bool guest;        /* another client flies: this was planned from nothing, and moved nothing */
+    /* what is wrong with telemetry just now: "none", or "not-finite", "frozen", "behind", "implausible", ... */
+    const char *fault;
 } hilbert_action_reply;
 
 /* options may be NULL. Waits for the daemon as long as connect_timeout says, so that the first request finds it; 0 is
@@ -154,6 +156,7 @@ typedef struct hilbert_daemon_status {
     bool adapting;          /* plans are made with the coefficients; else with the average model */
     const double *variance; /* of the coefficients; nvariance is 0 or ncoefficients */
     int nvariance;
+    const char *fault; /* as in a reply */
 } hilbert_daemon_status;
 
 /* What the daemon believes of its vehicle: mean and covariance of the coefficients. */

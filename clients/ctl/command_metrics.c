@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "ctl/connection.h"
+#include "json.h"
 
 /* A label's value: backslash, quote and end of line are escaped. */
 static void put_escaped(const char *text)
@@ -55,6 +56,24 @@ static void counts(const Hilbert__V1__Status *s, const char *name, const char *h
         const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
         put(s, name, label, f->name, (double)*(const uint64_t *)(const void *)((const char *)m + f->offset));
     }
+}
+
+/* One series for each kind of fault, of which at most one is 1. */
+static void faults(const Hilbert__V1__Status *s)
+{
+    static const Hilbert__V1__Reason kind[] = {
+        HILBERT__V1__REASON__REASON_DIMENSION,  HILBERT__V1__REASON__REASON_NOT_FINITE,
+        HILBERT__V1__REASON__REASON_QUATERNION, HILBERT__V1__REASON__REASON_BAD_CONTROL,
+        HILBERT__V1__REASON__REASON_FROZEN,     HILBERT__V1__REASON__REASON_IMPLAUSIBLE,
+        HILBERT__V1__REASON__REASON_BEHIND,
+    };
+    char word[32];
+
+    head("telemetry_fault", "gauge", "1: what is wrong with telemetry just now.");
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
+        put(s, "telemetry_fault", "reason",
+            hb_json_word(&hilbert__v1__reason__descriptor, (int)kind[i], word, sizeof word),
+            s->health->fault == kind[i]);
 }
 
 /* Buckets are cumulative, as Prometheus wants them. Rates and quantiles over time and over a fleet follow from them. */
@@ -133,6 +152,7 @@ static void print(const Hilbert__V1__Status *s)
     gauge(s, "clients", "Clients that asked within the last second.", s->clients);
     gauge(s, "telemetry_age_seconds", "Seconds since the newest sample.", s->telemetry_age);
     gauge(s, "estimate_status", "1 warming-up, 2 singular, 3 ok, 4 out-of-span, 5 implausible.", (double)h->status);
+    faults(s);
     gauge(s, "one_step_error", "Normalised one-step prediction error.", h->one_step_error);
     gauge(s, "expected_error", "The same over the window, after the fit.", h->expected_error);
     gauge(s, "out_of_span", "Part of the residual's energy that no coefficients explain.", h->out_of_span);

@@ -83,6 +83,9 @@ static void print_estimate(const Hilbert__V1__Status *s)
     printf("telemetry    %.1f samples/s, newest %s; %" PRIu64 " lost, %" PRIu64 " overrun\n", s->telemetry_rate,
            isfinite(s->telemetry_age) ? show_ago(s->telemetry_age).text : "never", s->counters->telemetry_lost,
            s->counters->telemetry_overrun);
+    if (h->fault > HILBERT__V1__REASON__REASON_NONE)
+        printf("  at fault: %s\n",
+               hb_json_word(&hilbert__v1__reason__descriptor, (int)h->fault, status, sizeof status));
     print_counts("set aside", &s->set_aside->base);
     printf("estimate     %s%s: %" PRIu32 " samples over %.1f s%s\n", s->adapting ? "" : "not used (adapt is false), ",
            hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)h->status, status, sizeof status), h->samples,

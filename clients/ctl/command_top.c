@@ -80,7 +80,7 @@ static void put_replies(FILE *out, const Hilbert__V1__Status *m, int columns)
 
 static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, const char *trouble, int columns)
 {
-    char status[32], estimate[32], name[24];
+    char status[32], estimate[32], fault[32] = "", name[24];
 
     hb_json_word(&hilbert__v1__action_status__descriptor, (int)m->last_status, status, sizeof status);
     hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, estimate, sizeof estimate);
@@ -90,8 +90,11 @@ static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, co
             show_us(m->total->p50_us, 0).text, show_us(m->total->p99_us, 0).text, show_us(m->total->max_us, 0).text,
             show_us(m->budget_us, 0).text);
     put_replies(out, m, columns);
-    fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g%s\n\n", estimate, m->health->samples,
-            m->health->span_seconds, m->health->condition, m->adapting ? "" : "; not used");
+    if (m->health->fault > HILBERT__V1__REASON__REASON_NONE)
+        hb_json_word(&hilbert__v1__reason__descriptor, (int)m->health->fault, fault, sizeof fault);
+    fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g%s%s%s\n\n", estimate,
+            m->health->samples, m->health->span_seconds, m->health->condition, m->adapting ? "" : "; not used",
+            *fault ? "; telemetry: " : "", fault);
     line(out, "error", &s->error, "", columns);
     line(out, "out of span", &s->span, "", columns);
     line(out, "latency p99", &s->latency, "ms", columns);

@@ -72,7 +72,8 @@ static void receive_telemetry(hb_server *s)
                         : n < 0 || envelope.nframes
                             ? HB_REASON_MALFORMED
                             : hb_wire_read_telemetry(s->wire, s->frame, (size_t)n, &o, &sequence);
-        if (why != HB_REASON_NONE) {
+        bool nonsense = why == HB_REASON_NOT_FINITE; /* the controller hears of it, and says that it is at fault */
+        if (why != HB_REASON_NONE && !nonsense) {
             s->counters.set_aside[why]++;
             continue;
         }
@@ -83,16 +84,19 @@ static void receive_telemetry(hb_server *s)
             s->counters.telemetry_overrun++;
         }
         hb_sample *sample = &s->ring[(s->ring_first + s->ring_count++) % HB_RING];
-        sample->arrived = s->sample_arrived = hb_server_now(s);
+        sample->arrived = hb_server_now(s);
         sample->sequence = sequence;
         sample->observation = o;
         sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
         sample->observation.u = sample->u;
-        memcpy(s->newest_state, o.x, nx * sizeof *o.x);
-        if (nu) {
+        if (nu)
             memcpy(sample->u, o.u, nu * sizeof *sample->u);
+        if (nonsense)
+            continue;
+        s->sample_arrived = sample->arrived;
+        memcpy(s->newest_state, o.x, nx * sizeof *o.x);
+        if (nu)
             memcpy(s->newest_control, o.u, nu * sizeof *o.u);
-        }
         s->sampled = true;
     }
 }

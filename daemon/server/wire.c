@@ -140,8 +140,6 @@ hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_o
         return HB_REASON_MALFORMED;
     if (m->n_state != (size_t)w->sizes.nx || m->n_control != (size_t)w->sizes.nu)
         return HB_REASON_DIMENSION;
-    if (!all_finite(m->state, m->n_state) || !all_finite(m->control, m->n_control))
-        return HB_REASON_NOT_FINITE;
     if (!possible(m->time_us))
         return HB_REASON_BAD_TIME;
     *ret = (hb_observation){.time_us = m->time_us,
@@ -151,6 +149,8 @@ hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_o
                             .nu = w->sizes.nu,
                             .reset_counter = m->reset_counter};
     *ret_sequence = m->sequence;
+    if (!all_finite(m->state, m->n_state) || !all_finite(m->control, m->n_control))
+        return HB_REASON_NOT_FINITE;
     return HB_REASON_NONE;
 }
 
@@ -246,6 +246,7 @@ static void fill_health(Hilbert__V1__Health *m, const hb_health *h)
     m->actuator_lag_deviation = h->actuators.lag_deviation;
     m->actuator_delay = h->actuators.delay;
     m->actuator_delay_deviation = h->actuators.delay_deviation;
+    m->fault = wire_reason[h->fault];
 }
 
 size_t hb_wire_pack(hb_wire *w, const ProtobufCMessage *m, const void **ret)

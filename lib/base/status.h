@@ -49,7 +49,8 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(FROZEN, "frozen", "the time advances and the state does not")                                                    \
     X(BAD_CONTROL, "bad-control", "a reported control is outside the model's bounds")                                  \
     X(OUTSIDE, "outside", "the target is outside the configured limits")                                               \
-    X(LOST_CONTROL, "lost-control", "samples were lost while the control changed")
+    X(LOST_CONTROL, "lost-control", "samples were lost while the control changed")                                     \
+    X(BEHIND, "behind", "telemetry is older than the requests, by the vehicle's clock")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,

@@ -31,6 +31,7 @@ static const double same_control = 2e-3;       /* of a control's range: what a v
 static const double over_bounds = 0.05;        /* likewise, by which a reported control may exceed its bounds */
 static const double confirms = 0.25;      /* seconds by which a report may lead or trail the command that it states */
 static const double unit_length = 0.2;    /* by which a quaternion may differ from length one */
+static const double recovers = 0.2;       /* seconds of good samples after which a fault of telemetry is over */
 static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
 static const double longest_step = 3;     /* times the plan's step, of such a plan */
 
@@ -79,6 +80,10 @@ struct hb_controller {
     double *standing;      /* nx: the state of the newest sample of telemetry, */
     int64_t standing_us;   /* and since when it is the same */
     bool frozen, reported; /* see snapshot */
+    hb_reason fault;       /* what was wrong with samples of late, */
+    double fault_at;       /* and when the last one was; caller's clock */
+    bool one_clock;        /* samples and requests were seen to have the same clock, */
+    bool behind;           /* by which the samples are too old now */
     int64_t reported_us;
     double *report; /* nu */
     double *sample; /* nx: the sample at hand, its quaternion of length one */
@@ -301,6 +306,13 @@ static void publish(hb_controller *c)
 
     c->health = *hb_estimator_health(c->estimator);
     c->health.actuators = hb_estimator_actuator_belief(c->estimator);
+    c->health.fault = c->fault;
+    if (c->fault != HB_REASON_NONE && c->health.status == HB_ESTIMATE_OK)
+        c->health.status = HB_ESTIMATE_IMPLAUSIBLE;
+    else if (c->fault == HB_REASON_NONE && c->health.status == HB_ESTIMATE_IMPLAUSIBLE)
+        c->health.fault = HB_REASON_IMPLAUSIBLE;
+    if (c->health.fault == HB_REASON_NONE && c->behind)
+        c->health.fault = HB_REASON_BEHIND;
     if (!c->s.adapt)
         c->health.one_step_error = error_of_average(c);
     s->number = ++c->snapshots;
@@ -393,6 +405,41 @@ static bool stands_still(hb_controller *c, const hb_observation *o)
     return same && (double)(o->time_us - c->standing_us) * 1e-6 >= c->s.stale_after;
 }
 
+/* Whether a sample that was set aside for this reason says that something is wrong with telemetry. */
+static bool is_fault(hb_reason reason)
+{
+    return reason == HB_REASON_DIMENSION || reason == HB_REASON_NOT_FINITE || reason == HB_REASON_QUATERNION ||
+           reason == HB_REASON_BAD_CONTROL || reason == HB_REASON_FROZEN || reason == HB_REASON_IMPLAUSIBLE;
+}
+
+static void note_fault(hb_controller *c, hb_reason reason, double now)
+{
+    bool over = now - c->fault_at >= recovers;
+
+    /* what follows from a fault does not hide it */
+    if (is_fault(reason) && (reason != HB_REASON_IMPLAUSIBLE || c->fault == HB_REASON_NONE || over)) {
+        c->fault = reason;
+        c->fault_at = now;
+    } else if (!is_fault(reason) && over) {
+        c->fault = HB_REASON_NONE;
+    }
+}
+
+/* Samples that arrive in time and are old all the same waited somewhere on their way. Whoever stamps its requests by
+ * another clock than its samples is never told so. Returns whether it is news. */
+static bool compare_clocks(hb_controller *c, const hb_request *r, double now)
+{
+    double behind = (double)(r->time_us - c->observed_us) * 1e-6;
+    bool arrives = c->observed && now - c->observed_at <= c->s.stale_after, before = c->behind;
+
+    if (r->fresh)
+        c->one_clock = false;
+    if (arrives && fabs(behind) <= c->s.stale_after)
+        c->one_clock = true;
+    c->behind = arrives && c->one_clock && behind > c->s.stale_after;
+    return c->behind != before;
+}
+
 /* What the vehicle says of its control. */
 static void hear_report(hb_controller *c, int64_t time_us, const double *u)
 {
@@ -458,6 +505,7 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
         reason = learn(c, &transition, reason, more);
     else if (!more)
         hb_estimator_settle(c->estimator);
+    note_fault(c, reason, now);
     if (reason == HB_REASON_NONE)
         COUNT(c, transitions);
     else
@@ -511,6 +559,7 @@ static hb_reason take_from_request(hb_controller *c, const hb_request *r, double
     c->used = true;
     c->used_us = r->time_us;
     c->observed_at = now;
+    note_fault(c, c->used_as, now);
     publish(c);
     return c->used_as;
 }
@@ -526,6 +575,8 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
                         .u_before = r->applied,
                         .reset_counter = r->reset_counter};
 
+    if (compare_clocks(c, r, now))
+        publish(c);
     if (r->fresh)
         t->waiting = t->started = c->echoed = false;
     bool little = hb_estimator_health(c->estimator)->samples < little_known;
@@ -876,7 +927,8 @@ static const double *take_trim(hb_controller *c)
 /* The worst rung of the ladder that applies to a plan that was made. */
 static hb_status rung(const hb_controller *c, const snapshot *s, const hb_plan *plan)
 {
-    if (s->frozen || (s->observed ? c->command.age > c->s.stale_after : s->health.samples > 0))
+    if (s->frozen || s->health.fault == HB_REASON_BEHIND ||
+        (s->observed ? c->command.age > c->s.stale_after : s->health.samples > 0))
         return HB_STATUS_STALE;
     if (c->s.adapt && s->health.status == HB_ESTIMATE_OUT_OF_SPAN)
         return HB_STATUS_OUT_OF_SPAN;
@@ -898,6 +950,12 @@ static hb_controller *planner_of(hb_controller *c, const hb_request *r)
     return c->guest;
 }
 
+/* Whether samples with this fault are not taken in at all. */
+static bool is_refusal(hb_reason fault)
+{
+    return is_fault(fault) && fault != HB_REASON_FROZEN && fault != HB_REASON_IMPLAUSIBLE;
+}
+
 const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock)
 {
     c = planner_of(c, r);
@@ -914,7 +972,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     if (begun >= deadline)
         return fall_back(c, r, HB_REASON_LATE);
     if (s->observed && fmin(reply->age, begun - c->awake_at) > c->s.fallback_after)
-        return fall_back(c, r, HB_REASON_STALE);
+        return fall_back(c, r, is_refusal(s->health.fault) ? s->health.fault : HB_REASON_STALE);
 
     hear_vehicle(c, s, r);
     propagate(c, r, &s->actuators);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "base/setting_rows.h"
+#include "base/status.h"
 #include "dynamics/actuators.h"
 #include "dynamics/transition.h"
 #include "estimate/identification.h"
@@ -85,7 +86,9 @@ typedef struct hb_health {
     uint64_t changes;      /* changes of dynamics detected */
     uint64_t rejected;     /* non-finite transitions */
     uint64_t implausible;  /* transitions that were not believed */
-    hb_actuator_belief actuators; /* what is known of lag and delay; filled in by the controller */
+    /* filled in by the controller */
+    hb_actuator_belief actuators; /* what is known of lag and delay */
+    hb_reason fault;              /* what is wrong with telemetry just now; HB_REASON_NONE: nothing */
 } hb_health;
 
 typedef struct hb_estimator hb_estimator;

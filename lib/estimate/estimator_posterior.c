@@ -38,8 +38,9 @@ static const double seed_strength = 10;
 /* innovations that add up in a block: how many times the energy of noise is no noise; what noise adds up to there, in
  * that of one transition; and what is excused, as a fraction of the path and on its own (normalised) */
 static const double systematic = 4, noise_of_block = 1.4, span_path = 0.1, span_rest = 2e-4;
-/* what is left of an out-of-span fraction after a transition that shows none */
-static const double span_memory = 0.99;
+/* what is left of an out-of-span fraction after a transition that shows none; and after one that comes after half a
+ * second in which nothing added up beyond noise: then a second is enough to forget it */
+static const double span_memory = 0.99, quiet_memory = 0.9;
 /* r that is so many times the median of the window is a lie, before anything else is known of it */
 static const double wild = 30;
 
@@ -314,12 +315,13 @@ static bool is_block(const hb_estimator *e, int age)
 }
 
 /* The energy of what adds up in blocks of late and is neither noise nor doubt, over that of what the average leaves
- * there. */
-static double unexplained_of_late(const hb_estimator *e)
+ * there. *ret_quiet: it is not even as much as noise may add up to. */
+static double unexplained_of_late(const hb_estimator *e, bool *ret_quiet)
 {
     int nx = e->m->nx, n = e->judged < HB_JUDGED ? (int)e->judged : HB_JUDGED, blocks = 0;
     double unexplained = 0, residual = 0, rows = e->posterior.nproblems > 1 ? 1 : nx;
 
+    *ret_quiet = false;
     /* predictions of coefficients that hardly anything was known of say nothing */
     if (!e->m->has_prior && (e->posterior.weight - HB_JUDGED) * rows < 4 * e->m->nb)
         return 0;
@@ -327,6 +329,7 @@ static double unexplained_of_late(const hb_estimator *e)
         blocks += is_block(e, age);
     if (blocks < BLOCK)
         return 0;
+    *ret_quiet = n == HB_JUDGED;
     for (int d = 0; d < nx; d++) {
         double energy = 0, of_average = 0, allowed = 0;
         for (int age = 0; age + BLOCK <= n; age++) {
@@ -347,6 +350,7 @@ static double unexplained_of_late(const hb_estimator *e)
                        blocks;
         }
         unexplained += energy > systematic * allowed ? energy : 0;
+        *ret_quiet &= energy <= allowed;
         residual += of_average;
     }
     return unexplained > 0 ? fmin(1, unexplained / residual) : 0;
@@ -573,7 +577,9 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
         hb_posterior_learn_noise(p);
     }
     /* foreign dynamics do not show in every moment */
-    e->health.out_of_span = fmax(unexplained_of_late(e), pow(span_memory, used) * e->health.out_of_span);
+    bool quiet;
+    double late = unexplained_of_late(e, &quiet), keep = pow(quiet ? quiet_memory : span_memory, used);
+    e->health.out_of_span = fmax(late, keep * e->health.out_of_span);
     for (int i = used; i > 0 && e->identifying; i--)
         hb_estimator_identify(e, e->window.next - (uint64_t)i);
     hb_bayes_report(e);

@@ -96,6 +96,7 @@ class Reply:
     predicted: list[list[float]]  #: with want_plan: a row of states for each step, and the last
     limit: str = ""  #: the configured limit that the plan breaks most
     guest: bool = False  #: another client flies: this was planned from nothing, and moved nothing
+    fault: str = "none"  #: what is wrong with telemetry just now: "not-finite", "frozen", "behind", "implausible", ...
 
 
 def _vector(name: str, values: Vector | None) -> list[float]:
@@ -172,6 +173,7 @@ def _reply(m: pb.ActionReply, nx: int, nu: int) -> Reply:
         plan=_rows(m.plan, nu),
         predicted=_rows(m.predicted, nx),
         limit=m.limit,
+        fault=_word(pb.Reason, m.health.fault or pb.REASON_NONE, "REASON_"),
     )
 
 

@@ -34,6 +34,15 @@ const int hb_series_columns[] = {
 #undef X
 };
 
+uint64_t hb_log_unsigned(const uint8_t *at, size_t size)
+{
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < size; i++)
+        v |= (uint64_t)at[i] << 8 * i;
+    return v;
+}
+
 int hb_series_add(hb_series *s, int columns, double time, const double *value, hb_error *err)
 {
     if (!isfinite(time) || (s->n && time <= s->time[s->n - 1]))

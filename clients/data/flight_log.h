@@ -62,7 +62,9 @@ int hb_ardupilot_read(hb_flight_log *log, const char *path, const uint8_t *data,
 int hb_flight_log_read(hb_flight_log *log, const char *path, hb_error *err);
 void hb_flight_log_free(hb_flight_log *log);
 
-/* For the readers. A sample that is not later than the one before it, or holds what is no number, is left out. */
+/* For the readers. An unsigned number of `size` bytes (at most 8), the lowest first. */
+uint64_t hb_log_unsigned(const uint8_t *at, size_t size);
+/* A sample that is not later than the one before it, or holds what is no number, is left out. */
 int hb_series_add(hb_series *s, int columns, double time, const double *value, hb_error *err);
 int hb_flight_log_set(hb_flight_log *log, const char *name, size_t length, double value, hb_error *err);
 const double *hb_flight_log_parameter(const hb_flight_log *log, const char *name);

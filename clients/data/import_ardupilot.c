@@ -52,17 +52,9 @@ static size_t letter_size(char c)
     }
 }
 
-static uint64_t read_unsigned(const uint8_t *at, size_t size)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < size; i++)
-        v |= (uint64_t)at[i] << 8 * i;
-    return v;
-}
-
 static double read_number(const uint8_t *at, char letter)
 {
-    uint64_t v = read_unsigned(at, letter_size(letter) <= 8 ? letter_size(letter) : 0);
+    uint64_t v = hb_log_unsigned(at, letter_size(letter) <= 8 ? letter_size(letter) : 0);
     uint32_t bits = (uint32_t)v;
     float f;
     double d;

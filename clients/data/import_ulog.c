@@ -60,14 +60,6 @@ static const char *const fields[HB_NSERIES][MAX_FIELDS] = {
     [HB_SERIES_LANDED] = {"landed"},
 };
 
-static uint64_t read_unsigned(const uint8_t *at, size_t size)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < size; i++)
-        v |= (uint64_t)at[i] << 8 * i;
-    return v;
-}
-
 static double read_scalar(const uint8_t *at, char type)
 {
     uint64_t v;
@@ -79,23 +71,23 @@ static double read_scalar(const uint8_t *at, char type)
     case 'b':
         return (int8_t)at[0];
     case 'h':
-        return (int16_t)read_unsigned(at, 2);
+        return (int16_t)hb_log_unsigned(at, 2);
     case 'H':
-        return (double)read_unsigned(at, 2);
+        return (double)hb_log_unsigned(at, 2);
     case 'i':
-        return (int32_t)read_unsigned(at, 4);
+        return (int32_t)hb_log_unsigned(at, 4);
     case 'I':
-        return (double)read_unsigned(at, 4);
+        return (double)hb_log_unsigned(at, 4);
     case 'q':
-        return (double)(int64_t)read_unsigned(at, 8);
+        return (double)(int64_t)hb_log_unsigned(at, 8);
     case 'Q':
-        return (double)read_unsigned(at, 8);
+        return (double)hb_log_unsigned(at, 8);
     case 'f':
-        bits = (uint32_t)read_unsigned(at, 4);
+        bits = (uint32_t)hb_log_unsigned(at, 4);
         memcpy(&f, &bits, sizeof f);
         return (double)f;
     case 'd':
-        v = read_unsigned(at, 8);
+        v = hb_log_unsigned(at, 8);
         memcpy(&d, &v, sizeof d);
         return d;
     default:
@@ -289,7 +281,7 @@ static int take_subscription(reader *r, const uint8_t *data, size_t n, size_t of
 {
     if (n < 4)
         return fail_at(r, offset, err, "a subscription that is cut short");
-    size_t id = read_unsigned(data + 1, 2), length = n - 3;
+    size_t id = hb_log_unsigned(data + 1, 2), length = n - 3;
     const char *name = (const char *)data + 3;
 
     if (id >= MAX_SUBSCRIPTIONS)
@@ -310,7 +302,7 @@ static int take_data(reader *r, const uint8_t *data, size_t n, size_t offset, hb
 {
     static const size_t size_of[128] = {['b'] = 1, ['B'] = 1, ['c'] = 1, ['h'] = 2, ['H'] = 2, ['i'] = 4,
                                         ['I'] = 4, ['f'] = 4, ['q'] = 8, ['Q'] = 8, ['d'] = 8};
-    size_t id = n >= 2 ? read_unsigned(data, 2) : MAX_SUBSCRIPTIONS;
+    size_t id = n >= 2 ? hb_log_unsigned(data, 2) : MAX_SUBSCRIPTIONS;
     double v[MAX_FIELDS] = {0};
 
     if (id >= MAX_SUBSCRIPTIONS || !r->by_id[id].used)
@@ -337,7 +329,7 @@ static int take_data(reader *r, const uint8_t *data, size_t n, size_t offset, hb
     if (s->series == HB_SERIES_SETPOINT)
         v[0] = -v[0]; /* thrust is along minus z of FRD */
     return hb_series_add(&r->log->series[s->series], hb_series_columns[s->series],
-                         (double)read_unsigned(data + s->time, 8) * 1e-6, v, err);
+                         (double)hb_log_unsigned(data + s->time, 8) * 1e-6, v, err);
 }
 
 /* u8 compat[8], incompat[8], u64 appended[3]. Bit 0 of the incompat bits: data were appended, at those offsets. */
@@ -349,7 +341,7 @@ static int take_flags(const reader *r, const uint8_t *data, size_t n, size_t off
         if (data[8 + i] & (i == 0 ? 0xFE : 0xFF))
             return fail_at(r, offset, err, "incompatible flags: this log needs a newer reader");
     if (data[8] & 1)
-        *appended = read_unsigned(data + 16, 8);
+        *appended = hb_log_unsigned(data + 16, 8);
     return 0;
 }
 
@@ -368,7 +360,7 @@ static int take(reader *r, uint8_t type, const uint8_t *data, size_t n, size_t o
         return take_data(r, data, n, offset, err);
     case 'O':
         if (n >= 2)
-            r->log->dropped += 1e-3 * (double)read_unsigned(data, 2);
+            r->log->dropped += 1e-3 * (double)hb_log_unsigned(data, 2);
         return 0;
     case 'I':
     case 'M':
@@ -401,7 +393,7 @@ int hb_ulog_read(hb_flight_log *log, const char *path, const uint8_t *data, size
     r->path = path;
     r->log = log;
     while (!status && at < n) {
-        size_t size = n - at >= 3 ? read_unsigned(data + at, 2) : 0;
+        size_t size = n - at >= 3 ? hb_log_unsigned(data + at, 2) : 0;
         /* what was appended begins where the first part may have been cut off */
         if (appended > at && appended < n && (n - at < 3 || at + 3 + size > appended)) {
             at = appended;

@@ -161,15 +161,31 @@ static int rows_for(int n, int columns)
 
 /* ---- pictures ---- */
 
+/* Opens a page with a panel for each of the first states; returns how many. */
+static int begin_states(FILE *out, const hb_recorded_flight *f, int height, int *ret_columns)
+{
+    int n = f->nx < PANELS ? f->nx : PANELS;
+
+    *ret_columns = n < COLUMNS ? n : COLUMNS;
+    begin(out, f, rows_for(n, *ret_columns), *ret_columns, height);
+    return n;
+}
+
+static void range_of_state(const hb_recorded_flight *f, int d, double *ret_low, double *ret_high)
+{
+    *ret_low = INFINITY;
+    *ret_high = -INFINITY;
+    for (size_t i = 0; i < f->nsamples; i++)
+        widen(ret_low, ret_high, f->x[i * (size_t)f->nx + (size_t)d]);
+}
+
 static void draw_states(FILE *out, const hb_recorded_flight *f, int height)
 {
-    int n = f->nx < PANELS ? f->nx : PANELS, columns = n < COLUMNS ? n : COLUMNS, rows = rows_for(n, columns);
+    int columns, n = begin_states(out, f, height, &columns);
 
-    begin(out, f, rows, columns, height);
     for (int d = 0; d < n; d++) {
-        double low = INFINITY, high = -INFINITY;
-        for (size_t i = 0; i < f->nsamples; i++)
-            widen(&low, &high, f->x[i * (size_t)f->nx + (size_t)d]);
+        double low, high;
+        range_of_state(f, d, &low, &high);
         for (size_t i = 0; i < f->nreplies; i++)
             widen(&low, &high, f->target[i * (size_t)f->nx + (size_t)d]);
         put_samples(out, "state", f, f->x, f->nx, d);
@@ -185,13 +201,11 @@ static void draw_states(FILE *out, const hb_recorded_flight *f, int height)
 
 static void draw_prediction(FILE *out, const hb_recorded_flight *f, const hb_flight_prediction *p, int height)
 {
-    int n = f->nx < PANELS ? f->nx : PANELS, columns = n < COLUMNS ? n : COLUMNS, rows = rows_for(n, columns);
+    int columns, n = begin_states(out, f, height, &columns);
 
-    begin(out, f, rows, columns, height);
     for (int d = 0; d < n; d++) {
-        double low = INFINITY, high = -INFINITY;
-        for (size_t i = 0; i < f->nsamples; i++)
-            widen(&low, &high, f->x[i * (size_t)f->nx + (size_t)d]);
+        double low, high;
+        range_of_state(f, d, &low, &high);
         /* a prediction gone wild leaves the panel; the state stays legible */
         double room = fmax(high - low, 1e-6);
         put_samples(out, "state", f, f->x, f->nx, d);

@@ -62,3 +62,15 @@ void hb_airframe_mix(double thrust, const double *torque, double *rotor)
         rotor[i] = thrust / 4 + sign_x[i] * torque[0] / (4 * arm) + sign_y[i] * torque[1] / (4 * arm) +
                    sign_z[i] * torque[2] / (4 * torque_ratio);
 }
+
+const char *hb_airframe_failure(double x, double y, double z, double qx, double qy, double room)
+{
+    if (z < 0)
+        return "hit the ground";
+    /* the body's z axis points downward */
+    if (1 - 2 * (qx * qx + qy * qy) < 0)
+        return "turned over";
+    if (hypot(x, y) > room || z > room)
+        return "flew away";
+    return NULL;
+}

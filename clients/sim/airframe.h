@@ -18,4 +18,8 @@ void hb_airframe_attitude_error(double axis[3][3], const double *force, double h
 /* Rotor thrusts for a total thrust (N) and torques (N m), unbounded. */
 void hb_airframe_mix(double thrust, const double *torque, double *rotor);
 
+/* Why a flight is over, or NULL: it is below the ground, upside down, or further away than `room` (metres). qx and qy
+ * are of its attitude. */
+const char *hb_airframe_failure(double x, double y, double z, double qx, double qy, double room);
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "sim/airframe.h"
 #include "sim/flying_body.h"
 #include "sim/multirotor_body.h"
 
@@ -185,13 +186,7 @@ static const char *failure(const hb_plant *p)
 
     if (!hb_all_finite(x, NX))
         return "the simulation broke down";
-    if (x[Z] < 0)
-        return "hit the ground";
-    if (1 - 2 * (x[QX] * x[QX] + x[QY] * x[QY]) < 0)
-        return "turned over";
-    if (hypot(x[X], x[Y]) > 60 || x[Z] > 60)
-        return "flew away";
-    return NULL;
+    return hb_airframe_failure(x[X], x[Y], x[Z], x[QX], x[QY], 60);
 }
 
 const hb_plant_type hb_plant_multirotor = {

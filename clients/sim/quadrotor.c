@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "models.h"
+#include "sim/airframe.h"
 #include "sim/flying_body.h"
 #include "sim/mujoco.h"
 
@@ -318,14 +319,7 @@ static const char *failure(const hb_plant *p)
 
     if (hb_mujoco_failure(&q->sim))
         return hb_mujoco_failure(&q->sim);
-    if (position[2] < 0)
-        return "hit the ground";
-    /* the body's z axis points downward */
-    if (1 - 2 * (attitude[1] * attitude[1] + attitude[2] * attitude[2]) < 0)
-        return "turned over";
-    if (hypot(position[0], position[1]) > 10 || position[2] > 10)
-        return "flew away";
-    return NULL;
+    return hb_airframe_failure(position[0], position[1], position[2], attitude[1], attitude[2], 10);
 }
 
 const hb_plant_type hb_plant_quadrotor = {

@@ -38,6 +38,24 @@ int hb_train_keep_existing(const char *output, bool force)
     return HB_EXIT_FAILURE;
 }
 
+int hb_train_input_open(hb_train_input *i, hb_error *err)
+{
+    int status = hb_model_load(&i->model, i->model_path, err);
+
+    if (!status)
+        status = hb_dataset_read_many(&i->data, i->data_path, &i->mapping, err);
+    if (!status)
+        status = hb_pool_new(&i->pool, i->threads ? i->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, err);
+    return status;
+}
+
+void hb_train_input_close(hb_train_input *i)
+{
+    hb_pool_free(i->pool);
+    hb_dataset_free(i->data);
+    hb_model_free(i->model);
+}
+
 int hb_train_read_map(void *mapping, const char *text, hb_error *err)
 {
     return hb_run_mapping(text, mapping, err);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/options.h"
 #include "data/dataset.h"
 #include "data/flight_log.h"
 #include "data/recorded_flight.h"

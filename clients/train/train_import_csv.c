@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/options.h"
 #include "data/dataset.h"
 #include "train/run.h"
 #include "train/train.h"

@@ -4,20 +4,18 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "train/prediction_errors.h"
-#include "common/options.h"
 #include "train/prune.h"
 #include "train/run.h"
 
 enum { STEPS = 10, ROLLOUTS = 100 };
 
+/* What was asked for. */
 typedef struct options {
-    const char *model, *data, *output;
-    hb_dataset_mapping mapping;
-    int nb, examples;
-    bool keep_order, force;
+    hb_train_input in;
+    int nb; /* 0: only print the errors */
+    bool keep_order;
 } options;
 
 static void print_help(void)
@@ -41,37 +39,31 @@ static void print_help(void)
 static int parse(int argc, char **argv, options *o)
 {
     const hb_option known[] = {
-        {"data", HB_OPTION_TEXT, &o->data, 0, 0, 0},
-        {"map", HB_OPTION_CALL, &(hb_option_call){hb_train_read_map, &o->mapping}, 0, 0, 0},
+        HB_TRAIN_INPUT_OPTIONS(&o->in),
         {"nb", HB_OPTION_WHOLE, &o->nb, 1, 1000000, 0},
-        {"output", HB_OPTION_TEXT, &o->output, 0, 0, 'o'},
-        {"examples", HB_OPTION_WHOLE, &o->examples, 1, 1000000, 0},
         {"keep-order", HB_OPTION_FLAG, &o->keep_order, 0, 0, 0},
-        {"force", HB_OPTION_FLAG, &o->force, 0, 0, 0},
     };
-    hb_error err = {0};
-
-    *o = (options){.examples = 200};
     int code = hb_options_command("hilbert-train", known, sizeof known / sizeof *known, argc, argv, print_help);
+
     if (code >= 0)
         return code;
-    if (optind + 1 != argc || !o->data || !o->output != !o->nb) {
-        hb_fail(&err, EINVAL, "prune wants one model, --data, and --nb together with --output (try --help)");
-        return hb_train_complain(HB_EXIT_USAGE, &err);
+    if (optind + 1 != argc || !o->in.data_path || !o->in.output != !o->nb) {
+        fprintf(stderr, "hilbert-train: prune wants one model, --data, and --nb together with --output (try --help)\n");
+        return HB_EXIT_USAGE;
     }
-    o->model = argv[optind];
-    return o->output ? hb_train_keep_existing(o->output, o->force) : -1;
+    o->in.model_path = argv[optind];
+    return o->in.output ? hb_train_keep_existing(o->in.output, o->in.force) : -1;
 }
 
-static int measure_errors(const hb_model *m, const options *o, const hb_dataset *d, hb_pool *pool, double *ret_one,
-                          double *ret_last, hb_error *err)
+static int measure_errors(const hb_model *m, const hb_train_input *i, double *ret_one, double *ret_last, hb_error *err)
 {
+    const hb_dataset *d = i->data;
     hb_prediction_settings s = {
-        .examples = o->examples, .rollouts = ROLLOUTS, .steps = hb_prediction_errors_longest(d, STEPS)};
+        .examples = i->examples, .rollouts = ROLLOUTS, .steps = hb_prediction_errors_longest(d, STEPS)};
     hb_prediction_errors *e = NULL;
     double *error = calloc((size_t)d->nfunctions * STEPS, sizeof *error);
     int status =
-        error ? hb_prediction_errors_new(&e, m, d, NULL, 0, &s, pool, err) : hb_fail(err, ENOMEM, "out of memory");
+        error ? hb_prediction_errors_new(&e, m, d, NULL, 0, &s, i->pool, err) : hb_fail(err, ENOMEM, "out of memory");
 
     if (!status) {
         hb_prediction_errors_run(e, true, error, NULL);
@@ -83,12 +75,13 @@ static int measure_errors(const hb_model *m, const options *o, const hb_dataset 
     return status;
 }
 
-static int prune(const options *o, const hb_model *m, const hb_dataset *d, hb_pool *pool, hb_rotation **rotation,
-                 hb_error *err)
+static int prune(const options *o, hb_rotation **rotation, hb_error *err)
 {
+    const hb_model *m = o->in.model;
+    const hb_dataset *d = o->in.data;
     int status;
 
-    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, o->examples, 0, err)))
+    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, o->in.examples, 0, err)))
         return status;
     printf("  nb     share      1 step   %2d steps\n", hb_prediction_errors_longest(d, STEPS));
     for (int n = 1; n <= m->nb; n++) {
@@ -96,9 +89,9 @@ static int prune(const options *o, const hb_model *m, const hb_dataset *d, hb_po
         double one = 0, last = 0;
         if ((status = hb_prune(&cut, m, *rotation, n, err)))
             return status;
-        status = measure_errors(cut, o, d, pool, &one, &last, err);
+        status = measure_errors(cut, &o->in, &one, &last, err);
         if (!status && n == o->nb)
-            status = hb_model_save(cut, o->output, err);
+            status = hb_model_save(cut, o->in.output, err);
         hb_model_free(cut);
         if (status)
             return status;
@@ -107,29 +100,20 @@ static int prune(const options *o, const hb_model *m, const hb_dataset *d, hb_po
         else
             printf("%4d         -  %10.3e  %10.3e\n", n, one, last);
     }
-    return o->nb > m->nb ? hb_fail(err, EINVAL, "--nb: %s has %d basis functions", o->model, m->nb) : 0;
+    return o->nb > m->nb ? hb_fail(err, EINVAL, "--nb: %s has %d basis functions", o->in.model_path, m->nb) : 0;
 }
 
 int hb_train_prune(int argc, char **argv)
 {
-    options o;
-    hb_model *m = NULL;
-    hb_dataset *d = NULL;
-    hb_pool *pool = NULL;
+    options o = {.in = {.examples = 200}};
     hb_rotation *rotation = NULL;
     hb_error err = {0};
     int code = parse(argc, argv, &o);
 
     if (code >= 0)
         return code;
-    code = HB_EXIT_OK;
-    if (hb_model_load(&m, o.model, &err) || hb_dataset_read_many(&d, o.data, &o.mapping, &err) ||
-        hb_pool_new(&pool, (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err) ||
-        prune(&o, m, d, pool, &rotation, &err))
-        code = hb_train_complain(HB_EXIT_FAILURE, &err);
+    bool failed = hb_train_input_open(&o.in, &err) || prune(&o, &rotation, &err);
     hb_rotation_free(rotation);
-    hb_pool_free(pool);
-    hb_dataset_free(d);
-    hb_model_free(m);
-    return code;
+    hb_train_input_close(&o.in);
+    return failed ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
 }

@@ -43,26 +43,32 @@ static bool send_lines(const char *text, double patience)
     return sent;
 }
 
-bool hb_notify(const char *format, ...)
+static bool send_text(double patience, const char *format, va_list args)
 {
     char text[512];
+
+    vsnprintf(text, sizeof text, format, args);
+    return send_lines(text, patience);
+}
+
+bool hb_notify(const char *format, ...)
+{
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    bool sent = send_text(patience_seconds, format, args);
     va_end(args);
-    return send_lines(text, patience_seconds);
+    return sent;
 }
 
 bool hb_notify_at_once(const char *format, ...)
 {
-    char text[512];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    bool sent = send_text(0, format, args);
     va_end(args);
-    return send_lines(text, 0);
+    return sent;
 }
 
 double hb_notify_watchdog(void)

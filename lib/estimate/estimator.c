@@ -228,6 +228,18 @@ void hb_estimator_count_span(hb_estimator *e)
         e->health.span_seconds += hb_window_at(&e->window, sequence).dt;
 }
 
+bool hb_estimator_take_staged(hb_estimator *e, int lane, hb_window_entry *ret)
+{
+    *ret = e->staged[lane];
+    if (!hb_rows_of_lane(&e->rows, lane, ret->dz)) {
+        e->broken = true;
+        return false;
+    }
+    ret->continues &= !e->broken;
+    e->broken = false;
+    return true;
+}
+
 void hb_estimator_predict(hb_estimator *e)
 {
     int nx = e->m->nx;

@@ -123,6 +123,9 @@ double hb_estimator_error(const hb_estimator *e, const double *row, const hb_rea
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence);
 /* What the present coefficients make of the transition in rows.row, to e->error. */
 void hb_estimator_predict(hb_estimator *e);
+/* The staged transition of a lane, its rows evaluated. False: they are not finite; it is left out, and the next one
+ * does not continue it. */
+bool hb_estimator_take_staged(hb_estimator *e, int lane, hb_window_entry *ret);
 void hb_estimator_count_span(hb_estimator *e);
 /* How many problems to solve now that `used` transitions have come in. */
 int hb_estimator_due(hb_estimator *e, int used, int nproblems);

@@ -525,13 +525,9 @@ static int use_staged(hb_estimator *e, int *ret_used)
     *ret_used = 0;
     e->refined = false;
     for (int lane = 0; lane < e->nstaged; lane++) {
-        hb_window_entry entry = e->staged[lane];
-        if (!hb_rows_of_lane(&e->rows, lane, entry.dz)) {
-            e->broken = true;
+        hb_window_entry entry;
+        if (!hb_estimator_take_staged(e, lane, &entry))
             continue;
-        }
-        entry.continues &= !e->broken;
-        e->broken = false;
         ++*ret_used;
         if (!e->guessed)
             guess_noise(e, entry.averaged);

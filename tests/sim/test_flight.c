@@ -109,175 +109,166 @@ static hb_plant *quadrotor(void)
     return p;
 }
 
-static void a_good_loop_settles(void **state)
-{
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
+/* What every test here flies: a plant, the loop around it, and what came of the flight. */
+typedef struct flight_case {
+    hb_plant *p;
+    pd_loop l;
+    hb_flight_settings s;
     hb_flight_record r;
     hb_flight_summary sum;
-    hb_error err = {0};
-    (void)state;
+    hb_error err;
+} flight_case;
 
-    assert_int_equal(hb_flight_run(p, &l.loop, &s, &r, &err), 0);
-    assert_int_equal(r.nsteps, 150);
-    assert_int_equal(l.asked, 150);
-    assert_int_equal(l.told, 150);
-    assert_false(l.had_target);
+static int set_up(void **state)
+{
+    flight_case *f = calloc(1, sizeof *f);
+
+    assert_non_null(f);
+    *f = (flight_case){.p = quadrotor(), .l = make_loop(), .s = settings()};
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    flight_case *f = *state;
+
+    hb_flight_record_free(&f->r);
+    hb_plant_free(f->p);
+    free(f);
+    return 0;
+}
+
+static void fly(flight_case *f)
+{
+    if (hb_flight_run(f->p, &f->l.loop, &f->s, &f->r, &f->err))
+        fail_msg("%s", f->err.text);
+    if (hb_flight_summarise(f->p->type, &f->s, &f->r, &f->sum, &f->err))
+        fail_msg("%s", f->err.text);
+}
+
+static void a_good_loop_settles(void **state)
+{
+    flight_case *f = *state;
+
+    fly(f);
+    assert_int_equal(f->r.nsteps, 150);
+    assert_int_equal(f->l.asked, 150);
+    assert_int_equal(f->l.told, 150);
+    assert_false(f->l.had_target);
     /* the last sample told: the state asked about, the action answered, at that state's time */
-    assert_true(l.told_us == 5000000 + 149 * 40000 && l.asked_us == l.told_us);
-    assert_memory_equal(l.told_x, l.x, sizeof l.x);
-    assert_memory_equal(l.told_u, r.step[149].answer.action, sizeof l.told_u);
-    assert_memory_equal(l.told_x, r.x + 149 * NX, sizeof l.told_x);
+    assert_true(f->l.told_us == 5000000 + 149 * 40000 && f->l.asked_us == f->l.told_us);
+    assert_memory_equal(f->l.told_x, f->l.x, sizeof f->l.x);
+    assert_memory_equal(f->l.told_u, f->r.step[149].answer.action, sizeof f->l.told_u);
+    assert_memory_equal(f->l.told_x, f->r.x + 149 * NX, sizeof f->l.told_x);
 
-    assert_int_equal(hb_flight_summarise(p->type, &s, &r, &sum, &err), 0);
-    assert_false(sum.crashed);
-    assert_true(sum.settled_m < 0.02);
+    assert_false(f->sum.crashed);
+    assert_true(f->sum.settled_m < 0.02);
 
     /* the same figures, worked out again */
     double distance = 0, slew = 0;
     int from = 0;
     for (int k = 0; k <= 150; k++) {
-        const double *x = r.x + k * NX;
+        const double *x = f->r.x + k * NX;
         double d = sqrt(x[X] * x[X] + x[Y] * x[Y] + (x[Z] - 1) * (x[Z] - 1));
         distance += k > 125 ? d / 25 : 0;
         from = d > 0.1 ? k + 1 : from;
     }
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 149; k++)
-            slew += pow(r.step[k + 1].answer.action[i] - r.step[k].answer.action[i], 2) / 149;
-    assert_near(sum.settled_m, distance, 1e-12);
-    assert_near(sum.settled_after_s, 0.04 * from, 1e-12);
-    assert_near(sum.slew, slew, 1e-15);
-    assert_near(sum.cost, 151 / 2.0, 1e-9);
-    assert_int_equal(sum.status[HB_STATUS_CONVERGED], 150);
-    assert_int_equal(sum.late, 0);
-    assert_near(sum.planning[0], 0.001, 0);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+            slew += pow(f->r.step[k + 1].answer.action[i] - f->r.step[k].answer.action[i], 2) / 149;
+    assert_near(f->sum.settled_m, distance, 1e-12);
+    assert_near(f->sum.settled_after_s, 0.04 * from, 1e-12);
+    assert_near(f->sum.slew, slew, 1e-15);
+    assert_near(f->sum.cost, 151 / 2.0, 1e-9);
+    assert_int_equal(f->sum.status[HB_STATUS_CONVERGED], 150);
+    assert_int_equal(f->sum.late, 0);
+    assert_near(f->sum.planning[0], 0.001, 0);
 }
 
 static void targets_and_changes_reach_the_loop_and_the_plant(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r;
-    hb_flight_summary sum;
-    hb_error err = {0};
-    int mass = hb_plant_parameter_find(p->type, "mass", &err);
-    (void)state;
+    flight_case *f = *state;
+    int mass = hb_plant_parameter_find(f->p->type, "mass", &f->err);
 
-    s.seconds = 12;
-    s.has_target = true;
-    s.target[X] = 0.5;
-    s.target[Z] = 1.2;
-    s.target[QW] = 1;
-    s.event[0] = (hb_flight_event){.time = 4, .parameter = mass, .value = 0.031};
-    s.event[1] = (hb_flight_event){.time = 8, .parameter = mass, .value = 0.027};
-    s.nevents = 2;
-    assert_int_equal(hb_flight_run(p, &l.loop, &s, &r, &err), 0);
-    assert_true(l.had_target);
-    assert_near(l.target[X], 0.5, 0);
-    assert_int_equal(hb_flight_summarise(p->type, &s, &r, &sum, &err), 0);
-    assert_true(sum.settled_m < 0.02);
-    assert_int_equal(sum.nresponses, 2);
+    f->s.seconds = 12;
+    f->s.has_target = true;
+    f->s.target[X] = 0.5;
+    f->s.target[Z] = 1.2;
+    f->s.target[QW] = 1;
+    f->s.event[0] = (hb_flight_event){.time = 4, .parameter = mass, .value = 0.031};
+    f->s.event[1] = (hb_flight_event){.time = 8, .parameter = mass, .value = 0.027};
+    f->s.nevents = 2;
+    fly(f);
+    assert_true(f->l.had_target);
+    assert_near(f->l.target[X], 0.5, 0);
+    assert_true(f->sum.settled_m < 0.02);
+    assert_int_equal(f->sum.nresponses, 2);
     /* a PD that does not know the new weight sags: m a = m' (6 dz + g) - (m' + d) g, so 6 dz = d g / m' */
     double sag = 0.004 * 9.81 / (6 * 0.027);
-    assert_near(r.x[199 * NX + Z], 1.2 - sag, 0.02);
-    assert_true(sum.response[0].height_loss > sag - 0.03);
-    assert_true(isinf(sum.response[0].settled));
-    assert_true(isfinite(sum.response[1].settled));
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    assert_near(f->r.x[199 * NX + Z], 1.2 - sag, 0.02);
+    assert_true(f->sum.response[0].height_loss > sag - 0.03);
+    assert_true(isinf(f->sum.response[0].settled));
+    assert_true(isfinite(f->sum.response[1].settled));
 }
 
 static void a_crash_ends_the_flight(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r;
-    hb_flight_summary sum;
-    hb_error err = {0};
-    (void)state;
+    flight_case *f = *state;
 
-    l.mass = 0.01; /* far too little thrust */
-    assert_int_equal(hb_flight_run(p, &l.loop, &s, &r, &err), 0);
-    assert_string_equal(r.failure, "hit the ground");
-    assert_true(r.nsteps < 100);
-    assert_true(r.x[r.nsteps * NX + Z] < 0);
-    assert_int_equal(hb_flight_summarise(p->type, &s, &r, &sum, &err), 0);
-    assert_true(sum.crashed);
-    assert_true(isinf(sum.settled_after_s));
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    f->l.mass = 0.01; /* far too little thrust */
+    fly(f);
+    assert_string_equal(f->r.failure, "hit the ground");
+    assert_true(f->r.nsteps < 100);
+    assert_true(f->r.x[f->r.nsteps * NX + Z] < 0);
+    assert_true(f->sum.crashed);
+    assert_true(isinf(f->sum.settled_after_s));
 }
 
 static void a_broken_loop_is_an_error(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r = {0};
-    hb_error err = {0};
-    (void)state;
+    flight_case *f = *state;
 
-    l.broken_at = 20;
-    assert_int_equal(hb_flight_run(p, &l.loop, &s, &r, &err), -EIO);
-    assert_string_equal(err.text, "broken");
-    assert_null(r.x);
-    hb_plant_free(p);
+    f->l.broken_at = 20;
+    assert_int_equal(hb_flight_run(f->p, &f->l.loop, &f->s, &f->r, &f->err), -EIO);
+    assert_string_equal(f->err.text, "broken");
+    assert_null(f->r.x);
 }
 
 /* In real time a missing answer costs a period, and the last action stays. */
 static void late_answers_keep_the_last_action(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r;
-    hb_flight_summary sum;
-    hb_error err = {0};
-    (void)state;
+    flight_case *f = *state;
 
-    s.seconds = 0.4;
-    s.realtime = true;
-    l.silent_from = 4;
-    l.silent_to = 6;
-    assert_int_equal(hb_flight_run(p, &l.loop, &s, &r, &err), 0);
-    assert_int_equal(r.nsteps, 10);
-    assert_true(isnan(r.step[4].latency) && isnan(r.step[5].latency));
-    assert_memory_equal(r.step[4].answer.action, r.step[3].answer.action, sizeof(double[4]));
-    assert_memory_equal(r.step[5].answer.action, r.step[3].answer.action, sizeof(double[4]));
-    assert_int_equal(hb_flight_summarise(p->type, &s, &r, &sum, &err), 0);
-    assert_true(sum.late >= 2); /* on a busy machine others may be late as well */
-    assert_true(l.told >= 10);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    f->s.seconds = 0.4;
+    f->s.realtime = true;
+    f->l.silent_from = 4;
+    f->l.silent_to = 6;
+    fly(f);
+    assert_int_equal(f->r.nsteps, 10);
+    assert_true(isnan(f->r.step[4].latency) && isnan(f->r.step[5].latency));
+    assert_memory_equal(f->r.step[4].answer.action, f->r.step[3].answer.action, sizeof(double[4]));
+    assert_memory_equal(f->r.step[5].answer.action, f->r.step[3].answer.action, sizeof(double[4]));
+    assert_true(f->sum.late >= 2); /* on a busy machine others may be late as well */
+    assert_true(f->l.told >= 10);
 }
 
 static void reports_say_the_same(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r;
+    flight_case *f = *state;
     hb_flight_entry e[2] = {0};
-    hb_error err = {0};
     char csv[] = "/tmp/test_flight.XXXXXX", line[2000], *text = NULL;
     size_t size = 0;
-    (void)state;
 
-    assert_int_equal(hb_flight_run(p, &l.loop, &s, &r, &err), 0);
-    assert_int_equal(hb_flight_summarise(p->type, &s, &r, &e[0].summary, &err), 0);
+    fly(f);
+    e[0].summary = f->sum;
     e[0].parameter[0] = 0.025;
     e[1].summary.crashed = true;
     e[1].summary.failure = "hit the ground";
     e[1].summary.settled_m = NAN;
 
     FILE *out = open_memstream(&text, &size);
-    hb_flight_report_json(p->type, &e[0], out);
+    hb_flight_report_json(f->p->type, &e[0], out);
     fclose(out);
     assert_ptr_equal(strchr(text, '\n'), text + size - 1);
     json_t *o = json_loads(text, 0, NULL);
@@ -302,7 +293,7 @@ static void reports_say_the_same(void **state)
     free(text);
 
     close(mkstemp(csv));
-    assert_int_equal(hb_flight_report_csv(csv, p->type, &r, &err), 0);
+    assert_int_equal(hb_flight_report_csv(csv, f->p->type, &f->r, &f->err), 0);
     FILE *in = fopen(csv, "r");
     int lines = 0;
     double time = -1, x = -1;
@@ -313,104 +304,80 @@ static void reports_say_the_same(void **state)
     unlink(csv);
     assert_int_equal(lines, 151);
     assert_near(time, 9 * 0.04, 1e-9);
-    assert_near(x, r.x[9 * NX], 1e-8);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    assert_near(x, f->r.x[9 * NX], 1e-8);
 }
 
-static hb_flight_record fly_in(const char *weather, hb_plant *p, pd_loop *l, hb_flight_settings *s)
+static void fly_in(flight_case *f, const char *weather)
 {
+    const hb_plant_type *type = f->p->type;
     double low[HB_PLANT_PARAMETERS], high[HB_PLANT_PARAMETERS];
-    hb_flight_record r = {0};
-    hb_error err = {0};
 
-    for (int i = 0; i < p->type->nparameters; i++)
-        low[i] = p->type->parameter[i].nominal;
-    assert_int_equal(hb_weather_read(p->type, weather, low, high, &s->link, &err), 0);
-    for (int i = 0; i < p->type->nparameters; i++)
-        assert_int_equal(hb_plant_set(p, i, low[i], &err), 0);
-    if (s->link.request_rate > 0)
-        s->dt = 1 / s->link.request_rate;
-    assert_int_equal(hb_flight_run(p, &l->loop, s, &r, &err), 0);
-    return r;
+    for (int i = 0; i < type->nparameters; i++)
+        low[i] = type->parameter[i].nominal;
+    assert_int_equal(hb_weather_read(type, weather, low, high, &f->s.link, &f->err), 0);
+    for (int i = 0; i < type->nparameters; i++)
+        assert_int_equal(hb_plant_set(f->p, i, low[i], &f->err), 0);
+    if (f->s.link.request_rate > 0)
+        f->s.dt = 1 / f->s.link.request_rate;
+    fly(f);
 }
 
 /* telemetry at a rate of its own, with jitter: times are truthful, increasing, and as far off as they may be */
 static void telemetry_keeps_its_own_time(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r = fly_in("telemetry_rate=100,request_rate=50,jitter=0.003", p, &l, &s);
+    flight_case *f = *state;
+    fly_in(f, "telemetry_rate=100,request_rate=50,jitter=0.003");
     int moved = 0;
-    (void)state;
 
-    assert_int_equal(r.nsteps, 300);
-    assert_true(l.told >= 599 && l.told <= 601);
-    for (int k = 1; k < l.told; k++) {
-        int64_t off = l.told_at[k] - 5000000 - k * 10000;
-        assert_true(off >= -3000 && off <= 3000 && off % 1000 == 0 && l.told_at[k] > l.told_at[k - 1]);
+    assert_int_equal(f->r.nsteps, 300);
+    assert_true(f->l.told >= 599 && f->l.told <= 601);
+    for (int k = 1; k < f->l.told; k++) {
+        int64_t off = f->l.told_at[k] - 5000000 - k * 10000;
+        assert_true(off >= -3000 && off <= 3000 && off % 1000 == 0 && f->l.told_at[k] > f->l.told_at[k - 1]);
         moved += off != 0;
     }
-    assert_true(moved > l.told / 2);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    assert_true(moved > f->l.told / 2);
 }
 
 static void what_is_lost_is_not_told(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    s.seconds = 40;
-    hb_flight_record r = fly_in("loss=0.2,request_loss=0.1", p, &l, &s);
+    flight_case *f = *state;
+    f->s.seconds = 40;
+    fly_in(f, "loss=0.2,request_loss=0.1");
     int late = 0;
-    (void)state;
 
-    for (int k = 0; k < r.nsteps; k++)
-        late += isnan(r.step[k].latency);
+    for (int k = 0; k < f->r.nsteps; k++)
+        late += isnan(f->r.step[k].latency);
     /* of 1000: four standard deviations of a binomial are 51 and 38; half of the lost requests were asked */
-    assert_int_equal(r.nsteps, 1000);
-    assert_in_range(l.told, 750, 850);
+    assert_int_equal(f->r.nsteps, 1000);
+    assert_in_range(f->l.told, 750, 850);
     assert_in_range(late, 62, 138);
-    assert_in_range(l.asked, 922, 978);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    assert_in_range(f->l.asked, 922, 978);
 }
 
 static void one_sample_lies(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r = fly_in("outlier=50,outlier_time=2,outlier_state=5,outlier_control=1", p, &l, &s);
+    flight_case *f = *state;
+    fly_in(f, "outlier=50,outlier_time=2,outlier_state=5,outlier_control=1");
     int lies = 0;
-    (void)state;
 
-    for (int k = 0; k < l.told; k++)
-        if (fabs(l.told_vz[k] - r.x[k * NX + VZ]) > 1) {
+    for (int k = 0; k < f->l.told; k++)
+        if (fabs(f->l.told_vz[k] - f->r.x[k * NX + VZ]) > 1) {
             lies++;
             assert_int_equal(k, 50);
-            assert_near(l.told_vz[k] - r.x[k * NX + VZ], 50, 1e-9);
-            assert_near(l.told_u0[k], 1, 0);
+            assert_near(f->l.told_vz[k] - f->r.x[k * NX + VZ], 50, 1e-9);
+            assert_near(f->l.told_u0[k], 1, 0);
         }
     assert_int_equal(lies, 1);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
 }
 
 static void telemetry_reports_what_is_in_force(void **state)
 {
-    hb_plant *p = quadrotor();
-    pd_loop l = make_loop();
-    hb_flight_settings s = settings();
-    hb_flight_record r = fly_in("delay=0.04,report=1", p, &l, &s);
-    (void)state;
+    flight_case *f = *state;
+    fly_in(f, "delay=0.04,report=1");
 
-    for (int k = 1; k < l.told; k++)
-        assert_near(l.told_u0[k], r.step[k - 1].answer.action[0], 0);
-    hb_flight_record_free(&r);
-    hb_plant_free(p);
+    for (int k = 1; k < f->l.told; k++)
+        assert_near(f->l.told_u0[k], f->r.step[k - 1].answer.action[0], 0);
 }
 
 static void weather_is_read_and_checked(void **state)
@@ -436,16 +403,16 @@ static void weather_is_read_and_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_loop_settles),
-        cmocka_unit_test(targets_and_changes_reach_the_loop_and_the_plant),
-        cmocka_unit_test(a_crash_ends_the_flight),
-        cmocka_unit_test(a_broken_loop_is_an_error),
-        cmocka_unit_test(late_answers_keep_the_last_action),
-        cmocka_unit_test(reports_say_the_same),
-        cmocka_unit_test(telemetry_keeps_its_own_time),
-        cmocka_unit_test(what_is_lost_is_not_told),
-        cmocka_unit_test(one_sample_lies),
-        cmocka_unit_test(telemetry_reports_what_is_in_force),
+        cmocka_unit_test_setup_teardown(a_good_loop_settles, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(targets_and_changes_reach_the_loop_and_the_plant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_crash_ends_the_flight, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_broken_loop_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(late_answers_keep_the_last_action, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reports_say_the_same, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(telemetry_keeps_its_own_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_lost_is_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_sample_lies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(telemetry_reports_what_is_in_force, set_up, tear_down),
         cmocka_unit_test(weather_is_read_and_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/numeric.h"
+#include "../models/usual_model.h"
 
 static hb_model *finish(hb_model *shape)
 {
@@ -43,17 +44,13 @@ hb_model *bench_paper_model(void)
 hb_model *bench_shared_model(int nb, int width, hb_activation activation, hb_shape shape)
 {
     return finish(&(hb_model){
+        HB_USUAL_SHARED_MODEL,
         .nx = 13,
         .nu = 4,
         .nb = nb,
-        .architecture = HB_SHARED,
         .activation = activation,
         .average = HB_AVERAGE_HEAD,
-        .integration = HB_COMBINED,
-        .substeps = 1,
-        .method = HB_LEAST_SQUARES,
         .shape = shape,
-        .volume = 1,
         .ridge = 1e-3,
         .dt = 0.05,
         .ninputs = 13,

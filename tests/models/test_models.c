@@ -5,23 +5,20 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "usual_model.h"
 
 /* With the first nb basis functions, a motor of this strength as the average, and states in units of std. */
 static int make_cart(hb_model **ret, int nb, hb_real strength, double std, const char *notes, hb_error *err)
 {
     enum { NX = 2, NU = 1, NB = 3, IN = NX + NU, HIDDEN = 2 * IN + 1 };
-    const hb_model shape = {.nx = NX,
+    const hb_model shape = {HB_USUAL_SHARED_MODEL,
+                            .nx = NX,
                             .nu = NU,
                             .nb = nb,
-                            .architecture = HB_SHARED,
                             .activation = HB_RELU,
                             .average = HB_AVERAGE_HEAD,
-                            .integration = HB_COMBINED,
-                            .substeps = 1,
-                            .method = HB_LEAST_SQUARES,
                             .shape = HB_VECTOR,
                             .ridge = 1e-9,
-                            .volume = 1,
                             .dt = 0.02,
                             .basis = {.nlayers = 2, .width = {0, HIDDEN}}};
     hb_model *m;
@@ -123,18 +120,14 @@ int hb_test_quadrotor(hb_model **ret, int nb, int width, hb_error *err)
 {
     static int input[] = {1, 3, 5, 6, 7, 8, 9, 10, 11, 12}; /* free flight does not depend on position */
     const hb_nominal *nominal = hb_nominal_find("quadrotor");
-    hb_model shape = {.nx = 13,
+    hb_model shape = {HB_USUAL_SHARED_MODEL,
+                      .nx = 13,
                       .nu = 4,
                       .nb = nb,
-                      .architecture = HB_SHARED,
                       .activation = HB_SILU,
                       .average = HB_AVERAGE_NOMINAL,
-                      .integration = HB_COMBINED,
-                      .substeps = 1,
-                      .method = HB_LEAST_SQUARES,
                       .shape = HB_VECTOR,
                       .ridge = 1e-6,
-                      .volume = 1,
                       .dt = 0.04,
                       .ninputs = 10,
                       .input = input,
@@ -155,18 +148,16 @@ int hb_test_quadrotor(hb_model **ret, int nb, int width, hb_error *err)
 
 int hb_test_paper(hb_model **ret, int nb, hb_error *err)
 {
-    const hb_model shape = {.nx = 13,
+    const hb_model shape = {HB_USUAL_MODEL,
+                            .nx = 13,
                             .nu = 4,
                             .nb = nb,
                             .architecture = HB_INDEPENDENT,
                             .activation = HB_RELU,
                             .average = HB_AVERAGE_NETWORK,
                             .integration = HB_SEPARATE,
-                            .substeps = 1,
-                            .method = HB_LEAST_SQUARES,
                             .shape = HB_VECTOR,
                             .ridge = 1e-6,
-                            .volume = 1,
                             .dt = 0.04,
                             .basis = {.nlayers = 5, .width = {0, 51, 51, 51, 51}},
                             .average_network = {.nlayers = 5, .width = {0, 51, 51, 51, 51}}};

@@ -1,4 +1,5 @@
 #include "quadrotor_model.h"
+#include "../models/usual_model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -144,18 +145,14 @@ hb_model *quadrotor_model(int width, hb_error *err)
 {
     int input[NINPUTS] = {QX, QX + 1, QX + 2, QX + 3};
     hb_model shape = {
+        HB_USUAL_SHARED_MODEL,
         .nx = NX,
         .nu = NU,
         .nb = 1,
-        .architecture = HB_SHARED,
         .activation = HB_SILU,
         .average = HB_AVERAGE_NOMINAL,
-        .integration = HB_COMBINED,
-        .substeps = 1,
-        .method = HB_LEAST_SQUARES,
         .shape = HB_VECTOR,
         .ridge = 1e-6,
-        .volume = 1,
         .dt = 0.04,
         .ninputs = NINPUTS,
         .input = input,

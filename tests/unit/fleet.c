@@ -9,6 +9,7 @@
 
 #include "base/numeric.h"
 #include "dynamics/predictor.h"
+#include "../models/usual_model.h"
 
 enum { NX = FLEET_NX, NU = FLEET_NU, NB = FLEET_NB, FUNCTIONS = FLEET_FUNCTIONS, STEPS = 400 };
 
@@ -20,18 +21,16 @@ static double normal(uint64_t stream, uint64_t index)
 hb_model *fleet_model(hb_architecture architecture, hb_integration integration, hb_average average, hb_shape shape,
                       double dt)
 {
-    hb_model *m = NULL, of = {.nx = NX,
+    hb_model *m = NULL, of = {HB_USUAL_MODEL,
+                              .nx = NX,
                               .nu = NU,
                               .nb = NB,
                               .architecture = architecture,
                               .activation = HB_TANH,
                               .average = average,
                               .integration = integration,
-                              .substeps = 1,
-                              .method = HB_LEAST_SQUARES,
                               .shape = shape,
                               .ridge = 1e-9,
-                              .volume = 1,
                               .dt = dt,
                               .basis = {.nlayers = 3, .width = {0, 8, 7}},
                               .average_network = {.nlayers = 2, .width = {0, 6}}};

@@ -8,6 +8,7 @@
 #include "base/numeric.h"
 #include "estimate/posterior.h"
 #include "models.h"
+#include "../models/usual_model.h"
 
 enum { NB = 4, NX = 3, LD = 8, MOST = 400 };
 
@@ -28,20 +29,9 @@ static double draw(fixture *f)
 
 static void start(fixture *f, bool prior, hb_shape shape, int nw)
 {
-    hb_model of = {.nx = NX,
-                   .nu = 1,
-                   .nb = NB,
-                   .architecture = HB_SHARED,
-                   .activation = HB_TANH,
-                   .integration = HB_COMBINED,
-                   .substeps = 1,
-                   .method = HB_LEAST_SQUARES,
-                   .shape = shape,
-                   .ridge = 1e-3,
-                   .volume = 1,
-                   .dt = 0.04,
-                   .has_prior = prior,
-                   .basis = {.nlayers = 2, .width = {0, 4}}};
+    hb_model of = {
+        HB_USUAL_SHARED_MODEL, .nx = NX,      .nu = 1,    .nb = NB,           .activation = HB_TANH,
+        .shape = shape,        .ridge = 1e-3, .dt = 0.04, .has_prior = prior, .basis = {.nlayers = 2, .width = {0, 4}}};
     hb_arena arena = {0};
     int nproblems = shape == HB_PER_STATE ? NX : 1;
 

@@ -11,6 +11,7 @@
 #include "plan/planner.h"
 #include "plan/rollout.h"
 #include "trap.h"
+#include "../models/usual_model.h"
 
 enum { NX = 4, NU = 2, NH = 8 };
 
@@ -23,20 +24,8 @@ static const double target[NX] = {0.5, 0, -0.3, 0}, start[NX] = {1, 0, 0.2, -0.5
 static hb_model *linear_model(double bound, double gain)
 {
     hb_model shape = {
-        .nx = NX,
-        .nu = NU,
-        .nb = 1,
-        .architecture = HB_SHARED,
-        .activation = HB_TANH,
-        .average = HB_AVERAGE_HEAD,
-        .integration = HB_COMBINED,
-        .substeps = 1,
-        .method = HB_LEAST_SQUARES,
-        .ridge = 1e-3,
-        .volume = 1,
-        .dt = 0.1,
-        .ninputs = NX,
-        .basis = {.nlayers = 1},
+        HB_USUAL_SHARED_MODEL,      .nx = NX,      .nu = NU,  .nb = 1,       .activation = HB_TANH,
+        .average = HB_AVERAGE_HEAD, .ridge = 1e-3, .dt = 0.1, .ninputs = NX, .basis = {.nlayers = 1},
     };
     hb_model *m;
     hb_error err;

@@ -28,17 +28,41 @@ static void put(writer *w, const char *format, ...)
     w->length += n > 0 ? (size_t)n : 0;
 }
 
+/* Bytes of the UTF-8 character at s; 0: there is none. protobuf-c does not look. */
+static int utf8(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    int n = s[0] < 0x80                   ? 1
+            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+            : (s[0] & 0xf0) == 0xe0       ? 3
+            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                          : 0;
+
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    /* longer than need be, a half of a UTF-16 pair, or beyond the last one */
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
 static void put_string(writer *w, const char *s)
 {
     put(w, "\"");
-    for (; s && *s; s++) {
+    while (s && *s) {
         unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
+        int n = utf8(s);
+        if (n == 0)
+            put(w, "\\ufffd"); /* the character for what is none */
+        else if (c == '"' || c == '\\')
             put(w, "\\%c", c);
         else if (c < 0x20)
             put(w, "\\u%04x", c);
         else
-            put(w, "%c", c);
+            put(w, "%.*s", n, s);
+        s += n ? n : 1;
     }
     put(w, "\"");
 }

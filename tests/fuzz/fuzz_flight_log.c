@@ -1,9 +1,6 @@
 /* libFuzzer targets: any bytes as a ULog (READER hb_ulog_read), or as an ArduPilot .bin log (hb_ardupilot_read). */
-#include <stdlib.h>
-
 #include "data/flight_log.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

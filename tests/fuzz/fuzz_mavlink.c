@@ -1,11 +1,7 @@
 /* libFuzzer target: any bytes as a MAVLink stream, in pieces, with and without a key. What is received must encode to a
  * frame that is received as the same message. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "fuzz.h"
 #include "mavlink/codec.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void encode_again(const hb_mav_received *r)
 {

@@ -1,10 +1,6 @@
 /* libFuzzer target: any bytes as a recording. */
-#include <stdlib.h>
-#include <string.h>
-
+#include "fuzz.h"
 #include "mcap/mcap_reader.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,13 +1,6 @@
 /* libFuzzer target: any bytes as a basis file. What loads must also save, and load again as the same model. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include "fuzz.h"
 #include "model/model.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void load_and_save(const char *path)
 {
@@ -31,13 +24,9 @@ static void load_and_save(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
-    int fd = memfd_create("basis", MFD_CLOEXEC);
+    fuzz_file file = fuzz_file_of(data, size);
 
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    load_and_save(path);
-    close(fd);
+    load_and_save(file.path);
+    close(file.fd);
     return 0;
 }

@@ -1,9 +1,12 @@
-/* Writes small basis files of every kind to a folder: the seeds of fuzz_model.
+/* Writes small basis files of every kind to a folder, and a checkpoint: seeds of fuzz_model and fuzz_checkpoint.
  *
- * usage: fuzz_seeds FOLDER */
+ * usage: fuzz_seeds FOLDER CHECKPOINT */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "model/model.h"
+#include "test_models.h"
+#include "train/checkpoint.h"
 
 static int write_seed(const char *folder, hb_architecture architecture, hb_average average)
 {
@@ -41,15 +44,32 @@ static int write_seed(const char *folder, hb_architecture architecture, hb_avera
     return r;
 }
 
+/* Of the model and the data hash that fuzz_checkpoint takes. */
+static int write_checkpoint(const char *path)
+{
+    hb_model *m = NULL;
+    hb_error err;
+
+    int r = hb_test_cart(&m, &err);
+    if (r == 0) {
+        hb_real *zero = calloc(m->nparameters, sizeof *zero);
+        hb_trainer_state state = {.step = 5, .nparameters = m->nparameters, .mean = zero, .square = zero};
+        r = zero ? hb_checkpoint_save(path, m, &state, "steps: 10\n", 1, &err) : 1;
+        free(zero);
+    }
+    hb_model_free(m);
+    return r;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: fuzz_seeds FOLDER\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: fuzz_seeds FOLDER CHECKPOINT\n");
         return 2;
     }
     for (int average = HB_AVERAGE_NONE; average <= HB_AVERAGE_NOMINAL; average++)
         if (write_seed(argv[1], HB_SHARED, (hb_average)average) ||
             (average != HB_AVERAGE_HEAD && write_seed(argv[1], HB_INDEPENDENT, (hb_average)average)))
             return 1;
-    return 0;
+    return write_checkpoint(argv[2]) ? 1 : 0;
 }

@@ -1,11 +1,9 @@
 /* A window that was kept over a restart, with bytes of it changed: three bytes of input say where and to what. Whatever
  * is taken up must be finite, and the estimator must go on with it. */
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "estimate/estimator.h"
+#include "fuzz.h"
 
 enum { NX = 2, NU = 1, NB = 2 };
 
@@ -47,35 +45,43 @@ static void learn(hb_estimator *e, int n)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* The memory of an estimator that has learned. */
+static void *kept(const hb_model *m, const hb_estimator_settings *s, size_t bytes)
+{
+    void *block = aligned_alloc(64, bytes);
+    hb_estimator *e = NULL;
+
+    FUZZ_EXPECT(block);
+    memset(block, 0, bytes);
+    FUZZ_EXPECT(hb_estimator_new(&e, m, s, block, NULL, NULL) == 0);
+    learn(e, 25);
+    hb_estimator_free(e);
+    return block;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static hb_model *m;
+    static void *before;
     hb_estimator_settings s = hb_estimator_defaults;
     hb_estimator *e = NULL;
 
-    if (!m)
-        m = new_model();
     s.window = 1;
     s.warmup = 0.2;
-    size_t bytes = hb_estimator_memory_size(m, &s);
-    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!block)
-        return 0;
-    memset(block, 0, bytes);
-    if (hb_estimator_new(&e, m, &s, block, NULL, NULL))
-        abort();
-    learn(e, 25);
-    hb_estimator_free(e);
-    e = NULL;
+    if (!m)
+        m = new_model();
+    size_t used = hb_estimator_memory_size(m, &s), bytes = (used + 63) / 64 * 64;
+    if (!before)
+        before = kept(m, &s, bytes);
+    void *block = aligned_alloc(64, bytes);
+    FUZZ_EXPECT(block);
+    memcpy(block, before, bytes);
     for (size_t i = 0; i + 3 <= size; i += 3)
-        ((uint8_t *)block)[(data[i] | (size_t)data[i + 1] << 8) % bytes] = data[i + 2];
-    if (hb_estimator_new(&e, m, &s, block, NULL, NULL))
-        abort();
+        ((uint8_t *)block)[(data[i] | (size_t)data[i + 1] << 8) % used] = data[i + 2];
+    FUZZ_EXPECT(hb_estimator_new(&e, m, &s, block, NULL, NULL) == 0);
     learn(e, 3);
     for (int i = 0; i < hb_model_ncoefficients(m); i++)
-        if (!isfinite((double)hb_estimator_coefficients(e)[i]))
-            abort();
+        FUZZ_EXPECT(isfinite((double)hb_estimator_coefficients(e)[i]));
     hb_estimator_free(e);
     free(block);
     return 0;

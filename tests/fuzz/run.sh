@@ -1,64 +1,65 @@
 #!/bin/sh
-# Builds the libFuzzer targets with clang in build-fuzz/ and runs each for a while, from small valid files. Findings
-# and the grown corpus stay in build-fuzz/corpus/.
+# Searches for inputs that break a reader: builds the fuzz targets with clang in build-fuzz/ (address and
+# undefined-behaviour sanitizers), runs each for a while from the committed corpus and small valid inputs, and ends with
+# a table: executions, and edges of code that the target reached. What it finds stays in build-fuzz/found/, the grown
+# corpus in build-fuzz/corpus/. Exit status 1: something was found.
 #
-# usage: run.sh [SECONDS]     for each target; 60 unless given
+# usage: run.sh [--merge] [SECONDS [TARGET...]]     60 seconds for each target, all targets, unless given
+#        --merge  afterwards puts the inputs that reach new code into tests/fuzz/corpus/, to be committed
 set -eu
 cd "$(dirname "$0")/../.."
 
+merge=no
 case ${1-} in
--h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+-h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+--merge) merge=yes; shift ;;
 esac
 seconds=${1-60}
+[ $# -lt 1 ] || shift
+all="model window config wire json replay mcap keys mavlink dataset csv checkpoint ulog ardupilot recorded_flight settings"
+targets=${*:-$all}
+fuzz=build-fuzz/tests/fuzz
 
-[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
-ninja -C build-fuzz tests/fuzz/fuzz_model tests/fuzz/fuzz_mavlink tests/fuzz/fuzz_ulog tests/fuzz/fuzz_ardupilot \
-    tests/fuzz/fuzz_mcap tests/fuzz/fuzz_window tests/fuzz/fuzz_keys tests/fuzz/fuzz_seeds tests/system/mcap_tool
+[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true -Doptimization=1 -Db_lundef=false >/dev/null
+# shellcheck disable=SC2046,SC2086 # one word per target
+ninja -C build-fuzz tests/fuzz/fuzz_seeds tests/system/mcap_tool clients/python/hilbert/hilbert_pb2.py \
+    $(printf 'tests/fuzz/fuzz_%s ' $targets) >build-fuzz/ninja.log || { tail -n 40 build-fuzz/ninja.log; exit 1; }
+/usr/bin/python3 tests/fuzz/seeds.py build-fuzz build-fuzz/corpus
+mkdir -p build-fuzz/found
 
-# fuzz TARGET OPTIONS...: seeds are in its corpus
-fuzz() {
-    target=$1
-    shift
-    build-fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 \
-        -artifact_prefix=build-fuzz/corpus/"$target"/ "$@" build-fuzz/corpus/"$target"
-}
-
-mkdir -p build-fuzz/corpus/model build-fuzz/corpus/mavlink
-build-fuzz/tests/fuzz/fuzz_seeds build-fuzz/corpus/model
-fuzz model -max_len=16384 -dict=tests/fuzz/model.dict
-
-# the golden frames, each after a byte that says how it is cut
-python3 - build-fuzz/corpus/mavlink <<'END'
-import sys
-for i, line in enumerate(open("tests/data/mavlink/golden.txt")):
-    open(f"{sys.argv[1]}/golden-{i}", "wb").write(b"\x40" + bytes.fromhex(line.split()[4]))
-END
-fuzz mavlink -max_len=2048
-
-# the beginnings of small logs
-mkdir -p build-fuzz/corpus/ulog build-fuzz/corpus/ardupilot build-fuzz/logs
-python3 tests/data/logs/make_logs.py build-fuzz/logs
-for size in 600 2000 6000; do
-    head -c $size build-fuzz/logs/flight.ulg >build-fuzz/corpus/ulog/log-$size
-    head -c $size build-fuzz/logs/flight.bin >build-fuzz/corpus/ardupilot/log-$size
+table=build-fuzz/table.txt status=0
+printf '%-16s %12s %9s %8s %8s %7s\n' target executions per-sec edges features inputs >$table
+for target in $targets; do
+    mkdir -p build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target"
+    case $target in
+    config | settings | csv) longest=4096 ;;
+    mcap | model) longest=16384 ;;
+    window) longest=60 ;;
+    keys) longest=100 ;;
+    *) longest=8192 ;;
+    esac
+    dict=
+    [ ! -f tests/fuzz/"$target".dict ] || dict=-dict=tests/fuzz/$target.dict
+    log=build-fuzz/$target.log
+    echo "== $target for $seconds s"
+    # shellcheck disable=SC2086 # no dictionary, no word
+    $fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len=$longest -timeout=10 -print_final_stats=1 -close_fd_mask=1 \
+        -artifact_prefix=build-fuzz/found/"$target"- $dict build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target" \
+        >"$log" 2>&1 || { status=1; tail -n 40 "$log"; }
+    awk -v name="$target" '/^#[0-9]+.*cov: / { for (i = 1; i < NF; i++) { if ($i == "cov:") edges = $(i + 1)
+            if ($i == "ft:") features = $(i + 1); if ($i == "corp:") inputs = $(i + 1) } }
+        /^stat::number_of_executed_units/ { runs = $2 } /^stat::average_exec_per_sec/ { rate = $2 }
+        END { sub("/.*", "", inputs); printf "%-16s %12s %9s %8s %8s %7s\n", name, runs, rate, edges, features, inputs }' \
+        "$log" >>$table
+    if [ $merge = yes ]; then
+        rm -rf build-fuzz/merged
+        mkdir build-fuzz/merged
+        # those that were committed stay: a finding of the past may reach nothing new
+        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest build-fuzz/merged tests/fuzz/corpus/"$target" \
+            build-fuzz/corpus/"$target" >/dev/null 2>&1
+        cp -n build-fuzz/merged/* tests/fuzz/corpus/"$target"/
+    fi
 done
-fuzz ulog -max_len=8192
-fuzz ardupilot -max_len=8192
-
-# a recording, whole and cut
-mkdir -p build-fuzz/corpus/mcap
-build-fuzz/tests/system/mcap_tool write build-fuzz/logs/small.mcap
-cp build-fuzz/logs/small.mcap build-fuzz/corpus/mcap/whole
-head -c 4000 build-fuzz/logs/small.mcap >build-fuzz/corpus/mcap/cut
-fuzz mcap -max_len=65536
-
-# a window kept over a restart, of which single bytes are changed
-mkdir -p build-fuzz/corpus/window
-printf '\000\000\001' >build-fuzz/corpus/window/header
-printf '\000\001\377\000\002\177' >build-fuzz/corpus/window/entries
-fuzz window -max_len=60
-
-# a key
-mkdir -p build-fuzz/corpus/keys
-printf 'rq:rM>}U?@Lns47E1%%kR.o@n%%FcmmsL/@{H8]yf7\n' >build-fuzz/corpus/keys/key
-fuzz keys -max_len=100
+cat $table
+if [ $status != 0 ]; then echo "found:"; ls build-fuzz/found; fi
+exit $status

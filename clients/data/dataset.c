@@ -118,10 +118,11 @@ static double add_rows(const hb_dataset *d, bool control, const double *mean, do
 static void take_moments(const hb_dataset *d, bool control, double *ret_mean, double *ret_std)
 {
     size_t n = (size_t)(control ? d->header.nu : d->header.nx);
-    double *mean = calloc(2 * n + 1, sizeof *mean), *squares = mean + n;
+    double *mean = calloc(2 * n + 1, sizeof *mean);
 
     if (!mean)
         return;
+    double *squares = mean + n;
     double count = add_rows(d, control, NULL, mean);
     for (size_t i = 0; i < n; i++)
         mean[i] /= count;

@@ -156,7 +156,7 @@ static void widen(double *low, double *high, double value)
 
 static int rows_for(int n, int columns)
 {
-    return (n + columns - 1) / columns;
+    return columns > 0 ? (n + columns - 1) / columns : 0;
 }
 
 /* ---- pictures ---- */

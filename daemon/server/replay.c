@@ -229,7 +229,7 @@ static void prepare(replay *r, size_t at)
         uint64_t before = done->calls;
         hb_controller_prepare(r->controller, &clock, NULL, UINT64_MAX);
         done = hb_controller_prepared(r->controller);
-        if (done->calls == before) {
+        if (!done || done->calls == before) {
             differs(r, at, "what was prepared then is not prepared now");
             return;
         }

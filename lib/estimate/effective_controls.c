@@ -2,6 +2,7 @@
 #include "estimate/effective_controls.h"
 
 #include <math.h>
+#include <string.h>
 
 /* lags after which a step is over, but for 0.7 % */
 static const double settled = 5;
@@ -59,9 +60,12 @@ double hb_effective_controls(const hb_past *past, const hb_actuators *a, double 
         u[n++] = past->rest;
     }
     for (int i = back; i >= 0; i--)
-        for (int p = 0; p < entry[i].parts; p++, n++) {
-            start[n] = time;
-            u[n] = entry[i].u + p * a->nu;
+        for (int p = 0; p < entry[i].parts; p++) {
+            const double *command = entry[i].u + p * a->nu;
+            if (n == 0 || memcmp(command, u[n - 1], (size_t)a->nu * sizeof *command) != 0) { /* else it is no step */
+                start[n] = time;
+                u[n++] = command;
+            }
             time += entry[i].dt / entry[i].parts;
         }
 

@@ -88,6 +88,8 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     if (e.identifying) {
         e.identification = (hb_identification){.m = m, .ld = e.posterior.ld};
         hb_identification_lay_out(&e.identification, arena);
+        e.candidates = (hb_candidate_rows){.nu = m->nu, .size = m->nx * e.posterior.ld};
+        hb_candidate_rows_lay_out(&e.candidates, arena);
         e.bank_prior = hb_arena_take(arena, (size_t)nproblems * nb * nb, sizeof *e.bank_prior);
         e.bank_vector = hb_arena_take(arena, (size_t)nproblems * nb, sizeof *e.bank_vector);
     }
@@ -183,18 +185,24 @@ static bool since_the_beginning(const hb_past *past)
     return true;
 }
 
-double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
+double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t sequence, hb_window_entry *ret_entry)
 {
     hb_past past = {.context = e, .sequence = sequence, .at = entry_before};
-    hb_window_entry entry;
     bool beginning = since_the_beginning(&past);
 
     past.rest = beginning ? e->rest_control : NULL;
-    double known = hb_effective_controls(&past, &e->actuators, e->control);
-
-    entry_before(&past, 0, &entry);
-    hb_rows_load(&e->rows, lane, &entry, e->control);
+    double known = hb_effective_controls(&past, a, e->control);
+    entry_before(&past, 0, ret_entry);
     return beginning ? INFINITY : known;
+}
+
+double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
+{
+    hb_window_entry entry;
+    double known = hb_estimator_controls(e, &e->actuators, sequence, &entry);
+
+    hb_rows_load(&e->rows, lane, &entry, e->control);
+    return known;
 }
 
 /* ---- the walk ---- */
@@ -348,10 +356,14 @@ void hb_estimator_settle(hb_estimator *e)
         return;
     for (int lane = 0; lane < e->nstaged; lane++)
         e->known[lane] = hb_estimator_load(e, lane, e->window.next + (uint64_t)lane);
-    int nold = choose_entries(e, old), nvariants = e->bayesian ? hb_estimator_load_variants(e, e->nstaged + nold) : 0;
-    hb_rows_evaluate(&e->rows, e->workspace, e->nstaged + nold + nvariants, e->coefficient);
-    if (e->bayesian)
-        hb_estimator_compare_variants(e, e->nstaged + nold, nvariants);
+    int nold = choose_entries(e, old), lane = e->nstaged + nold;
+    int ncandidates = e->bayesian ? hb_estimator_load_candidates(e, lane) : 0;
+    int nvariants = e->bayesian ? hb_estimator_load_variants(e, lane + ncandidates) : 0;
+    hb_rows_evaluate(&e->rows, e->workspace, lane + ncandidates + nvariants, e->coefficient);
+    if (e->bayesian) {
+        hb_estimator_combine_candidates(e, lane, ncandidates);
+        hb_estimator_compare_variants(e, lane + ncandidates, nvariants);
+    }
     int used = e->bayesian ? hb_bayes_learn(e, old, nold) : hb_plain_learn(e, old, nold);
     e->health.rejected += (uint64_t)(e->nstaged - used);
     e->nstaged = 0;

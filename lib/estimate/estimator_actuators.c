@@ -75,14 +75,6 @@ static void take_over(hb_estimator *e, const hb_actuator_belief *b)
         hb_posterior_forget_memory(&e->posterior);
 }
 
-/* Rows of candidate k, which is in lane k. */
-static const double *row_of_candidate(void *context, int k)
-{
-    hb_estimator *e = context;
-
-    return hb_rows_of_lane(&e->rows, k, e->bank_entry.dz) ? e->rows.row : NULL;
-}
-
 /* The prior of the bank, where the model has none: the ridge. */
 static void make_prior(hb_estimator *e)
 {
@@ -111,25 +103,81 @@ void hb_estimator_actuators_changed(hb_estimator *e)
         hb_identification_forget_coefficients(&e->identification, prior, vector);
 }
 
+/* Controls of all candidates for a transition that is staged or in the window; false: the commands before it are not
+ * known. */
+static bool set_candidates(hb_estimator *e, uint64_t sequence, hb_window_entry *ret_entry)
+{
+    const hb_identification *f = &e->identification;
+    hb_candidate_rows *c = &e->candidates;
+    double known = 0;
+
+    hb_estimator_controls(e, &e->actuators, sequence, ret_entry);
+    hb_candidate_rows_start(c, ret_entry->parts, e->control);
+    for (int k = 0; k < hb_identification_count(f); k++) {
+        hb_actuators a = hb_identification_candidate(f, k);
+        known = fmax(known, hb_estimator_controls(e, &a, sequence, ret_entry));
+        hb_candidate_rows_set(c, k, e->control);
+    }
+    return known >= f->delay[f->ndelays - 1] + known_lags * f->lag[f->nlags - 1];
+}
+
+static void combine(hb_estimator *e, int lane, uint64_t sequence, const double *dz)
+{
+    int n = hb_identification_count(&e->identification);
+
+    if (hb_candidate_rows_combine(&e->candidates, n, &e->rows, 0, lane, dz))
+        e->explained = sequence;
+}
+
+/* of candidates and variants */
+static int most_lanes(const hb_estimator *e)
+{
+    return 2 * e->m->nu + 2;
+}
+
+int hb_estimator_load_candidates(hb_estimator *e, int lane)
+{
+    hb_window_entry entry;
+
+    e->explained = UINT64_MAX;
+    if (!e->identifying || e->nstaged != 1 || lane + most_lanes(e) > HB_STRIDE)
+        return 0;
+    if (!set_candidates(e, e->window.next, &entry))
+        return 0;
+    return hb_candidate_rows_load(&e->candidates, &e->rows, lane, &entry);
+}
+
+void hb_estimator_combine_candidates(hb_estimator *e, int lane, int count)
+{
+    if (count > 0)
+        combine(e, lane, e->window.next, e->staged[0].dz);
+}
+
+/* The same for a transition that came with others. */
+static void evaluate_candidates(hb_estimator *e, uint64_t sequence)
+{
+    hb_window_entry entry;
+
+    if (!set_candidates(e, sequence, &entry))
+        return;
+    hb_estimator_load(e, 0, sequence);
+    int count = hb_candidate_rows_load(&e->candidates, &e->rows, 1, &entry);
+    hb_rows_evaluate(&e->rows, e->workspace, 1 + count, e->coefficient);
+    combine(e, 1, sequence, entry.dz);
+}
+
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
 {
     hb_identification *f = &e->identification;
-    const hb_posterior *p = &e->posterior;
-    hb_actuators present = e->actuators;
-    double known = 0;
+    hb_window_entry entry = hb_window_at(&e->window, sequence);
 
     if (!e->usable[sequence % (uint64_t)e->nw])
         return;
-    for (int k = hb_identification_count(f) - 1; k >= 0; k--) {
-        e->actuators = hb_identification_candidate(f, k);
-        known = fmax(known, hb_estimator_load(e, k, sequence));
-    }
-    e->actuators = present;
-    if (known < f->delay[f->ndelays - 1] + known_lags * f->lag[f->nlags - 1])
+    if (e->explained != sequence)
+        evaluate_candidates(e, sequence);
+    if (e->explained != sequence)
         return;
-    hb_rows_evaluate(&e->rows, e->workspace, hb_identification_count(f), e->coefficient);
-    e->bank_entry = hb_window_at(&e->window, sequence);
-    if (!e->bank_entry.continues) {
+    if (!entry.continues) {
         /* after a break this may be another vehicle: what is known of the last one counts for little */
         hb_identification_doubt(f);
         e->knows_actuators = false;
@@ -137,7 +185,7 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
     if (!e->m->has_prior && f->seen == 0)
         make_prior(e);
     const double *vector, *prior = prior_of_bank(e, &vector);
-    hb_identification_learn(f, e->bank_entry.dt, p->noise, prior, vector, row_of_candidate, e);
+    hb_identification_learn(f, entry.dt, e->posterior.noise, prior, vector, e->candidates.row);
 
     /* a payload that drops is no change of the actuators: once they are known, what is hard to believe must go on for
      * a while before it moves them */

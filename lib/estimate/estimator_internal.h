@@ -4,6 +4,7 @@
 #define HB_ESTIMATOR_INTERNAL_H
 
 #include "dynamics/workspace.h"
+#include "estimate/candidate_rows.h"
 #include "estimate/change.h"
 #include "estimate/effective_controls.h"
 #include "estimate/estimator.h"
@@ -64,8 +65,9 @@ struct hb_estimator {
     /* posterior */
     bool identifying; /* actuators are looked for */
     hb_identification identification;
+    hb_candidate_rows candidates; /* rows of the transition `explained`, by the actuators looked for */
+    uint64_t explained;           /* UINT64_MAX: none */
     double *bank_prior, *bank_vector; /* P0^-1 and P0^-1 c0 of the bank, where the model has no prior */
-    hb_window_entry bank_entry;       /* being explained by all candidates */
     int catching_up;                  /* entries that were evaluated with other actuators */
     int hesitating;                   /* transitions in a row that are hard to believe */
     bool knows_actuators;             /* the identification was confident when it was last asked */
@@ -118,8 +120,10 @@ const double *hb_estimator_recall(hb_estimator *e, uint64_t sequence);
 const double *hb_estimator_recall_by_age(void *context, int age);
 /* What the coefficients leave unexplained of a transition in one state. */
 double hb_estimator_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state);
-/* Loads the entry `sequence` of the window, or the staged one that will be it, with the controls that acted; the
- * seconds before it for which commands are known. */
+/* The entry `sequence` of the window, or the staged one that will be it, and the controls that actuators `a` made act,
+ * to e->control; the seconds before it for which commands are known. */
+double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t sequence, hb_window_entry *ret_entry);
+/* The same with the present actuators, and loads it. */
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence);
 /* What the present coefficients make of the transition in rows.row, to e->error. */
 void hb_estimator_predict(hb_estimator *e);
@@ -151,6 +155,10 @@ void hb_bayes_seed(hb_estimator *e);
 
 /* What is given, else the model's, else a cautious start; nothing was found yet. */
 void hb_estimator_start_actuators(hb_estimator *e);
+/* Loads the staged transition, when there is but one, as actuators that are looked for would have it, into lanes from
+ * `lane` on; returns how many. Then, evaluated: rows of all of them. */
+int hb_estimator_load_candidates(hb_estimator *e, int lane);
+void hb_estimator_combine_candidates(hb_estimator *e, int lane, int count);
 /* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
 /* In the beginning: loads the staged transition, when there is but one, as it would be with actuators a deviation

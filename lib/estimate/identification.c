@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/numeric.h"
-
 /* seconds: how far lag and delay may be from where they start, before anything is seen */
 static const double lag_scale = 0.04, delay_scale = 0.02;
 /* t, and the capacity of scores */
@@ -32,22 +30,29 @@ void hb_identification_lay_out(hb_identification *f, hb_arena *arena)
     f->nx = f->m->nx;
     f->nproblems = f->m->shape == HB_PER_STATE ? f->m->nx : 1;
     size_t np = (size_t)f->nproblems;
-    f->information = hb_arena_take(arena, HB_GRID * np * nb * nb, sizeof(double));
-    f->vector = hb_arena_take(arena, HB_GRID * np * nb, sizeof(double));
-    f->coefficient = hb_arena_take(arena, HB_GRID * np * nb, sizeof(double));
+    f->information = hb_arena_take(arena, HB_GRID_BLOCKS * np * nb * nb, sizeof(hb_sides));
+    f->vector = hb_arena_take(arena, HB_GRID_BLOCKS * np * nb, sizeof(hb_sides));
+    f->factor = hb_arena_take(arena, HB_GRID_BLOCKS * np * nb * nb, sizeof(hb_sides));
+    f->coefficient = hb_arena_take(arena, HB_GRID_BLOCKS * np * nb, sizeof(hb_sides));
     f->variance = hb_arena_take(arena, nx, sizeof(double));
-    f->innovation = hb_arena_take(arena, HB_GRID * nx, sizeof(double));
-    f->doubt = hb_arena_take(arena, HB_GRID * nx, sizeof(double));
-    f->factor = hb_arena_take(arena, HB_GRID * np * nb * nb, sizeof(double));
-    f->matrix = hb_arena_take(arena, nb * nb, sizeof(double));
-    f->solution = hb_arena_take(arena, nb, sizeof(double));
+    f->innovation = hb_arena_take(arena, HB_GRID_BLOCKS * nx, sizeof(hb_sides));
+    f->doubt = hb_arena_take(arena, HB_GRID_BLOCKS * nx, sizeof(hb_sides));
+    f->matrix = hb_arena_take(arena, nb * nb, sizeof(hb_sides));
+    f->solution = hb_arena_take(arena, nb, sizeof(hb_sides));
+}
+
+/* Nothing is known of any candidate's coefficients. */
+static void clear(hb_identification *f)
+{
+    size_t np = (size_t)f->nproblems, nb = (size_t)f->nb;
+
+    memset(f->information, 0, HB_GRID_BLOCKS * np * nb * nb * sizeof(hb_sides));
+    memset(f->vector, 0, HB_GRID_BLOCKS * np * nb * sizeof(hb_sides));
 }
 
 void hb_identification_start(hb_identification *f, double start_lag, double max_lag, double start_delay,
                              double max_delay)
 {
-    size_t np = (size_t)f->nproblems, nb = (size_t)f->nb;
-
     f->start_lag = start_lag;
     f->start_delay = start_delay;
     f->nlags = max_lag > 0 ? HB_GRID_LAGS : 1;
@@ -63,9 +68,7 @@ void hb_identification_start(hb_identification *f, double start_lag, double max_
         f->score[k] = 0;
     }
     f->seen = 0;
-    memset(f->information, 0, HB_GRID * np * nb * nb * sizeof(double));
-    memset(f->vector, 0, HB_GRID * np * nb * sizeof(double));
-    memset(f->coefficient, 0, HB_GRID * np * nb * sizeof(double));
+    clear(f);
 }
 
 hb_actuators hb_identification_candidate(const hb_identification *f, int k)
@@ -89,57 +92,92 @@ static int best(const hb_identification *f)
     return top;
 }
 
-/* nu of a candidate, and g L^-1 g^T of each of its rows */
-static void predict(hb_identification *f, int k, const double *row)
+static const hb_sides *block_rows(const hb_identification *f, const hb_sides *rows, int block)
 {
+    return rows + (size_t)block * (size_t)(f->nx * f->ld);
+}
+
+/* nu of the candidates of a block, and g L^-1 g^T = |L^-1 g|^2 of each of their rows */
+static void predict(hb_identification *f, int block, const hb_sides *rows)
+{
+    size_t nb = (size_t)f->nb;
+
     for (int d = 0; d < f->nx; d++) {
-        size_t at = (size_t)(k * f->nproblems + (f->nproblems > 1 ? d : 0)), nb = (size_t)f->nb;
-        const double *g = row + d * f->ld, *c = f->coefficient + at * nb;
-        double nu = g[nb], doubt = 0;
+        size_t at = (size_t)(block * f->nproblems + (f->nproblems > 1 ? d : 0));
+        const hb_sides *g = rows + d * f->ld, *c = f->coefficient + at * nb;
+        double *nu = f->innovation[block * f->nx + d], *doubt = f->doubt[block * f->nx + d];
         memcpy(f->solution, g, nb * sizeof *g);
-        hb_cholesky_solve(f->nb, f->factor + at * nb * nb, 1, f->solution);
-        for (size_t i = 0; i < nb; i++) {
-            nu -= c[i] * g[i];
-            doubt += f->solution[i] * g[i];
+        hb_sides_forward(f->nb, f->factor + at * nb * nb, f->solution);
+        for (int s = 0; s < HB_SIDES; s++) {
+            nu[s] = g[nb][s];
+            doubt[s] = 0;
         }
-        f->innovation[k * f->nx + d] = nu;
-        f->doubt[k * f->nx + d] = fmax(0, doubt);
+        for (size_t i = 0; i < nb; i++)
+            for (int s = 0; s < HB_SIDES; s++) {
+                nu[s] -= c[i][s] * g[i][s];
+                doubt[s] += f->solution[i][s] * f->solution[i][s];
+            }
     }
 }
 
-/* The transition into a candidate's sums, and its coefficients anew. */
-static void update(hb_identification *f, int k, const double *row, double keep, double weight, const double *prior,
-                   const double *prior_vector)
+/* The transition into the sums of a block, where the sums before count `keep` as much. */
+static void add(hb_identification *f, int block, int p, const hb_sides *rows, double keep, double weight)
 {
-    int nb = f->nb;
+    size_t nb = (size_t)f->nb, at = (size_t)(block * f->nproblems + p);
+    hb_sides *information = f->information + at * nb * nb, *vector = f->vector + at * nb, precision;
+    int first = f->nproblems > 1 ? p : 0, last = f->nproblems > 1 ? p + 1 : f->nx;
 
-    for (int p = 0; p < f->nproblems; p++) {
-        size_t at = (size_t)(k * f->nproblems + p);
-        double *information = f->information + at * (size_t)(nb * nb), *vector = f->vector + at * (size_t)nb;
-        double *c = f->coefficient + at * (size_t)nb;
-        for (int i = 0; i < nb * nb; i++)
-            information[i] *= keep;
-        for (int i = 0; i < nb; i++)
-            vector[i] *= keep;
-        for (int d = f->nproblems > 1 ? p : 0; row && d < (f->nproblems > 1 ? p + 1 : f->nx); d++) {
-            const double *g = row + d * f->ld;
-            double precision = weight / f->variance[d];
-            for (int i = 0; i < nb; i++) {
-                double scale = precision * g[i];
-                vector[i] += scale * g[nb];
-                for (int j = 0; j <= i; j++)
-                    information[i * nb + j] += scale * g[j];
-            }
-        }
-        for (int i = 0; i < nb * nb; i++)
-            f->matrix[i] = information[i] + prior[(size_t)p * (size_t)(nb * nb) + (size_t)i];
-        if (hb_cholesky(nb, f->matrix))
-            continue;
-        memcpy(f->factor + at * (size_t)(nb * nb), f->matrix, (size_t)(nb * nb) * sizeof *f->matrix);
-        for (int i = 0; i < nb; i++)
-            c[i] = vector[i] + prior_vector[p * nb + i];
-        hb_cholesky_solve(nb, f->matrix, 1, c);
+    for (size_t i = 0; i < nb * nb; i++)
+        for (int s = 0; s < HB_SIDES; s++)
+            information[i][s] *= keep;
+    for (size_t i = 0; i < nb; i++)
+        for (int s = 0; s < HB_SIDES; s++)
+            vector[i][s] *= keep;
+    for (int d = first; d < last; d++) {
+        const hb_sides *g = rows + d * f->ld;
+        for (int s = 0; s < HB_SIDES; s++)
+            precision[s] = weight / f->variance[d];
+        hb_sides_add(f->nb, precision, g, g[nb], information, vector);
     }
+}
+
+/* The coefficients of a block from its sums and the prior; they stay as they are where that has no solution. */
+static void solve(hb_identification *f, int block, int p, const double *prior, const double *prior_vector)
+{
+    size_t nb = (size_t)f->nb, at = (size_t)(block * f->nproblems + p);
+    const hb_sides *information = f->information + at * nb * nb, *vector = f->vector + at * nb;
+    hb_sides *c = f->coefficient + at * nb;
+
+    prior += (size_t)p * nb * nb;
+    prior_vector += (size_t)p * nb;
+    for (size_t i = 0; i < nb * nb; i++)
+        for (int s = 0; s < HB_SIDES; s++)
+            f->matrix[i][s] = information[i][s] + prior[i];
+    if (!hb_sides_cholesky(f->nb, f->matrix, f->matrix))
+        return;
+    memcpy(f->factor + at * nb * nb, f->matrix, nb * nb * sizeof *f->matrix);
+    for (size_t i = 0; i < nb; i++)
+        for (int s = 0; s < HB_SIDES; s++)
+            c[i][s] = vector[i][s] + prior_vector[i];
+    hb_sides_forward(f->nb, f->matrix, c);
+    hb_sides_backward(f->nb, f->matrix, c);
+}
+
+static void solve_all(hb_identification *f, const double *prior, const double *prior_vector)
+{
+    for (int block = 0; block < hb_identification_blocks(f); block++)
+        for (int p = 0; p < f->nproblems; p++)
+            solve(f, block, p, prior, prior_vector);
+}
+
+static double innovation(const hb_identification *f, int k, int d)
+{
+    return f->innovation[k / HB_SIDES * f->nx + d][k % HB_SIDES];
+}
+
+static double doubt(const hb_identification *f, int k, int d)
+{
+    return f->doubt[k / HB_SIDES * f->nx + d][k % HB_SIDES];
 }
 
 static double squared_distance(const hb_identification *f, int k)
@@ -147,8 +185,8 @@ static double squared_distance(const hb_identification *f, int k)
     double sum = 0;
 
     for (int d = 0; d < f->nx; d++) {
-        double nu = f->innovation[k * f->nx + d];
-        sum += nu * nu / (f->variance[d] + f->doubt[k * f->nx + d]);
+        double nu = innovation(f, k, d);
+        sum += nu * nu / (f->variance[d] + doubt(f, k, d));
     }
     return sum;
 }
@@ -159,7 +197,7 @@ static double vagueness(const hb_identification *f, int k)
     double sum = 0;
 
     for (int d = 0; d < f->nx; d++)
-        sum += log1p(f->doubt[k * f->nx + d] / f->variance[d]);
+        sum += log1p(doubt(f, k, d) / f->variance[d]);
     return sum;
 }
 
@@ -191,49 +229,45 @@ static double score(hb_identification *f)
 }
 
 /* V moves towards what the best candidate leaves. */
-static void learn_variance(hb_identification *f, const double *row, double weight)
+static void learn_variance(hb_identification *f, const hb_sides *rows, double weight)
 {
-    const double *nu = f->innovation + best(f) * f->nx;
+    int top = best(f);
     double count = fmin(most_seen, noise_freedom + f->seen);
 
     for (int d = 0; d < f->nx; d++) {
-        double motion = least_of_motion * row[d * f->ld + f->nb + 1], seen = weight * nu[d] * nu[d];
+        double nu = innovation(f, top, d), seen = weight * nu * nu;
+        double motion = least_of_motion * rows[d * f->ld + f->nb + 1][0]; /* the same for all candidates */
         f->variance[d] += (fmin(seen, 9 * f->variance[d]) - f->variance[d]) / (count + 1);
         f->variance[d] = fmax(f->variance[d], rounding * rounding + motion * motion);
     }
 }
 
 void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,
-                             const double *prior_vector, const double *(*row)(void *context, int k), void *context)
+                             const double *prior_vector, const hb_sides *rows)
 {
-    int n = hb_identification_count(f);
-    const double *of;
+    int blocks = hb_identification_blocks(f);
 
-    if (f->seen == 0)
+    if (f->seen == 0) {
         memcpy(f->variance, noise, (size_t)f->nx * sizeof *noise);
-    for (int k = 0; k < n; k++) {
-        if (!(of = row(context, k)))
-            return;
-        if (f->seen == 0) /* the mean of the prior */
-            update(f, k, of, 1, 0, prior, prior_vector);
-        predict(f, k, of);
+        solve_all(f, prior, prior_vector); /* the mean of the prior */
     }
+    for (int block = 0; block < blocks; block++)
+        predict(f, block, block_rows(f, rows, block));
     double weight = score(f);
-    learn_variance(f, row(context, best(f)), weight);
-    for (int k = 0; k < n; k++)
-        update(f, k, row(context, k), exp(-dt / memory), weight, prior, prior_vector);
+    learn_variance(f, rows, weight);
+    for (int block = 0; block < blocks; block++)
+        for (int p = 0; p < f->nproblems; p++) {
+            add(f, block, p, block_rows(f, rows, block), exp(-dt / memory), weight);
+            solve(f, block, p, prior, prior_vector);
+        }
     memcpy(f->earlier[f->seen % HB_IDENTIFICATION_EARLIER], f->score, sizeof f->score);
     f->seen++;
 }
 
 void hb_identification_forget_coefficients(hb_identification *f, const double *prior, const double *prior_vector)
 {
-    size_t np = (size_t)f->nproblems, nb = (size_t)f->nb;
-
-    memset(f->information, 0, HB_GRID * np * nb * nb * sizeof(double));
-    memset(f->vector, 0, HB_GRID * np * nb * sizeof(double));
-    for (int k = 0; k < hb_identification_count(f); k++)
-        update(f, k, NULL, 1, 0, prior, prior_vector);
+    clear(f);
+    solve_all(f, prior, prior_vector);
     if (f->seen >= HB_IDENTIFICATION_EARLIER) /* the slot to be written next is the oldest */
         memcpy(f->score, f->earlier[f->seen % HB_IDENTIFICATION_EARLIER], sizeof f->score);
     for (int i = 0; i < HB_IDENTIFICATION_EARLIER; i++)

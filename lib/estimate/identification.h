@@ -1,8 +1,8 @@
 /* Lag and delay of the actuators, found in flight.
  *
  * A bank of candidates on a grid of lags and delays, common to all controls. Each explains the newest transition with
- * the controls that its own actuators would have made of the commands (all of them are evaluated as one batch), and has
- * information sums of its own, so that it predicts with the coefficients that fit its own history:
+ * the controls that its own actuators would have made of the commands, and has information sums of its own, so that it
+ * predicts with the coefficients that fit its own history:
  *
  *     nu_k = r_k - G_k c_k       q_k = sum_d nu_kd^2 / (V_d + (G_k L_k^-1 G_k^T)_dd)       S_k <- f S_k - t rho(q_k) /
  * 2
@@ -21,9 +21,16 @@
 #include <stdbool.h>
 
 #include "dynamics/actuators.h"
+#include "estimate/side_by_side.h"
 #include "model/model.h"
 
-enum { HB_GRID_LAGS = 9, HB_GRID_DELAYS = 6, HB_GRID = HB_GRID_LAGS * HB_GRID_DELAYS };
+/* Candidates are kept eight side by side: candidate k is side k % HB_SIDES of block k / HB_SIDES. */
+enum {
+    HB_GRID_LAGS = 9,
+    HB_GRID_DELAYS = 6,
+    HB_GRID = HB_GRID_LAGS * HB_GRID_DELAYS,
+    HB_GRID_BLOCKS = (HB_GRID + HB_SIDES - 1) / HB_SIDES
+};
 enum { HB_IDENTIFICATION_EARLIER = 8 }; /* transitions that a change may go unnoticed */
 
 /* Seconds. */
@@ -43,13 +50,20 @@ typedef struct hb_identification {
     double start_lag, start_delay;
     int seen; /* transitions */
 
-    double *information, *vector; /* HB_GRID x nproblems x nb x nb, HB_GRID x nproblems x nb: of data, in noise */
-    double *coefficient;          /* HB_GRID x nproblems x nb */
-    double *factor;               /* HB_GRID x nproblems x nb x nb, Cholesky factors of L_k */
+    /* of each block and problem, one after the other */
+    hb_sides *information, *vector; /* nb x nb and nb: of data, in noise */
+    hb_sides *factor, *coefficient; /* the Cholesky factor of L_k, and c_k */
+
     double *variance;             /* nx: V */
-    double *innovation, *doubt;   /* HB_GRID x nx: nu, and what the coefficients leave open of it, squared */
-    double *matrix, *solution;    /* nb x nb and nb, scratch */
+    hb_sides *innovation, *doubt; /* of each block, nx: nu, and what the coefficients leave open of it, squared */
+    hb_sides *matrix, *solution;  /* nb x nb and nb, scratch */
 } hb_identification;
+
+/* Rows of all candidates: of each block nx x ld. */
+static inline size_t hb_identification_rows(int nx, int ld)
+{
+    return (size_t)HB_GRID_BLOCKS * (size_t)nx * (size_t)ld;
+}
 
 /* Takes the arrays from the arena; m and ld are given. */
 void hb_identification_lay_out(hb_identification *f, hb_arena *arena);
@@ -65,11 +79,16 @@ static inline int hb_identification_count(const hb_identification *f)
 
 hb_actuators hb_identification_candidate(const hb_identification *f, int k);
 
-/* The newest transition of dt seconds: rows of candidate k (nx x ld) come from row(context, k), NULL: it cannot be
- * evaluated, and the transition is left out. noise (nx): variances to begin with. prior, prior_vector: P0^-1 and P0^-1
- * c0 of each problem (nproblems x nb x nb, nproblems x nb). */
+static inline int hb_identification_blocks(const hb_identification *f)
+{
+    return (hb_identification_count(f) + HB_SIDES - 1) / HB_SIDES;
+}
+
+/* The newest transition of dt seconds. rows: hb_identification_rows of them, finite; sides beyond the last candidate
+ * repeat one. noise (nx): variances to begin with. prior, prior_vector: P0^-1 and P0^-1 c0 of each problem (nproblems x
+ * nb x nb, nproblems x nb). */
 void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,
-                             const double *prior_vector, const double *(*row)(void *context, int k), void *context);
+                             const double *prior_vector, const hb_sides *rows);
 
 /* The vehicle's dynamics changed: what each candidate knows of its coefficients is of no use any more, and the scores
  * of the last few transitions came from them. Actuators are the same. */

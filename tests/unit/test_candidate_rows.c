@@ -1,0 +1,233 @@
+/* Systems side by side against elimination, and rows of candidates against the model at each one's own controls. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/numeric.h"
+#include "estimate/candidate_rows.h"
+#include "models.h"
+
+static double normal(uint64_t stream, uint64_t index)
+{
+    return hb_random_normal((hb_random_key){.seed = 5, .stream = stream}, index);
+}
+
+/* ---- side by side ---- */
+
+enum { N = 7, SAMPLES = 11 };
+
+/* sums of g g^T and g y, with a weight of their own */
+static void make_sums(hb_sides *a, hb_sides *v)
+{
+    hb_sides g[N], w, y;
+    uint64_t draws = 0;
+
+    memset(a, 0, N * N * sizeof *a);
+    memset(v, 0, N * sizeof *v);
+    for (int k = 0; k < SAMPLES; k++) {
+        for (int s = 0; s < HB_SIDES; s++) {
+            w[s] = 0.5 + hb_random_uniform((hb_random_key){.seed = 5, .stream = 2}, draws);
+            y[s] = normal(1, draws++);
+            for (int i = 0; i < N; i++)
+                g[i][s] = normal(1, draws++);
+        }
+        hb_sides_add(N, w, g, y, a, v);
+    }
+}
+
+static void test_sides_solve_as_elimination_does(void **state)
+{
+    hb_sides a[N * N], l[N * N], v[N];
+    double dense[N][N + 1];
+    (void)state;
+
+    make_sums(a, v);
+    hb_sides x[N];
+    memcpy(x, v, sizeof x);
+    assert_true(hb_sides_cholesky(N, a, l));
+    hb_sides_forward(N, l, x);
+    hb_sides_backward(N, l, x);
+    for (int s = 0; s < HB_SIDES; s++) {
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j < N; j++)
+                dense[i][j] = a[(i > j ? i : j) * N + (i > j ? j : i)][s];
+            dense[i][N] = v[i][s];
+        }
+        eliminate(N, N + 1, &dense[0][0]);
+        for (int i = 0; i < N; i++)
+            assert_near(x[i][s], dense[i][N], 1e-9);
+    }
+}
+
+static void test_sides_refuse_what_is_not_positive(void **state)
+{
+    hb_sides a[N * N], l[N * N], v[N];
+    (void)state;
+
+    make_sums(a, v);
+    assert_true(hb_sides_cholesky(N, a, l));
+    double good = a[3 * N + 3][5];
+    a[3 * N + 3][5] = -1; /* one of the eight is enough */
+    assert_false(hb_sides_cholesky(N, a, l));
+    a[3 * N + 3][5] = NAN;
+    assert_false(hb_sides_cholesky(N, a, l));
+    a[3 * N + 3][5] = INFINITY;
+    assert_false(hb_sides_cholesky(N, a, l));
+    a[3 * N + 3][5] = good;
+    assert_true(hb_sides_cholesky(N, a, l));
+}
+
+/* ---- rows of candidates ---- */
+
+enum { CANDIDATES = 21 };
+
+typedef struct setting {
+    hb_model *m;
+    hb_workspace *workspace;
+    hb_rows rows;
+    hb_candidate_rows candidates;
+    hb_arena arena;
+    double z[HB_MAX_CONTROLS], dz[HB_MAX_CONTROLS], present[HB_TRANSITION_PARTS * HB_MAX_CONTROLS];
+    hb_window_entry entry;
+} setting;
+
+static void lay_out(setting *b, hb_arena *arena)
+{
+    b->rows = (hb_rows){.m = b->m, .nw = 1, .ld = b->m->nb + 2};
+    hb_rows_lay_out(&b->rows, arena);
+    b->candidates = (hb_candidate_rows){.nu = b->m->nu, .size = b->m->nx * b->rows.ld};
+    hb_candidate_rows_lay_out(&b->candidates, arena);
+}
+
+static void set_up(setting *b, int variant, int parts)
+{
+    hb_error err;
+
+    *b = (setting){.m = variant_model(variant)};
+    lay_out(b, &b->arena);
+    assert_int_equal(hb_arena_allocate(&b->arena, &err), 0);
+    lay_out(b, &b->arena);
+    assert_int_equal(hb_workspace_new(&b->workspace, b->m, false, &err), 0);
+    for (int i = 0; i < b->m->nx; i++) {
+        b->z[i] = 0.5 * normal(11, (uint64_t)i);
+        b->dz[i] = 0.1 * normal(12, (uint64_t)i);
+    }
+    for (int i = 0; i < parts * b->m->nu; i++)
+        b->present[i] = 0.5 * normal(13, (uint64_t)i);
+    b->entry = (hb_window_entry){.z = b->z, .dz = b->dz, .dt = 0.05, .parts = parts};
+}
+
+static void tear_down(setting *b)
+{
+    hb_workspace_free(b->workspace);
+    hb_model_free(b->m);
+    free(b->arena.base);
+}
+
+/* Controls of candidate k: the last one is the present; others differ by `by`, on average and from beginning to end. */
+static void controls_of(const setting *b, int k, double by, double *ret)
+{
+    int parts = b->entry.parts, nu = b->m->nu;
+
+    for (int p = 0; p < parts; p++)
+        for (int j = 0; j < nu; j++) {
+            double average = normal(21, (uint64_t)(k * nu + j)), slope = normal(22, (uint64_t)(k * nu + j));
+            double t = parts > 1 ? 1 - 2.0 * p / (parts - 1) : 0;
+            ret[p * nu + j] = b->present[p * nu + j] + (k == CANDIDATES - 1 ? 0 : by * (average + slope * t));
+        }
+}
+
+/* The largest error of a candidate's rows, when candidates differ by `by`; and the largest that the rows move. */
+static double largest_error(setting *b, double by, double *ret_moved)
+{
+    double control[HB_TRANSITION_PARTS * HB_MAX_CONTROLS], worst = 0;
+    int size = b->candidates.size;
+
+    hb_candidate_rows_start(&b->candidates, b->entry.parts, b->present);
+    for (int k = 0; k < CANDIDATES; k++) {
+        controls_of(b, k, by, control);
+        hb_candidate_rows_set(&b->candidates, k, control);
+    }
+    hb_rows_load(&b->rows, 0, &b->entry, b->present);
+    int lanes = hb_candidate_rows_load(&b->candidates, &b->rows, 1, &b->entry);
+    assert_int_equal(lanes, b->m->nu * (b->entry.parts > 1 ? 2 : 1));
+    hb_rows_evaluate(&b->rows, b->workspace, 1 + lanes, NULL);
+    assert_true(hb_candidate_rows_combine(&b->candidates, CANDIDATES, &b->rows, 0, 1, b->dz));
+
+    *ret_moved = 0;
+    for (int k = 0; k < CANDIDATES; k++) {
+        const hb_sides *found = b->candidates.row + k / HB_SIDES * size;
+        controls_of(b, k, by, control);
+        hb_rows_load(&b->rows, 0, &b->entry, control);
+        hb_rows_evaluate(&b->rows, b->workspace, 1, NULL);
+        assert_true(hb_rows_of_lane(&b->rows, 0, b->dz));
+        for (int at = 0; at < size; at++) {
+            double error = fabs(found[at][k % HB_SIDES] - b->rows.row[at]);
+            worst = fmax(worst, error);
+            *ret_moved = fmax(*ret_moved, fabs(b->candidates.base[at] - b->rows.row[at]));
+            if (k == CANDIDATES - 1)
+                assert_near(error, 0, 1e-14);
+        }
+    }
+    return worst;
+}
+
+/* To first order: with half the difference, a quarter of the error. The present controls are exact. */
+static void test_rows_are_those_of_the_model(void **state)
+{
+    (void)state;
+
+    for (int variant = 0; variant < 2; variant++)
+        for (int parts = 1; parts <= HB_TRANSITION_PARTS; parts++) {
+            setting b;
+            double moved, less;
+            set_up(&b, variant, parts);
+            double error = largest_error(&b, 0.1, &moved), smaller = largest_error(&b, 0.05, &less);
+            assert_true(error < 0.2 * moved);
+            assert_true(smaller > 0.15 * error && smaller < 0.35 * error);
+            tear_down(&b);
+        }
+}
+
+/* A difference in one part only is no straight line over the parts, but moves the vehicle all the
+ * same: to a quarter, since the slope of this model differs from part to part. */
+static void test_one_part_moves_the_rows(void **state)
+{
+    double control[HB_TRANSITION_PARTS * HB_MAX_CONTROLS];
+    setting b;
+    (void)state;
+
+    set_up(&b, 0, HB_TRANSITION_PARTS);
+    for (int part = 0; part < HB_TRANSITION_PARTS; part++) {
+        memcpy(control, b.present, sizeof control);
+        control[part * b.m->nu] += 0.1;
+        hb_candidate_rows_start(&b.candidates, b.entry.parts, b.present);
+        hb_candidate_rows_set(&b.candidates, 0, control);
+        hb_rows_load(&b.rows, 0, &b.entry, b.present);
+        int lanes = hb_candidate_rows_load(&b.candidates, &b.rows, 1, &b.entry);
+        hb_rows_evaluate(&b.rows, b.workspace, 1 + lanes, NULL);
+        assert_true(hb_candidate_rows_combine(&b.candidates, 1, &b.rows, 0, 1, b.dz));
+        hb_rows_load(&b.rows, 0, &b.entry, control);
+        hb_rows_evaluate(&b.rows, b.workspace, 1, NULL);
+        assert_true(hb_rows_of_lane(&b.rows, 0, b.dz));
+        double error = 0, moved = 0;
+        for (int at = 0; at < b.candidates.size; at++) {
+            error = fmax(error, fabs(b.candidates.row[at][0] - b.rows.row[at]));
+            moved = fmax(moved, fabs(b.candidates.base[at] - b.rows.row[at]));
+        }
+        assert_true(error < 0.25 * moved);
+    }
+    tear_down(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sides_solve_as_elimination_does),
+        cmocka_unit_test(test_sides_refuse_what_is_not_positive),
+        cmocka_unit_test(test_rows_are_those_of_the_model),
+        cmocka_unit_test(test_one_part_moves_the_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

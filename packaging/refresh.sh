@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes what follows from tables of keys anew: config/hilbertd.yaml, clients/mavlink/mavlink.yaml and the keys of hilbertd.yaml(5).
+# Writes the files that follow from the tables of keys: config/hilbertd.yaml, clients/mavlink/mavlink.yaml and the keys of hilbertd.yaml(5).
 # usage: refresh.sh BUILD_FOLDER
 set -eu
 [ $# = 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }

@@ -158,7 +158,7 @@ const ctl_command ctl_command_promote = {
     .arguments = "[OPTIONS]",
     .summary = "have the shadow's model fly, and the present one become the shadow",
     .help = "The shadow (shadow.model) plans once from the present state with its present coefficients; if that is "
-            "sound, the\nmodels change places between two requests, and the plan in hand goes over. Again: back.\n"
+            "sound, the\nmodels change places between two requests, and the current plan is kept. Again: back.\n"
             "\n" CTL_CONNECTION_HELP,
     .run = run_promote,
 };

@@ -17,7 +17,7 @@ enum { PATH_SIZE = 256, VALUE = 40, MOST = 20000 };
 
 typedef struct column {
     char name[PATH_SIZE];
-    char *value; /* of the row at hand; NULL: none */
+    char *value; /* of the current row; NULL: none */
 } column;
 
 typedef struct table {

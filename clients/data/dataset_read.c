@@ -698,7 +698,7 @@ static int fill(reading *r, storage *to)
         time += raw->irregular ? rows : 0;
     }
 
-    /* the mean step stands in for a period that nobody gave */
+    /* the mean step stands in for a period that was not given */
     if (r->dt > 0)
         d->header.dt = r->dt;
     else if (!regular)

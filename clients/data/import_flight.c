@@ -208,7 +208,7 @@ static int cut(const hb_flight_log *log, const hb_flight_import *in, double dt, 
             continue;
         }
         if (steps == 0) {
-            /* signs of quaternions: the first has qw >= 0, and the others go on from it */
+            /* signs of quaternions: the first has qw >= 0, and the others follow from it */
             if (x[0][QW] < 0)
                 for (int i = QX; i <= QW; i++)
                     x[0][i] = -x[0][i];

@@ -13,7 +13,7 @@
 typedef struct hb_points {
     int nx, nu;
     int n;       /* samples */
-    int nsteps;  /* transitions a sample, >= 1 */
+    int nsteps;  /* transitions per sample, >= 1 */
     hb_real *z;  /* nblocks x (nsteps + 1) x nx x HB_STRIDE, normalised states */
     hb_real *u;  /* nblocks x nsteps x nu x HB_STRIDE, normalised controls */
     hb_real *dt; /* nblocks x nsteps x HB_STRIDE, seconds */

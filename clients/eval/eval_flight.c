@@ -39,7 +39,7 @@ static int make_folder(const options *o, hb_error *err)
         return hb_fail(err, ENOTDIR, "%s: is not a folder", o->output);
     snprintf(page, sizeof page, "%s/index.html", o->output);
     if (!o->force && stat(page, &there) == 0)
-        return hb_fail(err, EEXIST, "%s is there already (--force writes over it)", page);
+        return hb_fail(err, EEXIST, "%s exists: name another --output, or add --force", page);
     return 0;
 }
 

@@ -52,7 +52,7 @@ static void print_help(void)
         "  --sim PATH       hilbert-sim [beside this program, else in the search path]\n"
         "  --json           everything as JSON instead of tables\n"
         "  --no-plot        no picture (which needs gnuplot)\n\n"
-        "The paper's function encoders stand there twice: with coefficients as in the authors' code (inner products,\n"
+        "The paper's function encoders appear twice: with coefficients as in the authors' code (inner products,\n"
         "one for each state), and by least squares. Ours are fitted with the prior of their coefficients. Errors are\n"
         "medians over functions of the mean over rollouts, and beside them the authors' figure: the median over all\n"
         "rollouts of all functions, from step 20 of each episode on.\n");
@@ -138,7 +138,7 @@ static int measure_step_seconds(const hb_settings *s, int functions, uint64_t st
     unlink(log);
     unlink(probe.output);
     if (!status && result.stopped)
-        return hb_fail(err, EINTR, "stopped; the same command goes on from here");
+        return hb_fail(err, EINTR, "stopped; the same command continues from here");
     *ret_step_seconds = fmax(seconds, 1e-6) * s->functions / functions;
     return status;
 }
@@ -221,7 +221,7 @@ static int train(const hb_paper *p, hb_paper_results *r, const hb_dataset *d, hb
                                         &once, err)))
             return status;
         if (!once.model)
-            return hb_fail(err, EINTR, "stopped; the same command goes on from here");
+            return hb_fail(err, EINTR, "stopped; the same command continues from here");
         x->model = once.model;
         x->seconds = once.seconds;
         x->cpu_seconds = once.cpu_seconds;
@@ -275,7 +275,7 @@ static int fly(const hb_paper *p, hb_paper_results *r, hb_error *err)
     for (int k = 0; !status && p->plant->flies && k < r->nrows; k++)
         if (r->row[k].row->flown) {
             fprintf(stderr, "flights of %s\n", r->row[k].row->name);
-            status = stop ? hb_fail(err, EINTR, "stopped; the same command goes on from here")
+            status = stop ? hb_fail(err, EINTR, "stopped; the same command continues from here")
                           : hb_paper_fly(p, &r->row[k], err);
         }
     return status;

@@ -214,27 +214,28 @@ static int run(const options *o, hb_error *err)
 
 static void print_help(void)
 {
-    printf("usage: hilbert-eval robust [options]\n\n"
-           "Flies the quadrotor in many conditions with hilbertd's controller, adapting and with adaptation off, and "
-           "with a\ncascade of PID controllers at 250 Hz, and says how many flights crashed, how far off the target "
-           "the others settled,\nand how often replies said out-of-span. Masses, starts and weather are drawn by "
-           "seed and the same for all controllers;\ntime is virtual, so that the machine's load does not matter.\n\n"
-           "      --only NAME,...    these conditions (default: all)\n"
-           "      --controllers NAME,...  of adapting, off and pid (default: all)\n"
-           "      --flights N        of each condition and controller [20]\n"
-           "      --first N          number of the first of them, to fly one again [0]\n"
-           "      --seconds S        of each flight [the condition's: 8, 10 or 20]\n"
-           "      --random N         flights of the condition random, each another mix [as --flights]\n"
-           "      --seed N           [0]\n"
-           "      --config FILE      of the daemon [the quadrotor's]\n"
-           "      --model FILE       basis file [the configuration's]\n"
-           "  -j, --threads N        0: as many as there are processors [0]\n"
-           "      --json             one object a line: condition, controller, flights, crashed, settled_m, worst_m,\n"
-           "                         rms_m, out_of_span\n"
-           "  -o, --output DIR       also write DIR/table.txt, DIR/results.jsonl and the picture DIR/robust.png, .svg\n"
-           "      --no-plot          no picture (which needs gnuplot)\n"
-           "      --trace DIR        every flight as DIR/CONDITION-CONTROLLER-N.csv\n"
-           "      --list             the conditions, and what they mean\n");
+    printf(
+        "usage: hilbert-eval robust [options]\n\n"
+        "Flies the quadrotor in many conditions with hilbertd's controller, adapting and with adaptation off, and "
+        "with a\ncascade of PID controllers at 250 Hz, and says how many flights crashed, how far off the target "
+        "the others settled,\nand how often replies said out-of-span. Masses, starts and weather are drawn by "
+        "seed and the same for all controllers;\ntime is virtual, so that the machine's load does not matter.\n\n"
+        "      --only NAME,...    these conditions (default: all)\n"
+        "      --controllers NAME,...  of adapting, off and pid (default: all)\n"
+        "      --flights N        of each condition and controller [20]\n"
+        "      --first N          number of the first of them, to fly one again [0]\n"
+        "      --seconds S        of each flight [the condition's: 8, 10 or 20]\n"
+        "      --random N         flights of the condition random, each another mix [as --flights]\n"
+        "      --seed N           [0]\n"
+        "      --config FILE      of the daemon [the quadrotor's]\n"
+        "      --model FILE       basis file [the configuration's]\n"
+        "  -j, --threads N        0: as many as there are processors [0]\n"
+        "      --json             one object per line: condition, controller, flights, crashed, settled_m, worst_m,\n"
+        "                         rms_m, out_of_span\n"
+        "  -o, --output DIR       also write DIR/table.txt, DIR/results.jsonl and the picture DIR/robust.png, .svg\n"
+        "      --no-plot          no picture (which needs gnuplot)\n"
+        "      --trace DIR        every flight as DIR/CONDITION-CONTROLLER-N.csv\n"
+        "      --list             the conditions, and what they mean\n");
 }
 
 /* NAME,... : calls take() for each; the name that it does not know is complained about. */

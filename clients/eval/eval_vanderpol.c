@@ -43,8 +43,8 @@ static const double low = 0.1, high = 3.0, beyond = 4.0, mean_dt = 0.1, flow_dt 
 static const double shown_mu[NSHOWN] = {0.3, 1.0, 2.0, 3.0};
 static const double start[NX] = {0.1, 0.1}, far_start[NX] = {-2.5, 2.5};
 
-/* what is trained: the paper's settings for its rows, but for the width of the NODE, which would not fit the time, and
- * the learning rates: of 0.001 (the paper's), 0.003 and 0.01 the best for each */
+/* what is trained: the paper's settings for its rows, except for the width of the NODE, which would not fit the time,
+ * and the learning rates: of 0.001 (the paper's), 0.003 and 0.01 the best for each */
 static const struct row {
     const char *name, *file, *colour;
     hb_kind kind;

@@ -93,7 +93,7 @@ static void put_samples(FILE *out, const char *name, const hb_recorded_flight *f
     fprintf(out, "EOD\n");
 }
 
-/* Column d of the rows of replies, without those of guests; NaN first, lest there be nothing. */
+/* Column d of the rows of replies, without those of guests; NaN first, so that there is always a line. */
 static void put_replies(FILE *out, const char *name, const hb_recorded_flight *f, const double *rows, int columns,
                         int d)
 {

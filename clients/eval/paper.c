@@ -44,7 +44,8 @@ static const hb_paper_scale scales[] = {
     {.name = "small",
      .help =
          "minutes: 10 basis functions instead of 100 and a NODE of 4 x 160 instead of 4 x 512, 120 functions of 1,000 "
-         "transitions, 8 of them a gradient step with 200 points each instead of 50, 800 steps, 50 rollouts a test "
+         "transitions, 8 of them in a gradient step with 200 points each instead of 50, 800 steps, 50 rollouts per "
+         "test "
          "function, 1 to 50 bases of ours alone compared after 200 steps, 8 masses x 2 starts, plans of 5 "
          "iterations",
      .train_functions = 120,
@@ -93,7 +94,7 @@ static const hb_paper_scale scales[] = {
      .iterations = 20},
     {.name = "full",
      .help =
-         "days: the paper's sizes (100 basis functions of 4 x 51, NODE of 4 x 512, 50 functions a step, 1,000 points "
+         "days: the paper's sizes (100 basis functions of 4 x 51, NODE of 4 x 512, 50 functions per step, 1,000 points "
          "of each), 10,000 steps, bases to 100, 40 masses x 5 starts; the data are 200 functions of 5,000 "
          "transitions, a tenth of the paper's",
      .train_functions = 200,
@@ -263,7 +264,7 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_se
     s->functions = scale->functions;
     s->examples = scale->examples;
     s->queries = scale->queries;
-    /* the recipe for walkers: few functions a step, and rollouts */
+    /* the recipe for walkers: few functions per step, and rollouts */
     if (row->ours && p->plant->rollout) {
         s->functions = scale->functions < 8 ? scale->functions : 8;
         s->examples = scale->examples < 100 ? scale->examples : 100;

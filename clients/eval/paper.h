@@ -32,7 +32,7 @@ typedef struct hb_paper_scale {
     hb_widths ours;                /* their hidden layers; none: the plant's */
     uint64_t steps;                /* gradient steps, the same for all rows */
     int functions;                 /* a gradient step */
-    int examples, queries;         /* points a function */
+    int examples, queries;         /* points per function */
     int rollouts, rollout_steps;   /* of the tables */
     int bases[HB_PAPER_MAX_BASES]; /* numbers of basis functions to compare; 0 ends them */
     uint64_t bases_steps;          /* gradient steps of that comparison */

@@ -1,4 +1,4 @@
-/* What comes of a comparison, and the steps to it. */
+/* The results of a comparison, and the steps to it. */
 #ifndef HB_PAPER_RUN_H
 #define HB_PAPER_RUN_H
 
@@ -12,7 +12,7 @@ typedef struct hb_paper_flights {
     int n, crashes;                      /* n = 0: not flown */
     double distance[HB_PAPER_QUARTILES]; /* metres from the target, mean over the last second */
     double slew[HB_PAPER_QUARTILES];     /* summed mean squared change of the controls */
-    double planning;                     /* seconds a plan, median */
+    double planning;                     /* seconds per plan, median */
 } hb_paper_flights;
 
 typedef struct hb_paper_result {

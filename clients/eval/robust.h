@@ -1,4 +1,4 @@
-/* Flights of the quadrotor as vehicles are: conditions, controllers, and what came of it.
+/* Flights of the quadrotor as vehicles are: conditions, controllers, and results.
  *
  * A flight is drawn by (seed, number): mass, start, directions of what has one, gusts and noise are the same for all
  * controllers. Everything runs in virtual time, so that neither the machine nor its load matters. */

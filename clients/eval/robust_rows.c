@@ -3,7 +3,7 @@
 
 #include "eval/robust.h"
 
-/* half a metre around the target, five seconds a turn */
+/* half a metre around the target, five seconds per turn */
 static void circle(double time, double *target)
 {
     const double radius = 0.5, speed = 2 * M_PI / 5;
@@ -55,7 +55,7 @@ static const hb_robust_row rows[] = {
      .seconds = 10,
      .path = circle},
     {.name = "mild", .help = "a vehicle in good order (hilbert-sim --weather mild)", .weather = "mild", .told = true},
-    {.name = "real", .help = "a vehicle as they are (hilbert-sim --weather real)", .weather = "real", .told = true},
+    {.name = "real", .help = "a realistic vehicle (hilbert-sim --weather real)", .weather = "real", .told = true},
     {.name = "real_told",
      .help = "the same with the lag told as well",
      .weather = "real",

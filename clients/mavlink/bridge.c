@@ -397,7 +397,7 @@ static void cycle(hb_bridge *b, bool fresh)
         if (b->has_target)
             hb_waypoints_reference(&b->waypoints, b->now, b->pilot.x, b->target, b->target_time);
         limit = hb_limits_exceeded(&b->s.limits, b->pilot.x);
-        doubt = ask(b); /* also beyond a limit: hilbertd goes on with what it knows */
+        doubt = ask(b); /* also beyond a limit: hilbertd continues with what it knows */
     }
     if (!fresh || b->now - b->pilot.arrived > b->s.stale_after)
         doubt = "the autopilot's samples are stale";

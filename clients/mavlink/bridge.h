@@ -86,7 +86,7 @@ const char *hb_bridge_obstacle(hb_bridge *b);
 bool hb_bridge_responsible(const hb_bridge *b);
 /* One line on how it is going. */
 void hb_bridge_report(const hb_bridge *b);
-/* What --check says. Returns whether flying would be allowed but for being in the air. */
+/* What --check says. Returns whether flying would be allowed if it were in the air. */
 bool hb_bridge_check_report(hb_bridge *b);
 
 #endif

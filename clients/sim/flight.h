@@ -24,7 +24,7 @@ typedef struct hb_flight_settings {
     double target[HB_PLANT_STATES];
     void (*path)(double time, double *target); /* where the target is; NULL: it stays. With has_target */
     double budget;                             /* seconds for an answer; 0: the configured one */
-    bool realtime;                             /* physics keeps pace with the clock, also while an answer is awaited */
+    bool realtime;                             /* runs in real time, also while an answer is awaited */
     int nevents;
     hb_flight_event event[HB_FLIGHT_EVENTS]; /* by time */
     hb_random_key key;                       /* of gusts and sensor noise */

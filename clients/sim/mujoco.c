@@ -10,7 +10,7 @@
 static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* out of memory or a broken invariant inside the engine: there is no way to go on from here */
+/* out of memory or a broken invariant inside the engine: there is no way to continue */
 static void engine_error(const char *text)
 {
     fprintf(stderr, "hilbert-sim: MuJoCo: %s\n", text);

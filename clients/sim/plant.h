@@ -96,7 +96,7 @@ void hb_plant_free(hb_plant *p);
 int hb_plant_parameter_find(const hb_plant_type *type, const char *name, hb_error *err);
 int hb_plant_set(hb_plant *p, int parameter, double value, hb_error *err);
 
-/* Starts afresh at state x with the parameters as they stand. key is of what happens by chance. */
+/* Starts over at state x with the parameters as they stand. key is of what happens by chance. */
 int hb_plant_reset(hb_plant *p, const double *x, hb_random_key key, hb_error *err);
 /* Holds u (clamped to the bounds) for dt seconds. */
 void hb_plant_step(hb_plant *p, const double *u, double dt);

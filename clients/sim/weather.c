@@ -32,13 +32,13 @@ enum { NSETTINGS = sizeof settings / sizeof *settings };
 #define NOISE "noise_position=0.005,noise_velocity=0.03,noise_attitude=0.5,noise_rates=0.05"
 
 static const hb_weather mixes[] = {
-    {"ideal", "nothing of all this", ""},
+    {"ideal", "none of these", ""},
     {"noise", "sensor noise of 5 mm, 3 cm/s, 0.5 degrees and 0.05 rad/s", NOISE},
     {"breeze", "drag, wind and gusts", "drag=0.01,wind_x=1.5,wind_y=-1,gust=0.7"},
     {"mild", "a vehicle in good order: some lag, delay, noise, wind, a weak rotor, an offset centre of mass, loss",
      "lag=0.03,delay=0.01,noise=1,drag=0.005,wind_x=1,wind_y=-0.5,rotor1=0.95,com_x=1.6,com_y=-1.2,inertia=1.1,"
      "loss=0.02,request_loss=0.02"},
-    {"real", "a vehicle as they are: more of it, with a sagging battery and jitter",
+    {"real", "a realistic vehicle: more of the same, with a sagging battery and jitter",
      "lag=0.04,delay=0.02," NOISE ",rotor1=0.9,com_x=3.2,com_y=-2.4,inertia=1.2,sag=0.1,loss=0.05,request_loss=0.05,"
      "jitter=0.005"},
 };

@@ -41,7 +41,7 @@ const hb_weather *hb_weather_at(int index);
 int hb_weather_read(const hb_plant_type *plant, const char *text, double *low, double *high, hb_link *link,
                     hb_error *err);
 
-/* Number k of requests or samples (their period in seconds) of a flight: when it is sent, and what becomes of it. On a
+/* Number k of requests or samples (their period in seconds) of a flight: when it is sent, and what happens to it. On a
  * grid of milliseconds, the plant's physics steps, wherever the link is irregular. */
 typedef enum { HB_LINK_REQUEST, HB_LINK_TELEMETRY } hb_link_kind;
 typedef enum { HB_LINK_ARRIVES, HB_LINK_LOST, HB_LINK_ANSWER_LOST } hb_link_fate;

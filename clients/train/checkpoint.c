@@ -135,7 +135,7 @@ int hb_checkpoint_restore(const hb_checkpoint *c, hb_model *m, hb_trainer_state 
         return hb_fail(err, EINVAL,
                        "%s: was made with other data (hash %016" PRIx64 ", now %016" PRIx64
                        "): restore the data set, or "
-                       "start afresh",
+                       "start over",
                        c->file->path, c->data_hash, data_hash);
     if ((status = read_tensor(c, "parameter", n, m->parameter, err)) ||
         (status = read_tensor(c, "mean", n, t->mean, err)) || (status = read_tensor(c, "square", n, t->square, err)))

@@ -1,5 +1,5 @@
 /* Checkpoints: a training run's state in a safetensors file that is replaced as a whole, so that a run that was ended
- * at any moment goes on to the same bytes. */
+ * at any moment continues to the same bytes. */
 #ifndef HB_CHECKPOINT_H
 #define HB_CHECKPOINT_H
 

@@ -15,7 +15,7 @@
  * none of it that of Ant, which hardly adapts, is an eighth larger. A model without basis functions (a neural ODE) is
  * its average; then L_avg is taken on all points, rolled out on the query points.
  *
- * Sums are in double. One object a thread. */
+ * Sums are in double. One object per thread. */
 #ifndef HB_LOSS_H
 #define HB_LOSS_H
 

@@ -5,7 +5,7 @@
  *
  * The first n of G' keep as much as n functions can of what the basis adds to the average, in the mean square over data
  * and functions; they are orthonormal on the data. In a shared model they are rows of the head again:
- * W'_j = sum_i B_ij W_i. With a coefficient for each state there is one such problem a state. */
+ * W'_j = sum_i B_ij W_i. With a coefficient for each state there is one such problem per state. */
 #ifndef HB_PRUNE_H
 #define HB_PRUNE_H
 

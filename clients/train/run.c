@@ -314,7 +314,7 @@ static int set_up(run *r, hb_error *err)
         return status;
     if (!r->options->resume && access(r->checkpoint_path, F_OK) == 0)
         return hb_fail(err, EEXIST,
-                       "%s: a run was interrupted here: go on with 'hilbert-train --resume %s', or remove the file",
+                       "%s: a run was interrupted here: continue with 'hilbert-train --resume %s', or remove the file",
                        r->checkpoint_path, r->checkpoint_path);
 
     if ((status = read_data(r, err)) || (status = split_functions(r, err)) || (status = make_model(r, err)) ||
@@ -482,7 +482,7 @@ static size_t peak_memory(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
-/* a model that goes on from another with data of a few vehicles keeps what is known of all of them */
+/* a model that continues from another with data of a few vehicles keeps what is known of all of them */
 static bool keeps_prior(const run *r)
 {
     return r->initial && r->initial->has_prior && r->nlearned < FEW_FUNCTIONS;

@@ -532,7 +532,7 @@ int hb_settings_same_result(const hb_settings *a, const hb_settings *b, hb_error
         const setting *t = &table[i];
         bool free_steps = t->offset == AT(steps) && t->type == COUNT && a->decay == HB_DECAY_NONE;
         if (t->name && t->changes_result && !free_steps && !same_value(a, b, t))
-            return hb_fail(err, EINVAL, "%s: cannot change on the way, start afresh", t->name);
+            return hb_fail(err, EINVAL, "%s: cannot change on the way, start over", t->name);
     }
     return 0;
 }

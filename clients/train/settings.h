@@ -72,7 +72,7 @@ typedef struct hb_settings {
     uint64_t steps, seed;
     double learning_rate, clip;
     int decay; /* hb_decay */
-    /* the run itself: none of these changes the result, but for patience, which ends it early */
+    /* the run itself: none of these changes the result, except patience, which ends it early */
     int threads, patience, stream;
     uint64_t validate_every;
     double checkpoint_every, log_every;

@@ -65,7 +65,7 @@ static void print_help(void)
 {
     printf(
         "usage: hilbert-train --data FILE [--config FILE.yaml] [options]   train a basis file\n"
-        "       hilbert-train --resume CHECKPOINT [run options]            go on where a run ended\n"
+        "       hilbert-train --resume CHECKPOINT [run options]            continue a run that was interrupted\n"
         "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
         "       hilbert-train import --output FILE FLIGHT.ulg...           make one from PX4's and ArduPilot's logs\n"
         "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
@@ -117,14 +117,14 @@ static int run_with(const hb_settings *s, const hb_checkpoint *resume, const hb_
         return HB_EXIT_OK;
     if (result.died || result.stopped) {
         hb_run_checkpoint_path(s, path);
-        fprintf(stderr, "hilbert-train: stopped after step %" PRIu64 "; go on with: hilbert-train --resume '%s'\n",
+        fprintf(stderr, "hilbert-train: stopped after step %" PRIu64 "; continue with: hilbert-train --resume '%s'\n",
                 result.steps, path);
         /* those that were asked to stop end together */
         return result.died || !ranks ? HB_EXIT_FAILURE : HB_EXIT_OK;
     }
     print_summary(s, &result);
     if (ranks)
-        fprintf(stderr, "%d ranks, %.3g MB a step to and from the first\n", ranks->size,
+        fprintf(stderr, "%d ranks, %.3g MB per step to and from the first\n", ranks->size,
                 1e-6 * hb_ranks_mpi_bytes(ranks) / (double)(result.steps ? result.steps : 1));
     return HB_EXIT_OK;
 }
@@ -144,7 +144,7 @@ static int run(const hb_settings *s, const hb_checkpoint *resume)
     return code;
 }
 
-/* the options after --resume may change how the run is made, not what comes of it */
+/* the options after --resume may change how the run is made, not its result */
 static int resume(const char *path, int argc, char **argv)
 {
     hb_checkpoint *c = NULL;
@@ -177,7 +177,7 @@ static int train(int argc, char **argv)
     bool force = false;
     int next = 0, n = 0;
 
-    /* the one option without a value, and of no meaning to a run */
+    /* the one option without a value, and without a meaning for a run */
     for (int i = 0; i < argc; i++)
         if (strcmp(argv[i], "--force") == 0)
             force = true;

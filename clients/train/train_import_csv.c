@@ -57,7 +57,7 @@ static int *number_functions(const char *which, int n, const char *const *file)
     return function;
 }
 
-/* What is in the file now, and what nobody said. */
+/* What is in the file now, and what was assumed. */
 static int summarise(const hb_csv_import *import, const char *output, hb_error *err)
 {
     hb_dataset *d = NULL;

@@ -12,7 +12,7 @@ typedef struct hb_train_once {
 
 /* -EEXIST when the file is there and was made in another way. */
 int hb_train_once_run(const hb_settings *s, const hb_run_options *o, hb_train_once *ret, hb_error *err);
-/* Whether the file is there already. */
+/* Whether the file exists. */
 bool hb_train_once_done(const hb_settings *s);
 
 #endif

@@ -14,9 +14,9 @@ static void print_help(void)
 {
     printf("usage: hilbert-train prior MODEL --data FILE --output FILE [options]\n\n"
            "Fits the coefficients of every function in the data, and writes the model with their mean, their\n"
-           "covariance, and the noise that the fitted basis leaves of a step. Fits to few transitions are then held\n"
-           "to what is usual. Training does this by itself; here it is done for a model that has none, or over other\n"
-           "data: those that it was trained on, or vehicles as they will be met.\n\n"
+           "covariance, and the noise that the fitted basis leaves of a step. Fits to few transitions are then pulled\n"
+           "towards what is usual. Training does this by itself; this command does it for a model without a prior, or\n"
+           "with other data: those that it was trained on, or vehicles as they will be in service.\n\n"
            "  --data FILE      data set\n"
            "  --map TEXT       how to read a foreign one (hilbert-train data --help)\n"
            "  --output FILE    the basis file to write; may be MODEL itself\n"

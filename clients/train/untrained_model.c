@@ -328,7 +328,7 @@ static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
     return 0;
 }
 
-/* --- a model to go on from --- */
+/* --- a model to continue from --- */
 
 static int continue_from(plan *p, hb_model **ret, const hb_model *initial, const char *notes, hb_error *err)
 {

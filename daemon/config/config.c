@@ -905,7 +905,7 @@ static void read_document(reader *r, yaml_parser_t *parser, const char *text, si
     else if (root && !is_empty(root))
         COMPLAIN(r, root, NULL, "%s where a mapping of keys is expected", kind_of(root));
     yaml_document_delete(&document);
-    /* nobody would know that what follows is not read */
+    /* else what follows would be ignored silently */
     if (!yaml_parser_load(parser, &document)) {
         not_yaml(r, parser, text, size);
         return;

@@ -191,7 +191,7 @@ void hb_config_print_manual(FILE *out); /* the key section of hilbertd.yaml(5), 
 /* Adds `file:line:column: key: ...` to the list. */
 void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,
                      ...) __attribute__((format(printf, 5, 6)));
-/* The same for the configuration's warnings; one that is there already is not added again. */
+/* The same for the configuration's warnings; one that exists is not added again. */
 void hb_config_warn(hb_config *c, hb_mark mark, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Adds a failure of lib whose text begins with a key, with the place of that key. */

@@ -47,13 +47,13 @@ static const hb_setting general[] = {
     ROW("sockets.status", HB_TYPE_ENDPOINTS, sockets.status, HB_FIXED,
         "Endpoints to bind for the published status (PUB).", ENDPOINTS(0)),
     ROW("sockets.max_message", HB_SETTING_INT, sockets.max_message, HB_FIXED,
-        "Bytes of the largest message; a larger one is refused, and one of more than four times that ends its sender's "
+        "Largest message, in bytes. A larger one is refused; one of more than four times this size closes the sender's "
         "connection.",
         BETWEEN(1024, 1 << 24)),
     ROW("sockets.mode", HB_TYPE_OCTAL, sockets.mode, HB_FIXED, "Permissions of ipc sockets, octal.", BETWEEN(0, 0777)),
 
-    ROW("status.period", HB_SETTING_REAL, status_period, HB_LIVE, "Seconds between published states; 0: none are.",
-        BETWEEN(0, 3600)),
+    ROW("status.period", HB_SETTING_REAL, status_period, HB_LIVE,
+        "Seconds between published status messages; 0: none are published.", BETWEEN(0, 3600)),
 };
 
 static const hb_setting estimator[] = {
@@ -64,10 +64,11 @@ static const hb_setting estimator[] = {
 
 static const hb_setting planner[] = {
     ROW("planner.directions", HB_TYPE_MATRIX, controller.planner.direction, HB_FIXED,
-        "Plan in these directions from trim, one list of all controls each; empty: every control by itself.",
+        "Plan in these directions from trim, each a list with a number for every control; empty: every control by "
+        "itself.",
         BETWEEN(0, HB_MAX_CONTROLS)),
     ROW("planner.threads", HB_SETTING_INT, threads, HB_FIXED,
-        "Threads that plan; the result is the same for any number.", BETWEEN(1, 64)),
+        "Number of threads that plan; the result is the same for any number.", BETWEEN(1, 64)),
 };
 
 static const hb_setting task[] = {
@@ -85,8 +86,8 @@ static const hb_setting task[] = {
 
 static const hb_setting limits[] = {
     ROW("limits.rules", HB_TYPE_LIMITS, limits, HB_LIVE,
-        "What plans are held to, and named in the reply when they cannot: a list, each {kind, states or controls, and "
-        "what the kind asks for of min, max, normal, centre and radius; name, for replies}.",
+        "Limits that plans keep; the reply names one that cannot be kept. A list of {kind, states or controls, and, as "
+        "the kind requires, min, max, normal, centre, radius; name, for replies}.",
         BETWEEN(0, HB_LIMITS)),
 };
 
@@ -99,16 +100,16 @@ static const hb_setting shadow[] = {
 
 static const hb_setting recorder[] = {
     ROW("recorder.enabled", HB_SETTING_BOOL, recorder.enabled, HB_FIXED,
-        "Record all that is taken in and decided, from the start on (hilbertctl record on begins later).",
-        BETWEEN(0, 1)),
+        "Record all inputs and decisions from the start (hilbertctl record on begins later).", BETWEEN(0, 1)),
     ROW("recorder.directory", HB_TYPE_PATH, recorder.directory, HB_FIXED,
         "Folder for recordings: MCAP files, named after this instance and the time.", .max = 0),
     ROW("recorder.file_size", HB_SETTING_REAL, recorder.file_size, HB_FIXED,
-        "Megabytes after which another file is begun.", BETWEEN(1, 100000)),
-    ROW("recorder.file_age", HB_SETTING_REAL, recorder.file_age, HB_FIXED, "Seconds after which another file is begun.",
+        "Start another file after so many megabytes.", BETWEEN(1, 100000)),
+    ROW("recorder.file_age", HB_SETTING_REAL, recorder.file_age, HB_FIXED, "Start another file after so many seconds.",
         BETWEEN(1, 1e7)),
     ROW("recorder.quota", HB_SETTING_REAL, recorder.quota, HB_FIXED,
-        "Megabytes that recordings of this instance may take; the oldest make room for new ones.", BETWEEN(1, 1e8)),
+        "Largest size of all recordings of this instance, in megabytes; the oldest ones are removed to make room.",
+        BETWEEN(1, 1e8)),
 };
 
 static const hb_setting process[] = {
@@ -116,9 +117,9 @@ static const hb_setting process[] = {
         "fifo: real-time scheduling (needs CAP_SYS_NICE or LimitRTPRIO).",
         ONE_OF(scheduling_name, COUNT(scheduling_name))),
     ROW("realtime.server_priority", HB_SETTING_INT, realtime.server_priority, HB_FIXED,
-        "Of the server thread, with fifo.", BETWEEN(1, 99)),
+        "Priority of the server thread, with fifo.", BETWEEN(1, 99)),
     ROW("realtime.planner_priority", HB_SETTING_INT, realtime.planner_priority, HB_FIXED,
-        "Of the planner's threads, with fifo.", BETWEEN(1, 99)),
+        "Priority of the planner's threads, with fifo.", BETWEEN(1, 99)),
     ROW("realtime.server_cpus", HB_TYPE_CPUS, realtime.server_cpus, HB_FIXED,
         "Processors of the server thread; empty: any.", BETWEEN(0, 1023)),
     ROW("realtime.planner_cpus", HB_TYPE_CPUS, realtime.planner_cpus, HB_FIXED,
@@ -126,7 +127,7 @@ static const hb_setting process[] = {
     ROW("realtime.lock_memory", HB_SETTING_BOOL, realtime.lock_memory, HB_FIXED,
         "Keep all memory from being swapped out (needs CAP_IPC_LOCK or LimitMEMLOCK).", BETWEEN(0, 1)),
     ROW("realtime.required", HB_SETTING_BOOL, realtime.required, HB_FIXED,
-        "Fail at start when any of this is not permitted. false: warn and go on.", BETWEEN(0, 1)),
+        "Fail at start when any of these is not permitted. false: warn and continue.", BETWEEN(0, 1)),
 
     ROW("security.server_key", HB_TYPE_PATH, security.server_key, HB_FIXED,
         "File with the daemon's secret CURVE key (hilbertctl keygen); empty: no encryption.", .max = 0),
@@ -135,12 +136,11 @@ static const hb_setting process[] = {
     ROW("security.insecure", HB_SETTING_BOOL, security.insecure, HB_FIXED,
         "Allow tcp without keys: anyone who reaches the port can fly this vehicle.", BETWEEN(0, 1)),
     ROW("security.pilot", HB_TYPE_TEXT, security.pilot, HB_FIXED,
-        "Name (routing id) of the client that flies. It goes first, and its requests alone move the plan and the "
-        "window; "
-        "all others are guests. Empty: whoever asks first, until it is silent for five of its periods.",
+        "Name (routing id) of the client that flies. It is served first, and only its requests move the plan and the "
+        "window; all others are guests. Empty: the client that asks first, until it is silent for five of its periods.",
         .max = HB_NAME_SIZE),
     ROW("security.pilot_key", HB_TYPE_PATH, security.pilot_key, HB_FIXED,
-        "File with the public key of the client that flies, in the place of its name: then nobody else can claim it.",
+        "File with the public key of the client that flies, instead of a name; nobody else can then claim to be it.",
         .max = 0),
 
     ROW("state_file", HB_TYPE_PATH, state_file, HB_FIXED,

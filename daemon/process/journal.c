@@ -393,7 +393,7 @@ static void flush(hb_journal *j)
     after_writing(j, r, waiting, &err);
 }
 
-/* Begins a file where there is none, or the one at hand is full or old enough. */
+/* Begins a file where there is none, or the current one is full or old enough. */
 static bool have_file(hb_journal *j, uint64_t time)
 {
     uint64_t now = milliseconds();

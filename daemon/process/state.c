@@ -107,7 +107,7 @@ static int open_kept(hb_state *s, size_t size, int fd, hb_error *note, hb_error 
     return r;
 }
 
-/* The folder of a file that is to be made. */
+/* The folder of a file that will be made. */
 static int check_folder(const char *file, hb_error *err)
 {
     const char *slash = strrchr(file, '/');

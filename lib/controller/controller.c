@@ -6,8 +6,8 @@
  *       -> snapshot of coefficients and health            -> state propagated to the moment the action applies
  *                  \________ three buffers ________/      -> plan -> action and status
  *
- * The writer fills a buffer that nobody else holds and swaps it with the one in the middle; the reader swaps its own
- * with the middle when that is fresh. Neither ever waits. */
+ * The writer fills a buffer that no other thread holds and swaps it with the one in the middle; the reader swaps its
+ * own with the middle when that is fresh. Neither ever waits. */
 #include "controller/controller.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ struct hb_controller {
     bool behind;           /* by which the samples are too old now */
     int64_t reported_us;
     double *report; /* nu */
-    double *sample; /* nx: the sample at hand, its quaternion of length one */
+    double *sample; /* nx: the current sample, its quaternion of length one */
     bool asked;     /* a request came in: */
     int64_t asked_us;
     uint32_t asked_counter; /* its reset_counter */
@@ -123,7 +123,7 @@ struct hb_controller {
     bool running;          /* a request came before */
     double heard;          /* when the newest request came in, caller's clock */
     double awake_at;       /* likewise the first one of an episode, or after a pause */
-    int64_t time_us;       /* of the newest request: the plan in hand starts there */
+    int64_t time_us;       /* of the newest request: the current plan starts there */
     int64_t before_us;     /* of the one before it */
     uint32_t reset_counter;
     bool planned;
@@ -453,7 +453,7 @@ static void hear_report(hb_controller *c, int64_t time_us, const double *u)
 }
 
 /* Learns from the transition that a sample completed; with `more` to come, it waits to be used with the next. Returns
- * what became of the sample. */
+ * what happened to the sample. */
 static hb_reason learn(hb_controller *c, const hb_transition *transition, hb_reason reason, bool more)
 {
     hb_health before = *hb_estimator_health(c->estimator);
@@ -541,7 +541,7 @@ static void remember_request(hb_controller *c, const hb_request *r)
 static const int little_known = 32;
 
 /* Whoever publishes the state that it asked with does so after the answer, since the sample tells the control that
- * follows on it. The state is at hand with the request already, and so is all that came before. In the first moments of
+ * follows on it. The request already has the state, and so is all that came before. In the first moments of
  * a flight it is learned from for the answer, and not a period later. */
 static hb_reason take_from_request(hb_controller *c, const hb_request *r, double now)
 {
@@ -759,8 +759,8 @@ static void tell(hb_controller *c, const hb_request *r)
     atomic_store_explicit(&c->answers_in, in + 1, memory_order_release);
 }
 
-/* An episode starts: there is no plan to go on with, and no command under way. */
-static void start_afresh(hb_controller *c, const hb_request *r)
+/* An episode starts: there is no plan to continue, and no command under way. */
+static void start_over(hb_controller *c, const hb_request *r)
 {
     hb_planner_reset(c->planner);
     c->awake_at = r->received;
@@ -782,13 +782,13 @@ static void learn_period(hb_controller *c, double period)
     c->usual_period += (period - c->usual_period) * (c->usual_period == 0 ? 1 : 0.2);
 }
 
-/* Moves the plan in hand on to the time of the request. */
+/* Moves the current plan on to the time of the request. */
 static void advance(hb_controller *c, const hb_request *r)
 {
     double period = (double)(r->time_us - c->time_us) * 1e-6;
 
     if (!c->running || r->fresh || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
-        start_afresh(c, r);
+        start_over(c, r);
         c->clocks_agree &= !r->fresh; /* its clock may be another */
         c->time_us = r->time_us;
     } else if (c->planned && r->time_us > c->time_us) {

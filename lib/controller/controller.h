@@ -56,11 +56,11 @@ typedef struct hb_request {
     int ntargets;         /* 0, 1 (a point) or horizon + 1 (a reference, a step of the plan apart from time_us on) */
     const double *target_time; /* ntargets, seconds after time_us, ascending: then any number of targets up to
                                   HB_REFERENCE_ROWS; NULL: none given */
-    uint32_t reset_counter;    /* a change starts afresh: pairing of requests, warm start, commands under way */
+    uint32_t reset_counter;    /* a change starts over: pairing of requests, warm start, commands under way */
     double budget;             /* seconds; 0: the configured one. The smaller holds */
     double received;           /* caller's clock when the request came in */
     uint64_t tick;             /* keys the random draws; the caller counts requests */
-    bool fresh;                /* the first one of another client than before: starts afresh, as reset_counter does */
+    bool fresh;                /* the first one of another client than before: starts over, as reset_counter does */
     bool guest;                /* of someone who does not fly: planned from nothing, and answered without moving
                                   anything that later requests build on */
 } hb_request;
@@ -114,7 +114,7 @@ void hb_controller_free(hb_controller *c);
 /* Thread of telemetry. Returns HB_REASON_NONE when the sample completed a transition, else why not. `now` is the
  * caller's clock. */
 hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now);
-/* The same for a backlog, all of it but for its last sample: what they cost is shared, and the estimate follows with
+/* The same for a backlog, all of it except its last sample: what they cost is shared, and the estimate follows with
  * hb_controller_observe. A sample that the model cannot evaluate is then counted for one of those it came with. */
 hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now);
 /* Thread of telemetry, for every request before it is handed to the thread of planning: a bridge that sends no

@@ -11,7 +11,7 @@ enum {
 /* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
 #define ROWS(X)                                                                                                        \
     X(REAL, "latency.budget", budget, 0.01, 1e-5, 60, HB_CLOSED, HB_LIVE,                                              \
-      "Seconds from receipt of a request to its reply, at most.")                                                      \
+      "Longest time from the receipt of a request to its reply, in seconds.")                                          \
     X(REAL, "latency.delay", delay, 0, 0, 10, HB_CLOSED, HB_LIVE,                                                      \
       "Seconds from the state of a request to the moment at which its action applies; at most 100 of the model's "     \
       "periods.")                                                                                                      \
@@ -26,7 +26,7 @@ enum {
     X(REAL, "telemetry.max_period", max_period, 3, 1, 1000, HB_CLOSED, HB_FIXED,                                       \
       "Longest time between two samples that are joined, in the same unit.")                                           \
     X(BOOL, "adapt", adapt, true, 0, 1, HB_CLOSED, HB_LIVE,                                                            \
-      "Estimate coefficients from telemetry. false: the average model for ever, for comparison.")
+      "Estimate coefficients from telemetry. false: use the average model throughout, for comparison.")
 
 #define STRUCT hb_controller_settings
 static const hb_setting row[] = {ROWS(HB_SETTING_ROW)};

@@ -8,7 +8,7 @@
 #include "base/batch.h"
 #include "model/model.h"
 
-/* Memory that will be wanted after what is at hand: every tile of a product fetches a little of it into the caches. */
+/* Memory that will be wanted after the present work: every tile of a product fetches a little of it into the caches. */
 typedef struct hb_ahead {
     const char *at, *end;           /* first this, */
     const char *at_next, *end_next; /* then this */
@@ -40,10 +40,10 @@ typedef struct hb_kernels {
     /* y = A x + bias for one sample, everything contiguous: the lanes lie along the rows of A instead */
     void (*affine_single)(int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x, hb_real *y);
 
-    /* y = act(A x + bias), or without the activation, for n <= HB_FEW samples of contiguous numbers, x_stride and y_stride
-     * apart. columns: those of A, one after the other, and then the bias, each hb_padded(nout) long and aligned; so is
-     * what is written of y. The lanes lie along the columns. Every number is worked out as affine and activate do it,
-     * to the last bit. */
+    /* y = act(A x + bias), or without the activation, for n <= HB_FEW samples of contiguous numbers, x_stride and
+     * y_stride apart. columns: those of A, one after the other, and then the bias, each hb_padded(nout) long and
+     * aligned; so is what is written of y. The lanes lie along the columns. Every number is worked out as affine and
+     * activate do it, to the last bit. */
     void (*few)(bool activated, hb_activation activation, int nout, int nin, const hb_real *columns, int n,
                 const hb_real *x, ptrdiff_t x_stride, hb_real *y, ptrdiff_t y_stride);
 

@@ -39,7 +39,7 @@ ALWAYS_INLINE void store_bits(char *to, unsigned bits)
 
 /* --- products --- */
 
-/* what becomes of a product on its way to memory */
+/* what happens to a product on its way to memory */
 typedef enum { PLAIN, RELU, RELU_KEEPING_BITS, TIMES_BITS, TIMES_ROWS } ending;
 
 /* where the slope of a row and a lane lies: bits, or numbers */

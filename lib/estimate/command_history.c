@@ -110,7 +110,7 @@ void hb_command_history_report(hb_command_history *h, int64_t time_us, const dou
         h->ignored |= ++h->strangers >= STRANGERS;
     }
     int now = in_force(h, time_us, &until);
-    /* a command is dated by itself, but for one that took over from what was reported before it */
+    /* a command is dated by itself, except one that took over from what was reported before it */
     if (obeyed && (now < 0 || h->told[now]))
         return;
     if (now < 0 || memcmp(command(h, now), u, (size_t)h->nu * sizeof *u) != 0)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* lags after which a step is over, but for 0.7 % */
+/* lags after which a step is over, except for 0.7 % */
 static const double settled = 5;
 /* a lag this short, in seconds, is none */
 static const double negligible = 1e-6;

@@ -103,7 +103,7 @@ struct hb_estimator {
     double known[HB_ESTIMATOR_TOGETHER];           /* seconds of commands known before */
     double *staged_value;                          /* HB_ESTIMATOR_TOGETHER x (z, u of parts, dz) */
     int nstaged;
-    uint64_t origin; /* sequence of the first transition since nothing was known; UINT64_MAX: it is not at hand */
+    uint64_t origin; /* sequence of the first transition since nothing was known; UINT64_MAX: it is not known */
     bool broken;     /* a transition was left out: the next one continues nothing that is known */
 };
 

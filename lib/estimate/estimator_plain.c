@@ -7,7 +7,7 @@
 /* unexplained motion, as a fraction of all motion and on its own (RMS, normalised), below which a vehicle is never
  * called out of span: at rest there is nothing to explain but rounding */
 static const double span_motion = 0.1, span_rest = 1e-4;
-/* what the coefficients of new dynamics must leave, at most, of the squared errors that speak for a change */
+/* what the coefficients of new dynamics must leave, at most, of the squared errors that indicate a change */
 static const double explained_by_change = 0.25;
 
 enum {
@@ -30,7 +30,7 @@ static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count
     }
 }
 
-/* Takes the transition `entry`, whose rows are at hand, into window and sums, and the oldest out of them. */
+/* Takes the transition `entry`, whose rows are evaluated, into window and sums, and the oldest out of them. */
 static void slide(hb_estimator *e, const hb_window_entry *entry)
 {
     hb_window *w = &e->window;
@@ -207,7 +207,7 @@ static void expect_errors_of_fit(hb_estimator *e)
 /* ---- the walk ---- */
 
 /* Slides the window by what is staged and evaluated, `ret_used` of it: what the model has finite increments for.
- * Returns the number of newest transitions that speak for a change, *ret_state of them all; 0: none. Predictions are
+ * Returns the number of newest transitions that indicate a change, *ret_state of them all; 0: none. Predictions are
  * those of the coefficients from before. */
 static int use_staged(hb_estimator *e, int *ret_used, int *ret_state)
 {

@@ -7,7 +7,7 @@
  * comes in does not fit, it is not a matter of single samples, and is believed as far as its size allows; the noise
  * then grows by itself.
  *
- * Several in a row that agree with each other better than with c are a change (change.h): window and memory give way.
+ * Several in a row that agree with each other better than with c are a change (change.h): window and memory are cut.
  *
  * Out of span is what neither noise nor coefficients explain. Noise of sensors adds up to nothing over consecutive
  * transitions, since each end is the next one's start; foreign dynamics add up. So innovations are summed in blocks of
@@ -27,7 +27,7 @@ static const double doubtful = 3, impossible = 8;
 static const double inexact_now = 0.05, inexact_lately = 0.1, rounding = 1e-5;
 /* noise of a transition to start with where nothing is known, normalised: that of ordinary sensors */
 static const double usual_noise = 0.03;
-/* what the coefficients of new dynamics must leave, at most, of the squared errors that speak for a change */
+/* what the coefficients of new dynamics must leave, at most, of the squared errors that indicate a change */
 static const double explained_by_change = 0.25;
 /* squared distance from the trained population, per coefficient, beyond which coefficients are not taken as they are */
 static const double farthest = 100;
@@ -198,7 +198,7 @@ static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, 
 
 /* ---- sliding ---- */
 
-/* Takes the transition, whose rows are at hand, into window and sums, and the oldest out of them. */
+/* Takes the transition, whose rows are evaluated, into window and sums, and the oldest out of them. */
 static void slide(hb_estimator *e, const hb_window_entry *entry, double weight, bool usable)
 {
     hb_window *w = &e->window;
@@ -517,7 +517,7 @@ static double needed_past(const hb_actuators *a)
 }
 
 /* Judges what is staged and evaluated, and slides the window by it. Returns the number of newest transitions that
- * speak for a change; 0: none. */
+ * indicate a change; 0: none. */
 static int use_staged(hb_estimator *e, int *ret_used)
 {
     int fresh = 0, where = 0;

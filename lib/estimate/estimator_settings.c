@@ -7,17 +7,19 @@
 /* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
 #define ROWS(X)                                                                                                        \
     X(REAL, "estimator.window", window, 10, 0, 1000, HB_ABOVE, HB_FIXED,                                               \
-      "Seconds that are kept to estimate from, in the model's periods; what leaves stays as memory.")                  \
+      "Seconds of telemetry that coefficients are estimated from, rounded to the model's periods. What leaves the "    \
+      "window adds to a memory that fades.")                                                                           \
     X(REAL, "estimator.warmup", warmup, -1, -1, 1000, HB_CLOSED, HB_FIXED,                                             \
-      "Seconds before the coefficients are used; -1: none when the model has a prior, else 1.")                        \
+      "Seconds of telemetry before the coefficients are used; -1: 0 when the model has a prior, else 1.")              \
     X(INT, "estimator.solve_every", solve_every, 1, 1, 100000, HB_CLOSED, HB_FIXED,                                    \
-      "Transitions in which all coefficients are solved for once; those of different states take turns.")              \
+      "Solve for all coefficients once in so many transitions; those of different states take turns.")                 \
     X(BOOL, "estimator.posterior", posterior, true, 0, 1, HB_CLOSED, HB_FIXED,                                         \
-      "With least squares: prior, noise, memory, and judgement of samples. false: the window alone.")                  \
+      "With least squares: use the prior, the noise and the memory, and check each sample for plausibility. false: "   \
+      "use the window alone.")                                                                                         \
     X(REAL, "estimator.fade", fade, 600, 0, 1e6, HB_ABOVE, HB_FIXED,                                                   \
-      "Seconds, time constant with which memory fades where nothing new is learned.")                                  \
+      "Time constant, in seconds, with which the memory fades where nothing new is learned.")                          \
     X(REAL, "estimator.ridge", ridge, -1, -1, 1e6, HB_CLOSED, HB_FIXED,                                                \
-      "Ridge of the least squares, where the model has no prior; -1: the model's.")                                    \
+      "Ridge of the least squares when the model has no prior; -1: the model's.")                                      \
     X(REAL, "estimator.forgetting", forgetting, 1, 0.01, 1, HB_CLOSED, HB_FIXED,                                       \
       "Without posterior: weight of a transition relative to the next newer one.")                                     \
     X(INT, "estimator.relinearise", relinearise, 7, 0, HB_STRIDE - HB_ESTIMATOR_TOGETHER, HB_CLOSED, HB_FIXED,         \
@@ -25,23 +27,25 @@
     X(BOOL, "estimator.detect_changes", detect_changes, true, 0, 1, HB_CLOSED, HB_LIVE,                                \
       "Shorten the window when the one-step error jumps: a payload was picked up or dropped.")                         \
     X(REAL, "estimator.change_threshold", change_threshold, 150, 0, 1e6, HB_ABOVE, HB_LIVE,                            \
-      "Of the change statistic; higher: fewer alarms.")                                                                \
+      "Threshold of the change statistic; a higher one gives fewer alarms.")                                           \
     X(REAL, "estimator.span_threshold", span_threshold, 0.5, 0, 1, HB_ABOVE, HB_LIVE,                                  \
-      "Unexplained fraction of the residual from which the status is out-of-span.")                                    \
+      "Unexplained fraction of the residual above which the status is out-of-span.")                                   \
     X(REAL, "estimator.plausible", plausible, 9, 0, 1e6, HB_ABOVE, HB_LIVE,                                            \
-      "Squared distance of the coefficients from the trained population, per coefficient, from which it is, too.")
+      "Squared distance of the coefficients from the trained population, per coefficient, above which the status is "  \
+      "out-of-span too.")
 
 #define ACTUATOR_ROWS(X)                                                                                               \
     X(REAL, "actuators.lag", lag, -1, -1, 1, HB_CLOSED, HB_FIXED,                                                      \
-      "Seconds, time constant of all actuators; -1: the model's, or found in flight.")                                 \
+      "Time constant of all actuators, in seconds; -1: the model's, or found in flight.")                              \
     X(REAL, "actuators.delay", delay, -1, -1, 1, HB_CLOSED, HB_FIXED,                                                  \
-      "Seconds until a command that the vehicle has begins to act; -1: the model's, or found in flight.")              \
+      "Seconds from the arrival of a command at the vehicle until it begins to act; -1: the model's, or found in "     \
+      "flight.")                                                                                                       \
     X(BOOL, "actuators.identify", identify, true, 0, 1, HB_CLOSED, HB_FIXED,                                           \
-      "Find lag and delay in flight, where they are not given.")                                                       \
+      "Find lag and delay in flight when they are not given.")                                                         \
     X(REAL, "actuators.max_lag", max_lag, 0.08, 0, 1, HB_CLOSED, HB_FIXED,                                             \
-      "Seconds, the longest lag that is looked for; 0: the model's is right.")                                         \
+      "The longest lag to look for, in seconds; 0: the model's lag is taken as it is.")                                \
     X(REAL, "actuators.max_delay", max_delay, 0.05, 0, 1, HB_CLOSED, HB_FIXED,                                         \
-      "Seconds, the longest delay that is looked for; 0: the model's is right.")
+      "The longest delay to look for, in seconds; 0: the model's delay is taken as it is.")
 
 const hb_estimator_settings hb_estimator_defaults = {
     .method = HB_LEAST_SQUARES, .actuators = {ACTUATOR_ROWS(HB_SETTING_DEFAULT)}, ROWS(HB_SETTING_DEFAULT)};

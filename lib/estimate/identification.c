@@ -201,7 +201,7 @@ static double vagueness(const hb_identification *f, int k)
     return sum;
 }
 
-/* Scores by the innovations at hand; the weight that the transition deserves. */
+/* Scores by the current innovations; the weight that the transition deserves. */
 static double score(hb_identification *f)
 {
     double limit = f->nx + doubtful * sqrt(2.0 * f->nx), least = INFINITY, most, q[HB_GRID];

@@ -11,7 +11,7 @@
 static const double singular_condition = 1e12;
 /* what the prior's covariance is lifted by, relative to its mean diagonal, so that it can be inverted */
 static const double lift = 1e-6;
-/* what all that was known before a change is worth after it, in transitions; and for how many of them it gives way at
+/* what all that was known before a change is worth after it, in transitions; and for how many of them it is reduced at
  * once where they speak */
 static const double worth_after_change = 0.5;
 enum { YIELDING = 20 };
@@ -20,7 +20,7 @@ enum { YIELDING = 20 };
 static const double size_freedom = 2, proportion_freedom = 4, proportion_until = 10;
 /* noise is never believed to be below these fractions of the motion, of the model's own, and rounding */
 static const double least_of_motion = 1e-3, least_of_model = 0.5, rounding = 1e-5;
-/* memory gives way this often while a window passes */
+/* memory is reduced this often while a window passes */
 enum { REVISIONS = 16, LARGE = 32 };
 
 static size_t sums_size(const hb_posterior *p)
@@ -334,7 +334,7 @@ static void give_way(hb_posterior *p, int problem, double fraction)
         shrink_sum(p, x, p->vector, sum_of(p, p->memory, d), window, factor);
 }
 
-/* The same for a basis so large that this would take too long: memory gives way as a whole. */
+/* The same for a basis so large that this would take too long: memory is reduced as a whole. */
 static void give_way_as_a_whole(hb_posterior *p, double fraction)
 {
     double scale = 1 - fraction * p->weight / fmax(1e-9, p->memory_weight + p->weight);

@@ -19,10 +19,10 @@
  * set of sums, the spare, only ever adds and takes the place of the first once per revolution, so that rounding never
  * accumulates.
  *
- * Memory. What leaves the window adds to sums of the same kind. Memory gives way where the window speaks: whenever 1/k
- * of a window has passed, it loses 4/k of L_m (L_m + L_w)^-1 L_w, the parallel sum of both, and its own coefficients
- * stay what they were. In directions that are excited all the time it comes to hold a third of what the window does;
- * where the window is silent it loses nothing. Besides, all of it fades with a time constant.
+ * Memory. What leaves the window adds to sums of the same kind. Memory is reduced where the window has information:
+ * whenever 1/k of a window has passed, it loses 4/k of L_m (L_m + L_w)^-1 L_w, the parallel sum of both, and its own
+ * coefficients stay what they were. In directions that are excited all the time it comes to hold a third of what the
+ * window does; where the window is silent it loses nothing. Besides, all of it fades with a time constant.
  *
  * Noise. R_d is what the window's own fit (without memory) leaves of it, sum_j w_j (r - G c)^2 over the degrees of
  * freedom that are left, sum_j w_j - tr((P0^-1 + L_w)^-1 A_d / R_d). Before there is enough of it, the first guess
@@ -51,9 +51,9 @@ typedef struct hb_posterior {
     double *sum, *spare;               /* nx x n x ld */
     double *memory;                    /* nx x n x ld */
     double memory_weight;              /* in transitions */
-    int departed;                      /* transitions since memory last gave way, */
+    int departed;                      /* transitions since memory was last reduced, */
     double fading;                     /* and how much it has faded since */
-    int yielding;                      /* transitions after a change, during which memory gives way at once */
+    int yielding;                      /* transitions after a change, during which memory is reduced at once */
     double *prior, *prior_vector, *c0; /* nproblems x nb x nb, nproblems x nb twice: P0^-1, P0^-1 c0, c0 */
 
     double *seed;         /* nproblems x nb: coefficients from elsewhere, */

@@ -14,7 +14,7 @@
  *     dz |     .     | .  | zz  |
  *        +-----------+----+-----+
  *
- * A coefficient vector has one S, to which all states add; per-state coefficients have one S a state. Each is a
+ * A coefficient vector has one S, to which all states add; per-state coefficients have one S per state. Each is a
  * "problem" of its own. The weight of a transition is forgetting^age.
  *
  * Sliding adds a row and takes one away, which lets rounding accumulate. So a second set of sums, the spare, starts
@@ -63,7 +63,7 @@ typedef struct hb_regression_result {
     double least, most;        /* diagonal elements of A */
 } hb_regression_result;
 
-/* Takes the arrays from the arena; nb to forgetting of `r` are given but for n and ld. */
+/* Takes the arrays from the arena; nb to forgetting of `r` are given, except n and ld. */
 void hb_regression_lay_out(hb_regression *r, hb_arena *arena);
 void hb_regression_clear(hb_regression *r);
 

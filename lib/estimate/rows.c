@@ -67,7 +67,7 @@ static void evaluate_part(hb_rows *r, hb_workspace *w, int lanes, int p, const h
 {
     int n = hb_padded(lanes), rows = (r->m->nb + 1) * r->m->nx;
 
-    for (int lane = 0; lane < n; lane++) /* lanes that are at their end stand still */
+    for (int lane = 0; lane < n; lane++) /* lanes that have ended stay as they are */
         r->part_dt[lane] = lane >= lanes || p < r->parts[lane] ? r->dt[lane] : 0;
     hb_basis_increments(r->m, w,
                         &(hb_batch){.n = lanes, .z = r->at, .u = r->u + p * r->m->nu * HB_STRIDE, .dt = r->part_dt},

@@ -143,18 +143,18 @@ static bool lost_a_change(const hb_transitions *t, const hb_observation *o, cons
     return false;
 }
 
-/* Why a sample does not go on from the one before it; HB_REASON_NONE: it does. */
+/* Why a sample does not continue the one before it; HB_REASON_NONE: it does. */
 static hb_reason examine(const hb_transitions *t, const hb_observation *o, const hb_command_history *told, double gap,
-                         bool *ret_afresh)
+                         bool *ret_start_over)
 {
-    *ret_afresh = true;
+    *ret_start_over = true;
     if (!t->waiting)
         return HB_REASON_FIRST;
     if (o->reset_counter != t->reset_counter)
         return HB_REASON_RESET;
     if (gap <= 0) {
         /* overtaken on the way, unless the clock was set back */
-        *ret_afresh = gap < -t->max_gap;
+        *ret_start_over = gap < -t->max_gap;
         return HB_REASON_OUT_OF_ORDER;
     }
     if (gap > t->max_gap)
@@ -168,11 +168,11 @@ hb_reason hb_transitions_add(hb_transitions *t, const hb_observation *o, const h
                              const double *rest, hb_transition *ret)
 {
     double gap = (double)(o->time_us - t->newest_us) * 1e-6;
-    bool afresh;
-    hb_reason reason = examine(t, o, told, gap, &afresh), closed = HB_REASON_GATHERED;
+    bool start_over;
+    hb_reason reason = examine(t, o, told, gap, &start_over), closed = HB_REASON_GATHERED;
 
     if (reason != HB_REASON_NONE) {
-        if (!afresh)
+        if (!start_over)
             return reason;
         t->started = t->continues = false;
         t->end.count = 0;

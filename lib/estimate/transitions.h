@@ -6,7 +6,7 @@
  *
  * Noise of a transition then does not grow with the rate, and its signal does not shrink. Where samples come less often
  * than that, each is an end. A gap, a reset, a clock that goes back, or lost samples around a change of control start
- * afresh: no transition is made across them. What was commanded comes from the command history. */
+ * over: no transition is made across them. What was commanded comes from the command history. */
 #ifndef HB_TRANSITIONS_H
 #define HB_TRANSITIONS_H
 
@@ -22,7 +22,7 @@ typedef struct hb_observation {
     const double *u; /* nu; NULL: not known */
     int nu;
     const double *u_before; /* nu: really applied since the sample before; NULL: not known */
-    uint32_t reset_counter; /* a change starts afresh */
+    uint32_t reset_counter; /* a change starts over */
 } hb_observation;
 
 /* The mean of a few samples. */
@@ -55,7 +55,7 @@ typedef struct hb_transitions {
 void hb_transitions_lay_out(hb_transitions *t, hb_arena *arena);
 
 /* HB_REASON_NONE, and *ret is a transition (valid until the next call); HB_REASON_GATHERED: the sample is part of one
- * to come; else why it is not used, or what it starts afresh for. The sample must be finite, and its quaternion of
+ * to come; else why it is not used, or what it starts over for. The sample must be finite, and its quaternion of
  * length one. `rest` (nu) was in force before the first known command. */
 hb_reason hb_transitions_add(hb_transitions *t, const hb_observation *o, const hb_command_history *told,
                              const double *rest, hb_transition *ret);

@@ -23,7 +23,7 @@
       "squared angle between the quaternion at states [index...] (x, y, z, w) and the target's; 4 sin^2 of half of "   \
       "it")                                                                                                            \
     X(YAW, yaw, STATES, true, false,                                                                                   \
-      "squared angle between the headings of the two; 4 sin^2 of half of it. A target's quaternion of zero is "        \
+      "squared angle between the headings of the same two; 4 sin^2 of half of it. A target of zeros is "               \
       "upright")                                                                                                       \
     X(IMBALANCE, imbalance, CONTROLS, false, false, "squared difference of controls, in pairs [i, j, k, l ...]")       \
     X(SLEW, slew, CONTROLS, false, false,                                                                              \

@@ -27,7 +27,7 @@ static const char *const targets_name[] = {[HB_TARGETS_REFUSE] = "refuse", [HB_T
 /* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
 #define ROWS(X)                                                                                                        \
     X(REAL, "limits.weight", weight, 1e4, 0, 1e9, HB_CLOSED, HB_LIVE,                                                  \
-      "What breaking a limit costs a plan: this times the square of the excess, which is in the unit of the states "   \
+      "Cost of breaking a limit: this times the square of the excess, which is in the unit of the states "             \
       "for places and relative to the limit for the others.")                                                          \
     X(REAL, "limits.trained_range", trained_range, 30, 0, 1e6, HB_CLOSED, HB_LIVE,                                     \
       "Standard deviations of the trained states beyond which a plan is not believed; 0: no such check.")
@@ -35,16 +35,17 @@ static const char *const targets_name[] = {[HB_TARGETS_REFUSE] = "refuse", [HB_T
 const hb_limits hb_limits_defaults = {ROWS(HB_SETTING_DEFAULT)};
 
 #define STRUCT hb_limits
-static const hb_setting row[] = {{.key = "limits.targets",
-                                  .type = HB_SETTING_CHOICE,
-                                  .offset = offsetof(hb_limits, targets),
-                                  .size = sizeof(hb_limit_targets),
-                                  .choices = targets_name,
-                                  .nchoices = HB_TARGETS_NCHOICES,
-                                  .live = HB_LIVE,
-                                  .help = "What becomes of a target outside boxes and half-spaces or in a keep-out "
-                                          "zone: refuse the request, or clip to a place near by that is allowed."},
-                                 ROWS(HB_SETTING_ROW)};
+static const hb_setting row[] = {
+    {.key = "limits.targets",
+     .type = HB_SETTING_CHOICE,
+     .offset = offsetof(hb_limits, targets),
+     .size = sizeof(hb_limit_targets),
+     .choices = targets_name,
+     .nchoices = HB_TARGETS_NCHOICES,
+     .live = HB_LIVE,
+     .help = "What becomes of a target outside boxes and half-spaces or in a keep-out "
+             "zone: refuse the request, or move the target to a place nearby that is allowed."},
+    ROWS(HB_SETTING_ROW)};
 #undef STRUCT
 
 hb_setting_rows hb_limits_rows(void)

@@ -19,8 +19,8 @@
     X(KEEP_OUT_BOX, "keep_out_box", "states [...] stay out of the box from min [...] to max [...]")                    \
     X(SPEED, "speed", "the length of the vector of states [...] stays at or below max")                                \
     X(TILT, "tilt", "the angle from upright of the quaternion at states [x, y, z, w] stays at or below max, radians")  \
-    X(BODY_RATES, "body_rates", "as speed, for states [...] in radians a second")                                      \
-    X(CONTROL_RATES, "control_rates", "controls [...] change by at most max a second")
+    X(BODY_RATES, "body_rates", "as speed, for states [...] in radians per second")                                    \
+    X(CONTROL_RATES, "control_rates", "controls [...] change by at most max per second")
 
 typedef enum {
 #define X(id, name, help) HB_LIMIT_##id,

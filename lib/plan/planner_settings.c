@@ -22,29 +22,32 @@ const char *const hb_planner_method_help[] = {
 /* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
 #define ROWS(X)                                                                                                        \
     X(INT, "planner.samples", samples, 100, 1, 100000, HB_CLOSED, HB_FIXED,                                            \
-      "Action sequences that are tried in parallel.")                                                                  \
+      "Number of action sequences that are tried in parallel.")                                                        \
     X(INT, "planner.horizon", horizon, 10, 1, 1000, HB_CLOSED, HB_FIXED, "Steps of a plan.")                           \
-    X(INT, "planner.iterations", iterations, 100, 0, 1000000, HB_CLOSED, HB_LIVE, "Iterations of a plan, at most.")    \
+    X(INT, "planner.iterations", iterations, 100, 0, 1000000, HB_CLOSED, HB_LIVE,                                      \
+      "Largest number of iterations for one plan.")                                                                    \
     X(REAL, "planner.dt", dt, 0, 0, 10, HB_CLOSED, HB_FIXED, "Seconds a step of a plan; 0: the model's.")              \
     X(REAL, "planner.learning_rate", learning_rate, 0.01, 0, 1, HB_CLOSED, HB_LIVE,                                    \
-      "Of Adam, in units of each control's range.")                                                                    \
+      "Learning rate of Adam, in units of each control's range.")                                                      \
     X(REAL, "planner.clip", clip, 1, 0, 1e9, HB_ABOVE, HB_LIVE,                                                        \
-      "Norm of the gradient of one step's controls, at most.")                                                         \
+      "Largest norm of the gradient with respect to one step's controls.")                                             \
     X(REAL, "planner.noise", noise, 0.15, 0, 10, HB_CLOSED, HB_LIVE,                                                   \
       "Standard deviation of samples, in units of each control's range.")                                              \
     X(REAL, "planner.noise_correlation", noise_correlation, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                             \
-      "Of samples from step to step.")                                                                                 \
-    X(REAL, "planner.elites", elites, 0.1, 0, 1, HB_CLOSED, HB_LIVE, "Fraction of samples that cem refits to.")        \
+      "Correlation of the samples' noise from one step to the next.")                                                  \
+    X(REAL, "planner.elites", elites, 0.1, 0, 1, HB_CLOSED, HB_LIVE,                                                   \
+      "Fraction of the samples that cem fits its distribution to.")                                                    \
     X(REAL, "planner.temperature", temperature, 0.1, 0, 1e6, HB_CLOSED, HB_LIVE,                                       \
-      "Of mppi, relative to the spread of costs.")                                                                     \
+      "Temperature of mppi, relative to the spread of the costs.")                                                     \
     X(BOOL, "planner.polish", polish, false, 0, 1, HB_CLOSED, HB_LIVE,                                                 \
       "End with second-order steps on the best candidate.")                                                            \
     X(REAL, "planner.tolerance", tolerance, 1e-5, 0, 1e9, HB_CLOSED, HB_LIVE,                                          \
-      "Second-order steps end when the next would lower the cost by less than this, or by less than a thousandth.")    \
+      "Second-order steps end when the next one would lower the cost by less than this, or by less than a "            \
+      "thousandth.")                                                                                                   \
     X(BOOL, "planner.prepare", prepare, true, 0, 1, HB_CLOSED, HB_LIVE,                                                \
-      "Prepare for the next request while none waits: a reply then takes a fraction of its budget.")                   \
+      "Prepare for the next request while none is waiting; a reply then takes a fraction of its budget.")              \
     X(REAL, "planner.prepare_share", prepare_share, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                                     \
-      "Of the time between requests, that a processor may prepare.")                                                   \
+      "Fraction of the time between requests that a processor may spend on preparing.")                                \
     X(SEED, "planner.seed", seed, 0, 0, 0, HB_CLOSED, HB_FIXED, "Same seed, same plans.")
 
 const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_GAUSS_NEWTON, ROWS(HB_SETTING_DEFAULT)};

@@ -49,9 +49,9 @@ struct hb_mcap_reader {
     int nplaces;
 
     uint64_t at;      /* offset of the next record */
-    uint8_t *records; /* of the chunk at hand, when it was compressed */
+    uint8_t *records; /* of the current chunk, when it was compressed */
     size_t capacity;
-    cursor chunk;      /* what is left of the chunk at hand */
+    cursor chunk;      /* what is left of the current chunk */
     uint64_t chunk_at; /* its offset */
     bool ended, cut;
     uint64_t cut_at;

@@ -22,7 +22,7 @@ typedef struct channel {
     uint16_t schema;
     const char *topic, *encoding;
     uint64_t messages;
-    uint32_t in_chunk; /* messages of the chunk at hand */
+    uint32_t in_chunk; /* messages of the current chunk */
 } channel;
 
 typedef struct entry {
@@ -41,21 +41,21 @@ typedef struct chunk {
 struct hb_mcap_writer {
     hb_mcap_writer_settings s;
     size_t records_size, out_size, max_entries;
-    uint8_t *records; /* of the chunk at hand */
+    uint8_t *records; /* of the current chunk */
     uint8_t *out;     /* what is written next */
     void *memory;     /* of the compressor */
     size_t memory_size;
     ZSTD_CCtx *compressor;
-    entry *entry; /* messages of the chunk at hand */
+    entry *entry; /* messages of the current chunk */
     chunk *chunk; /* written */
 
-    /* of the file at hand */
+    /* of the current file */
     int fd;
     uint64_t position;
     uint32_t crc; /* of all that was written to it */
     size_t used, filled;
     size_t nentries;
-    uint64_t start, end; /* times of the chunk at hand */
+    uint64_t start, end; /* times of the current chunk */
     int nchunks, nschemas, nchannels;
     schema schema[HB_MCAP_CHANNELS];
     channel channel[HB_MCAP_CHANNELS];

@@ -24,7 +24,7 @@ typedef struct bench_case {
     void (*run)(bench *b);
 } bench_case;
 
-/* The tables of cases, one a file; each ends with a NULL name. */
+/* The tables of cases, one per file; each ends with a NULL name. */
 extern const bench_case bench_basis_cases[], bench_estimator_cases[], bench_planner_cases[], bench_feedback_cases[];
 extern const bench_case bench_daemon_cases[], bench_latency_cases[]; /* with HB_WITH_DAEMON */
 extern const bench_case bench_train_cases[];                         /* with HB_WITH_TRAIN */

@@ -27,7 +27,7 @@ expect 2 'a command is missing'
 expect 2 "unknown command 'swim'" swim
 expect 0 'quadrotor: Crazyflie' list
 expect 0 'gear_front_foot' list half-cheetah
-expect 0 'a vehicle as they are' list quadrotor
+expect 0 'a realistic vehicle' list quadrotor
 expect 2 "there is no weather 'hail'" fly quadrotor --in-process --weather hail
 expect 2 'leave rates, jitter, loss' fly quadrotor --in-process --realtime --weather jitter=0.01
 expect 2 "there is no plant 'bicycle'; there are: quadrotor" list bicycle

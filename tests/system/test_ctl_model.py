@@ -31,7 +31,7 @@ class Model(unittest.TestCase):
         # 10 states and 4 controls in, 8 x 13 out
         for expected in ("architecture shared: one network 14-64-32-104, silu", "basis 8 functions", "parameters 6472",
                          "coefficients 8, one per function; trained with least_squares, ridge 0.001",
-                         "integration combined, 1 RK4 step a period of 0.02 s", "states (13)", "controls (4)",
+                         "integration combined, 1 RK4 step per period of 0.02 s", "states (13)", "controls (4)",
                          "x m 0 1 no", "vx m/s 0 1 yes", "u3 N 0 1 0.03 0.0662 0.15", "7 0.5 +- 0.5", "u1 N 0 0.05 0", "vx 0.125",
                          "an example", "in two lines"):
             self.assertIn(expected, lines)

@@ -73,7 +73,7 @@ class Report(TestCase):
             with open(f"{report}/{name}.png", "rb") as picture:
                 self.assertEqual(picture.read(4), b"\x89PNG")
 
-        self.assertIn("index.html is there already (--force writes over it)", flight(file, "-o", report, code=1))
+        self.assertIn("index.html exists: name another --output, or add --force", flight(file, "-o", report, code=1))
         flight(file, "-o", report, "--force")
 
     def test_without_the_model_and_with_another(self):

@@ -130,7 +130,7 @@ class Paper(unittest.TestCase):
             out, errors = process.communicate(timeout=60)
             if process.returncode:
                 self.assertEqual(process.returncode, 1)
-                self.assertIn('goes on from here', errors)
+                self.assertIn('continues from here', errors)
                 out = paper(other, 'quadrotor', '--json', '--no-plot').stdout
             self.assertEqual(without_times(json.loads(out)), without_times(self.first))
 

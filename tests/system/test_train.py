@@ -154,7 +154,7 @@ class Train(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         if process.returncode == 1:
-            self.assertIn("go on with: hilbert-train --resume '" + other + ".checkpoint'", errors)
+            self.assertIn("continue with: hilbert-train --resume '" + other + ".checkpoint'", errors)
             # a fresh start over it is refused, another seed too
             self.assertIn('--resume', run(TRAIN, '--data', self.data, '--output', other, code=1).stderr)
             self.assertIn('seed', run(TRAIN, '--resume', other + '.checkpoint', '--seed', '9', code=2).stderr)

@@ -205,7 +205,7 @@ static void test_stop_and_resume(void **state)
     assert_int_equal(run_or_resume(&s, &alarm_rang, &r, &err), 0);
     assert_true(r.stopped);
     assert_int_equal(r.steps, 0);
-    /* to start afresh over an interrupted run is refused */
+    /* to start over over an interrupted run is refused */
     assert_int_equal(hb_run(&s, &(hb_run_options){.quiet = true}, &r, &err), -EEXIST);
     assert_non_null(strstr(err.text, "--resume"));
 

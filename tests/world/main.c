@@ -10,7 +10,7 @@ static const char usage[] = "usage: hilbert-world [OPTION]\n"
                             "\n"
                             "  -s, --seed N        the first seed (1)\n"
                             "  -n, --seeds N       how many seeds (1)\n"
-                            "  -t, --seconds S     simulated seconds of each (60)\n"
+                            "  -t, --seconds S     simulated seconds of each (15)\n"
                             "  -T, --trace FILE    a line for each event of the last seed\n"
                             "  -q, --quiet         only seeds that break a promise, and the sum\n"
                             "  -p, --promises      list the promises, and exit\n"
@@ -33,7 +33,7 @@ static void print_usage(void)
 int main(int argc, char **argv)
 {
     uint64_t seed = 1, seeds = 1, bad = 0, broken[NPROMISES] = {0};
-    double seconds = 60;
+    double seconds = 15;
     const char *trace = NULL;
     bool quiet = false, promises = false;
     const hb_option table[] = {

@@ -5,7 +5,7 @@
 # usage: run.sh [--seeds N] [--from SEED] [--seconds S] [--program hilbert-world]
 set -eu
 
-seeds=1000 from=1 seconds=60 program=
+seeds=1000 from=1 seconds=15 program=
 while [ $# -gt 0 ]; do
     case $1 in
     --seeds) seeds=$2; shift 2 ;;

@@ -335,9 +335,12 @@ static int make_journal(hb_daemon *d, hb_error *err)
         nfirst += n;
     }
     if (!r)
-        r = hb_journal_new(
-            &d->journal,
-            &(hb_journal_settings){.config = c, .largest = hb_server_largest_record(c, d->model), .log = &d->log}, err);
+        r = hb_journal_new(&d->journal,
+                           &(hb_journal_settings){.config = c,
+                                                  .largest = hb_server_largest_record(c, d->model),
+                                                  .log = &d->log,
+                                                  .clock = {.now = hb_clock_monotonic}},
+                           err);
     if (!r)
         r = hb_journal_head(d->journal, head, nhead, first, nfirst, err);
     free(head);

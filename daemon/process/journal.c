@@ -50,6 +50,7 @@ struct hb_journal {
     double file_size, file_age, quota; /* bytes, seconds, bytes */
     size_t largest;
     hb_log *log;
+    hb_clock clock;
 
     /* the ring: bytes put in and taken out, ever */
     uint8_t *ring;
@@ -63,14 +64,15 @@ struct hb_journal {
     _Atomic bool on, stop;
     int wake;
     pthread_t thread;
-    bool running;
+    bool stepped, running;
 
     /* the recorder's thread */
     hb_mcap_writer *writer;
     uint8_t *message; /* taken out of the ring */
     uint8_t *entries;
     int folder, fd;
-    bool whole; /* nothing is missing so far */
+    bool whole;  /* nothing is missing so far */
+    bool was_on; /* when it last looked */
     uint32_t number;
     uint64_t opened, flushed, failed; /* ms */
     uint64_t skipped;                 /* messages that could not be written since the last that was */
@@ -80,12 +82,9 @@ struct hb_journal {
     _Atomic uint64_t bytes, messages, lost, files, pruned, errors;
 };
 
-static uint64_t milliseconds(void)
+static uint64_t milliseconds(const hb_journal *j)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    return (uint64_t)(1e3 * j->clock.now(j->clock.context));
 }
 
 static void write_note(note *n, const char *text)
@@ -275,7 +274,7 @@ static void fail(hb_journal *j, const char *what, const char *why)
     add(&j->errors, 1);
     if (!j->failed)
         hb_log_line(j->log, HB_LOG_ERROR, "recorder: %s; flying goes on", text);
-    j->failed = milliseconds();
+    j->failed = milliseconds(j);
 }
 
 /* Lets go of the file; with the index, if the disk takes it. */
@@ -361,14 +360,14 @@ static void begin_file(hb_journal *j, uint64_t time)
         hb_log_line(j->log, HB_LOG_NOTICE, "recorder: goes on in %s", path);
     j->failed = 0;
     j->number++;
-    j->opened = j->flushed = milliseconds();
+    j->opened = j->flushed = milliseconds(j);
     add(&j->files, 1);
 }
 
 /* A chunk of n messages was written, or not: then the file ends here. */
 static void after_writing(hb_journal *j, int r, uint64_t n, const hb_error *err)
 {
-    j->flushed = milliseconds();
+    j->flushed = milliseconds(j);
     if (!r) {
         add(&j->messages, n);
         fdatasync(j->fd);
@@ -396,7 +395,7 @@ static void flush(hb_journal *j)
 /* Begins a file where there is none, or the current one is full or old enough. */
 static bool have_file(hb_journal *j, uint64_t time)
 {
-    uint64_t now = milliseconds();
+    uint64_t now = milliseconds(j);
 
     if (j->fd >= 0 && ((double)hb_mcap_writer_size(j->writer) >= j->file_size ||
                        (double)(now - j->opened) >= 1e3 * j->file_age || hb_mcap_writer_full(j->writer))) {
@@ -449,10 +448,31 @@ static void drain(hb_journal *j)
     }
 }
 
+void hb_journal_step(hb_journal *j)
+{
+    drain(j);
+    if (milliseconds(j) - j->flushed >= CHUNK_MS)
+        flush(j);
+    bool on = atomic_load_explicit(&j->on, memory_order_acquire);
+    if (j->was_on && !on) {
+        drain(j);
+        flush(j);
+        end_file(j, true);
+        j->whole = false; /* what comes next does not follow on it */
+    }
+    j->was_on = on;
+}
+
+static void finish(hb_journal *j)
+{
+    drain(j);
+    flush(j);
+    end_file(j, true);
+}
+
 static void *record(void *context)
 {
     hb_journal *j = context;
-    bool was_on = false;
 
     pthread_setname_np(pthread_self(), "recorder");
     setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
@@ -464,23 +484,10 @@ static void *record(void *context)
             ssize_t n = read(j->wake, &count, sizeof count);
             (void)n;
         }
-        if (!atomic_load_explicit(&j->ready, memory_order_acquire))
-            continue;
-        drain(j);
-        if (milliseconds() - j->flushed >= CHUNK_MS)
-            flush(j);
-        on = atomic_load_explicit(&j->on, memory_order_acquire);
-        if (was_on && !on) {
-            drain(j);
-            flush(j);
-            end_file(j, true);
-            j->whole = false; /* what comes next does not follow on it */
-        }
-        was_on = on;
+        if (atomic_load_explicit(&j->ready, memory_order_acquire))
+            hb_journal_step(j);
     }
-    drain(j);
-    flush(j);
-    end_file(j, true);
+    finish(j);
     return NULL;
 }
 
@@ -522,6 +529,8 @@ int hb_journal_new(hb_journal **ret, const hb_journal_settings *s, hb_error *err
     j->quota = 1e6 * c->recorder.quota;
     j->largest = s->largest;
     j->log = s->log;
+    j->clock = s->clock;
+    j->stepped = s->stepped;
     j->folder = j->fd = -1;
     j->whole = true;
     atomic_init(&j->on, c->recorder.enabled);
@@ -562,10 +571,10 @@ int hb_journal_head(hb_journal *j, const void *head, size_t size, const void *fi
     if (j->folder < 0 && hb_journal_on(j))
         return hb_fail(err, errno, "recorder.directory: %s: %s", j->directory, strerror(errno));
     atomic_store_explicit(&j->ready, true, memory_order_release);
-    int why = pthread_create(&j->thread, NULL, record, j);
+    int why = j->stepped ? 0 : pthread_create(&j->thread, NULL, record, j);
     if (why)
         return hb_fail(err, why, "cannot start the recorder's thread: %s", strerror(why));
-    j->running = true;
+    j->running = !j->stepped;
     return 0;
 }
 
@@ -579,6 +588,8 @@ void hb_journal_free(hb_journal *j)
         n = write(j->wake, &(uint64_t){1}, sizeof(uint64_t));
         (void)n;
         pthread_join(j->thread, NULL);
+    } else if (j->stepped && atomic_load_explicit(&j->ready, memory_order_acquire)) {
+        finish(j);
     }
     if (j->wake >= 0)
         close(j->wake);

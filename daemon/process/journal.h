@@ -24,6 +24,8 @@ typedef struct hb_journal_settings {
     const hb_config *config; /* recorder and name; read during hb_journal_new only */
     size_t largest;          /* bytes of the largest message */
     hb_log *log;
+    hb_clock clock;
+    bool stepped; /* no thread: its owner calls hb_journal_step in its place */
 } hb_journal_settings;
 
 /* Starts the thread. Nothing is written before hb_journal_head. */
@@ -42,6 +44,9 @@ void hb_journal_switch(hb_journal *j, bool on);
 /* A message in two parts, one after the other. log_time: time of day, publish_time: when it was made, nanoseconds. */
 void hb_journal_put(hb_journal *j, hb_topic topic, uint64_t log_time, uint64_t publish_time, const void *a, size_t na,
                     const void *b, size_t nb);
+
+/* What the thread does each time that it wakes: writes what there is. */
+void hb_journal_step(hb_journal *j);
 
 /* ---- for any thread ---- */
 

@@ -15,6 +15,7 @@
 
 #include "mcap/mcap_reader.h"
 #include "process/journal.h"
+#include "process/realtime.h"
 
 enum { LARGEST = 70000 };
 static const uint64_t day = UINT64_C(1700000000000000000);
@@ -75,8 +76,13 @@ static hb_journal *begin(bench *b)
     hb_journal *j = NULL;
     hb_error err;
 
-    assert_int_equal(
-        hb_journal_new(&j, &(hb_journal_settings){.config = b->config, .largest = LARGEST, .log = &b->log}, &err), 0);
+    assert_int_equal(hb_journal_new(&j,
+                                    &(hb_journal_settings){.config = b->config,
+                                                           .largest = LARGEST,
+                                                           .log = &b->log,
+                                                           .clock = {.now = hb_clock_monotonic}},
+                                    &err),
+                     0);
     assert_int_equal(hb_journal_head(j, "head", 4, "first", 5, &err), 0);
     return j;
 }

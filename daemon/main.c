@@ -387,7 +387,7 @@ static int set_up(hb_daemon *d, hb_error *err)
                                                 .shadow_controller = d->shadow_controller,
                                                 .shadow_settings = d->shadow_settings,
                                                 .transport = hb_sockets_transport(&d->sockets),
-                                                .pilot_key = d->sockets.pilot_key,
+                                                .pilot_key = hb_sockets_pilot_key(&d->sockets),
                                                 .clock = {.now = hb_clock_monotonic},
                                                 .wall = {.now = hb_clock_wall},
                                                 .log = &d->log,

@@ -54,7 +54,8 @@ const char *hb_handshake_advice(const hb_handshakes *h, bool keys)
     if (h->succeeded)
         return "it is connected: is the daemon busy?";
     if (h->refused)
-        return "the daemon refuses our key: is our public key among its security.client_keys?";
+        return "the daemon refuses our key: is our public key among its security.client_keys, or in its "
+               "security.authorized_keys with the right to this socket?";
     if ((h->failed || h->connected) && keys)
         return "somebody listens there, but not with this server key: is it the daemon's public key?";
     if (h->failed || h->connected)

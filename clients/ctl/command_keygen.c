@@ -27,6 +27,9 @@ static int run(const ctl_command *self, int argc, char **argv)
         return ctl_failure(self, "%s", text);
     printf("%s  keep it secret: security.server_key of a daemon, or --client-key of a client\n", secret_path);
     printf("%s  give it away: security.client_keys of a daemon, or --server-key of a client\n", public_path);
+    const char *name = strrchr(argv[optind], '/');
+    printf("or, with fewer rights, as a line of its security.authorized_keys:\n%s %s observe\n",
+           name ? name + 1 : argv[optind], public);
     return CTL_OK;
 }
 

@@ -846,10 +846,10 @@ static void check_sockets(const hb_config *c, hb_config_errors *errors)
         for (int j = 0; j < all[i].e->n; j++)
             if (!strncmp(all[i].e->at[j], "tcp://", 6) && !*c->security.server_key && !c->security.insecure)
                 hb_config_error(errors, c, mark_at(c, all[i].key), all[i].key,
-                                "%s is open to the network: set security.server_key and security.client_keys "
-                                "(hilbertctl keygen), or security.insecure: true",
+                                "%s is open to the network: set security.server_key and security.client_keys or "
+                                "security.authorized_keys (hilbertctl keygen), or security.insecure: true",
                                 all[i].e->at[j]);
-    if (*c->security.server_key && !c->security.client_keys.n)
+    if (*c->security.server_key && !c->security.client_keys.n && !*c->security.authorized_keys)
         hb_config_error(errors, c, mark_at(c, "security.server_key"), "security.client_keys",
                         "no client could connect: name the public key of each (hilbertctl keygen)");
 }
@@ -937,6 +937,8 @@ int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t s
     place(c, c->model, models ? models : HB_MODEL_FOLDER);
     place(c, c->shadow.model, models ? models : HB_MODEL_FOLDER);
     place(c, c->security.server_key, NULL);
+    place(c, c->security.authorized_keys, NULL);
+    place(c, c->security.pilot_key, NULL);
     place(c, c->state_file, NULL);
     place(c, c->recorder.directory, NULL);
     for (int i = 0; i < c->security.client_keys.n; i++)

@@ -120,6 +120,7 @@ typedef struct hb_config {
     struct {
         char server_key[HB_CONFIG_PATH_SIZE];
         hb_paths client_keys;
+        char authorized_keys[HB_CONFIG_PATH_SIZE];
         bool insecure;
         char pilot[HB_NAME_SIZE];
         char pilot_key[HB_CONFIG_PATH_SIZE];

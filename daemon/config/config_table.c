@@ -132,7 +132,11 @@ static const hb_setting process[] = {
     ROW("security.server_key", HB_TYPE_PATH, security.server_key, HB_FIXED,
         "File with the daemon's secret CURVE key (hilbertctl keygen); empty: no encryption.", .max = 0),
     ROW("security.client_keys", HB_TYPE_PATHS, security.client_keys, HB_FIXED,
-        "Files with the public keys of the clients that may connect.", BETWEEN(0, HB_MAX_KEYS)),
+        "Files with the public keys of clients that may connect and do everything.", BETWEEN(0, HB_MAX_KEYS)),
+    ROW("security.authorized_keys", HB_TYPE_PATH, security.authorized_keys, HB_FIXED,
+        "File with further clients, one in each line: name, public key, and rights of telemetry, act, observe, operate "
+        "(with commas).",
+        .max = 0),
     ROW("security.insecure", HB_SETTING_BOOL, security.insecure, HB_FIXED,
         "Allow tcp without keys: anyone who reaches the port can fly this vehicle.", BETWEEN(0, 1)),
     ROW("security.pilot", HB_TYPE_TEXT, security.pilot, HB_FIXED,

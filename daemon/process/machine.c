@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "keys.h"
+#include "process/access.h"
 #include "process/state.h"
 
 typedef struct check {
@@ -220,11 +221,11 @@ static void check_sockets(check *k, const hb_inherited *inherited)
 
 /* ---- files ---- */
 
-static void check_key(check *k, const char *key, const char *path, bool secret)
+static void check_secret_key(check *k, const char *key, const char *path)
 {
     char value[HB_KEY_SIZE], text[HB_CONFIG_PATH_SIZE + 128];
 
-    if (hb_key_read(path, secret, value, text, sizeof text))
+    if (hb_key_read(path, true, value, text, sizeof text))
         COMPLAIN(k, key, "%s", text);
     explicit_bzero(value, sizeof value);
 }
@@ -235,13 +236,15 @@ static void check_files(check *k, const hb_model *m)
     hb_error err;
 
     if (*c->security.server_key)
-        check_key(k, "security.server_key", c->security.server_key, true);
-    for (int i = 0; *c->security.server_key && i < c->security.client_keys.n; i++)
-        check_key(k, "security.client_keys", c->security.client_keys.at[i], false);
+        check_secret_key(k, "security.server_key", c->security.server_key);
     if (*c->security.pilot_key && !*c->security.server_key)
         COMPLAIN(k, "security.pilot_key", "without security.server_key nobody is told by a key");
-    else if (*c->security.pilot_key)
-        check_key(k, "security.pilot_key", c->security.pilot_key, false);
+    if (*c->security.authorized_keys && !*c->security.server_key)
+        COMPLAIN(k, "security.authorized_keys", "without security.server_key nobody is told by a key");
+    hb_access *access = malloc(sizeof *access);
+    if (*c->security.server_key && access && hb_access_read(access, c, &err))
+        hb_config_error_of(k->errors, c, &err);
+    free(access);
     if (hb_journal_check(c, &err))
         hb_config_error_of(k->errors, c, &err);
     if (*c->state_file && hb_state_check(c->state_file, hb_estimator_memory_size(m, &c->controller.estimator), &err))

@@ -4,11 +4,15 @@
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/monotonic.h"
+#include "process/throttle.h"
 
 enum {
     DESCRIPTORS = 128,     /* a daemon with a few clients takes less than half of them */
@@ -49,18 +53,44 @@ int hb_limits_descriptors(void)
  * the last ones are not for connections: who would take one finds its connection closed. */
 enum { KEPT_BACK = 64 };
 
-static int unless_crowded(int fd)
+/* libzmq has no place for a context of ours in them: these belong to the process, as its descriptors do. */
+static struct {
+    pthread_mutex_t lock;
+    hb_throttle throttle;
+    _Atomic bool crowded, flooded;
+} connections = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_admitted(const struct sockaddr *from)
 {
-    if (fd < 0 || fd < hb_limits_descriptors() - KEPT_BACK)
-        return fd;
-    close(fd);
-    errno = ECONNABORTED;
-    return -1;
+    pthread_mutex_lock(&connections.lock);
+    bool admitted = hb_throttle_admit(&connections.throttle, from, hb_now());
+    pthread_mutex_unlock(&connections.lock);
+    return admitted;
 }
 
 int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
-    return unless_crowded((int)syscall(SYS_accept4, fd, address, size, flags));
+    int accepted = (int)syscall(SYS_accept4, fd, address, size, flags);
+
+    if (accepted < 0)
+        return accepted;
+    bool crowded = accepted >= hb_limits_descriptors() - KEPT_BACK;
+    if (!crowded && (!address || is_admitted(address)))
+        return accepted;
+    atomic_store(crowded ? &connections.crowded : &connections.flooded, true);
+    close(accepted);
+    errno = ECONNABORTED;
+    return -1;
+}
+
+bool hb_limits_crowded(void)
+{
+    return atomic_exchange(&connections.crowded, false);
+}
+
+bool hb_limits_flooded(void)
+{
+    return atomic_exchange(&connections.flooded, false);
 }
 
 int accept(int fd, struct sockaddr *address, socklen_t *size)

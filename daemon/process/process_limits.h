@@ -1,7 +1,10 @@
 /* What this process may have: descriptors, threads, address space. Looked at before libraries end the process for want
- * of them. With this file linked in, connections are closed that would take one of the last descriptors. */
+ * of them. With this file linked in, connections are closed that would take one of the last descriptors, and those that
+ * come over the network faster than process/throttle.h allows. */
 #ifndef HB_PROCESS_LIMITS_H
 #define HB_PROCESS_LIMITS_H
+
+#include <stdbool.h>
 
 #include "base/base.h"
 
@@ -10,5 +13,8 @@
 int hb_limits_raise(int planner_threads, hb_error *err);
 /* Descriptors that this process may have. */
 int hb_limits_descriptors(void);
+/* Whether connections were closed for want of descriptors, or because they came too fast, since this was last asked. */
+bool hb_limits_crowded(void);
+bool hb_limits_flooded(void);
 
 #endif

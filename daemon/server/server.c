@@ -239,20 +239,28 @@ static void feed_watchdog(hb_server *s, double now)
 static void judge_handshakes(hb_server *s)
 {
     const hb_transport *t = &s->transport;
-    char who[HB_WHO_SIZE];
+    char why[HB_VERDICT_SIZE];
     unsigned held;
     int verdict;
 
-    while (t->judge && (verdict = t->judge(t->context, who)) != 0) {
-        s->counters.handshakes_refused += verdict < 0;
-        if (verdict < 0 && hb_log_due(&s->handshake_limit, hb_server_now(s), &held))
-            hb_log_line(s->log, HB_LOG_WARNING, "security: %s was refused: it is not among security.client_keys", who);
+    for (int i = 0; t->judge && i < HB_HANDSHAKES_A_TURN && (verdict = t->judge(t->context, why)) != HB_NOBODY; i++) {
+        if (verdict == HB_ADMITTED)
+            continue;
+        s->counters.handshakes_refused++;
+        /* strangers may come by the thousand, and must not hide a client that is known */
+        hb_log_limit *limit = verdict == HB_STRANGER ? &s->handshake_limit : &s->right_limit;
+        if (hb_log_due(limit, hb_server_now(s), &held))
+            hb_log_line(s->log, HB_LOG_WARNING, "security: %s (%u more like it before)", why, held);
     }
     int seen = t->tend ? t->tend(t->context) : 0;
     if (seen & HB_CROWDED && hb_log_due(&s->crowd_limit, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING,
                     "sockets: new connections are turned away: there are nearly as many as file descriptors "
                     "(RLIMIT_NOFILE; LimitNOFILE= of the unit)");
+    if (seen & HB_FLOODED && hb_log_due(&s->flood_limit, hb_server_now(s), &held))
+        hb_log_line(s->log, HB_LOG_WARNING,
+                    "security: new connections are turned away: too many came from one address, or from all of them "
+                    "together; those that are there go on");
     if (seen & HB_MISLED && hb_log_due(&s->misled_limit, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING,
                     "security: a handshake failed: the client uses another server key than ours, or no keys");
@@ -411,7 +419,8 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     }
     hb_server_take_settings(s);
     s->status_limit.period = s->estimate_limit.period = 1;
-    s->refusal_limit.period = s->handshake_limit.period = s->misled_limit.period = s->crowd_limit.period = 5;
+    s->refusal_limit.period = s->handshake_limit.period = s->right_limit.period = 5;
+    s->misled_limit.period = s->crowd_limit.period = s->flood_limit.period = 5;
     s->reset_limit.period = s->target_limit.period = 1;
     s->guest_limit.period = 60;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

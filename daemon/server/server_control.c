@@ -274,6 +274,12 @@ static bool changes_something(hb_control_kind kind)
            kind == HB_CONTROL_RELOAD || kind == HB_CONTROL_PROMOTE || kind == HB_CONTROL_RECORD;
 }
 
+/* A prediction changes nothing, but takes the planner's time. */
+static bool is_for_operators(hb_control_kind kind)
+{
+    return changes_something(kind) || kind == HB_CONTROL_PREDICT;
+}
+
 /* One message a turn: nobody's flight depends on it. */
 void hb_server_receive_control(hb_server *s)
 {
@@ -293,6 +299,8 @@ void hb_server_receive_control(hb_server *s)
     int bad = n == HB_OVERSIZED
                   ? hb_fail(&err, EMSGSIZE, "the message is larger than sockets.max_message, %d bytes", s->max_message)
                   : hb_wire_read_control(s->wire, s->frame, (size_t)n, &r, &err);
+    if (!bad && envelope.observer && is_for_operators(r.kind))
+        bad = hb_fail(&err, EPERM, "this key may observe, and not operate (security.authorized_keys)");
     hb_control_reply answer = {.id = r.id, .error = bad ? err.text : s->stopping ? stopping : NULL};
     bool done = answer.error || act(s, &envelope, &r, &answer, &report, &err);
     if (changes_something(r.kind) && n >= 0)

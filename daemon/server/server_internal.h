@@ -12,6 +12,7 @@
 enum {
     HB_RING = 1024,          /* samples that may wait to be learned from */
     HB_REQUESTS_A_TURN = 64, /* messages read from a socket before others have their turn */
+    HB_HANDSHAKES_A_TURN = 4,
 };
 
 typedef struct hb_sample {
@@ -99,6 +100,7 @@ struct hb_server {
     uint64_t rate_telemetry, rate_requests;
     double next_status, next_second;
     hb_log_limit status_limit, estimate_limit, refusal_limit, handshake_limit, misled_limit, crowd_limit;
+    hb_log_limit right_limit, flood_limit;
     hb_log_limit reset_limit, target_limit, guest_limit;
     bool resumed;
 

@@ -17,6 +17,7 @@
 
 #include "handshake.h"
 #include "keys.h"
+#include "process/process_limits.h"
 
 /* A message up to so many times sockets.max_message is received, counted and refused; of one beyond that, libzmq ends
  * the connection without telling anyone. */
@@ -36,34 +37,34 @@ static bool is_tcp(const char *endpoint)
 
 /* ---- guarding ---- */
 
-/* The first of n keys that is this one, or -1. */
-static int find_key(const hb_sockets *s, const uint8_t key[32], int n)
-{
-    for (int i = 0; i < n; i++)
-        if (memcmp(key, s->key[i], 32) == 0)
-            return i;
-    return -1;
-}
+/* The right that each socket asks for. On the control socket those who may only observe are told from the others by
+ * what they ask for. */
+static const struct {
+    const char *name; /* of the socket, and of its domain in ZAP */
+    unsigned right;
+} guarded[HB_NCHANNELS] = {
+    [HB_CHANNEL_TELEMETRY] = {"telemetry", HB_RIGHT_TELEMETRY},
+    [HB_CHANNEL_ACTIONS] = {"actions", HB_RIGHT_ACT},
+    [HB_CHANNEL_CONTROL] = {"control", HB_RIGHT_OBSERVE},
+    [HB_CHANNEL_STATUS] = {"status", HB_RIGHT_OBSERVE},
+};
 
 static int read_keys(hb_sockets *s, const hb_config *c, char secret[HB_KEY_SIZE], hb_error *err)
 {
-    char key[HB_KEY_SIZE], text[HB_CONFIG_PATH_SIZE + 128];
+    char text[HB_CONFIG_PATH_SIZE + 128];
 
     if (!*c->security.server_key)
         return 0;
     int r = hb_key_read(c->security.server_key, true, secret, text, sizeof text);
-    for (int i = 0; i < c->security.client_keys.n && !r; i++) {
-        r = hb_key_read(c->security.client_keys.at[i], false, key, text, sizeof text);
-        if (!r && zmq_z85_decode(s->key[s->nkeys], key))
-            s->nkeys++;
-    }
-    if (!r && *c->security.pilot_key) {
-        r = hb_key_read(c->security.pilot_key, false, key, text, sizeof text);
-        if (!r && zmq_z85_decode(s->key[s->nkeys], key))
-            s->pilot_key = 1 + find_key(s, s->key[s->nkeys], s->nkeys + 1);
-        s->nkeys += s->pilot_key == s->nkeys + 1; /* it need not be named twice */
-    }
-    return r ? hb_fail(err, -r, "security: %s", text) : 0;
+    if (r)
+        return hb_fail(err, -r, "security.server_key: %s", text);
+    s->access = calloc(1, sizeof *s->access);
+    return s->access ? hb_access_read(s->access, c, err) : hb_fail(err, ENOMEM, "out of memory");
+}
+
+int hb_sockets_pilot_key(const hb_sockets *s)
+{
+    return s->access ? s->access->pilot : 0;
 }
 
 /* The ZAP handler must be there before the first CURVE socket is bound. */
@@ -76,48 +77,92 @@ static int open_zap(hb_sockets *s, hb_error *err)
     return 0;
 }
 
-static void say_who(const uint8_t *address, int naddress, const uint8_t *key, int nkey, char who[HB_WHO_SIZE])
-{
-    char text[HB_KEY_SIZE] = "(none)";
+/* A request of ZAP: version, request id, domain, address, routing id, mechanism, public key. */
+enum { ZAP_ID = 1, ZAP_DOMAIN, ZAP_ADDRESS, ZAP_MECHANISM = 5, ZAP_KEY, ZAP_FRAMES };
 
-    if (nkey == 32)
-        zmq_z85_encode(text, key, 32);
-    snprintf(who, HB_WHO_SIZE, "a client at %.*s with the public key %s", naddress, (const char *)address, text);
-}
+typedef struct zap_request {
+    uint8_t frame[ZAP_FRAMES][256];
+    int size[ZAP_FRAMES];
+} zap_request;
 
-static int judge(void *context, char who[HB_WHO_SIZE])
+static bool receive_zap(void *socket, zap_request *r)
 {
-    hb_sockets *s = context;
-    /* version, request id, domain, address, routing id, mechanism, public key */
-    uint8_t frame[7][256];
-    int size[7] = {0}, more = 1;
+    int more = 1;
     size_t option = sizeof more;
-    int found = -1;
 
     for (int i = 0; more; i++) {
         uint8_t rest[256];
-        int n = zmq_recv(s->zap, i < 7 ? frame[i] : rest, sizeof frame[0], ZMQ_DONTWAIT);
+        int n = zmq_recv(socket, i < ZAP_FRAMES ? r->frame[i] : rest, sizeof rest, ZMQ_DONTWAIT);
         if (n < 0)
-            return 0;
-        if (i < 7)
-            size[i] = n < (int)sizeof frame[0] ? n : (int)sizeof frame[0];
-        zmq_getsockopt(s->zap, ZMQ_RCVMORE, &more, &option);
+            return false;
+        if (i < ZAP_FRAMES)
+            r->size[i] = n < (int)sizeof rest ? n : (int)sizeof rest;
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
     }
-    if (size[5] == 5 && memcmp(frame[5], "CURVE", 5) == 0 && size[6] == 32)
-        found = find_key(s, frame[6], s->nkeys);
-    bool admitted = found >= 0;
+    return true;
+}
+
+static bool zap_is(const zap_request *r, int i, const char *text)
+{
+    return r->size[i] == (int)strlen(text) && memcmp(r->frame[i], text, strlen(text)) == 0;
+}
+
+/* The socket that is asked for; its domain is ours. */
+static int channel_of(const zap_request *r)
+{
+    int i = 0;
+
+    while (i < HB_NCHANNELS && !zap_is(r, ZAP_DOMAIN, guarded[i].name))
+        i++;
+    return i;
+}
+
+static int verdict_of(const hb_sockets *s, const zap_request *r, int *ret_client, char why[HB_VERDICT_SIZE])
+{
+    bool curve = zap_is(r, ZAP_MECHANISM, "CURVE") && r->size[ZAP_KEY] == HB_KEY_BYTES;
+    int address = r->size[ZAP_ADDRESS] < 64 ? r->size[ZAP_ADDRESS] : 64;
+    char text[HB_KEY_SIZE] = "(none)", rights[HB_RIGHTS_SIZE];
+    int channel = channel_of(r);
+
+    *ret_client = curve && channel < HB_NCHANNELS ? hb_access_find(s->access, r->frame[ZAP_KEY]) : -1;
+    if (*ret_client < 0) {
+        if (curve)
+            zmq_z85_encode(text, r->frame[ZAP_KEY], HB_KEY_BYTES);
+        snprintf(why, HB_VERDICT_SIZE,
+                 "a client at %.*s with the public key %s was refused: it is neither among security.client_keys nor in "
+                 "security.authorized_keys",
+                 address, (const char *)r->frame[ZAP_ADDRESS], text);
+        return HB_STRANGER;
+    }
+    const hb_known_client *c = &s->access->client[*ret_client];
+    if (c->rights & guarded[channel].right)
+        return HB_ADMITTED;
+    hb_access_print(c->rights, rights);
+    snprintf(why, HB_VERDICT_SIZE, "%s at %.*s was refused at the %s socket: its rights are %s", c->name, address,
+             (const char *)r->frame[ZAP_ADDRESS], guarded[channel].name, rights);
+    return HB_WITHOUT_RIGHT;
+}
+
+static int judge(void *context, char why[HB_VERDICT_SIZE])
+{
+    hb_sockets *s = context;
+    zap_request r = {0};
     char number[16] = ""; /* comes with each of the client's messages */
+    int client;
+
+    if (!receive_zap(s->zap, &r))
+        return HB_NOBODY;
+    int verdict = verdict_of(s, &r, &client, why);
+    bool admitted = verdict == HB_ADMITTED;
     if (admitted)
-        snprintf(number, sizeof number, "%d", 1 + found);
+        snprintf(number, sizeof number, "%d", 1 + client);
     zmq_send(s->zap, "1.0", 3, ZMQ_SNDMORE);
-    zmq_send(s->zap, frame[1], (size_t)size[1], ZMQ_SNDMORE);
+    zmq_send(s->zap, r.frame[ZAP_ID], (size_t)r.size[ZAP_ID], ZMQ_SNDMORE);
     zmq_send(s->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
     zmq_send(s->zap, number, strlen(number), ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, 0);
-    if (!admitted)
-        say_who(frame[3], size[3] < 64 ? size[3] : 64, frame[6], size[6], who);
-    return admitted ? 1 : -1;
+    return verdict;
 }
 
 static int tend(void *context)
@@ -127,16 +172,17 @@ static int tend(void *context)
 
     for (int i = 0; i < HB_NCHANNELS; i++)
         hb_handshake_read(s->watch[i], &seen);
-    return (s->zap && seen.failed ? HB_MISLED : 0) | (seen.turned_away ? HB_CROWDED : 0);
+    return (s->zap && seen.failed ? HB_MISLED : 0) | (seen.turned_away && hb_limits_crowded() ? HB_CROWDED : 0) |
+           (seen.turned_away && hb_limits_flooded() ? HB_FLOODED : 0);
 }
 
 /* Whether what is bound from here on is encrypted. */
-static void set_curve(void *socket, const char *secret, bool on)
+static void set_curve(void *socket, const char *domain, const char *secret, bool on)
 {
     set_int(socket, ZMQ_CURVE_SERVER, on);
     if (on) {
         zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, HB_KEY_SIZE);
-        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "hilbertd", 8);
+        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));
     } else {
         zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "", 0);
     }
@@ -152,23 +198,26 @@ static int take_frame(void *socket, zmq_msg_t *m, uint8_t *frame, int room, int 
     size_t size = zmq_msg_size(m);
     const char *number = zmq_msg_gets(m, "User-Id");
     memcpy(frame, zmq_msg_data(m), size < (size_t)room ? size : (size_t)room);
-    *ret_key = number ? atoi(number) : 0;
+    *ret_key = number ? atoi(number) : 0; /* 0: ipc, or insecure */
     return size > INT_MAX ? INT_MAX : (int)size;
 }
 
 static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room)
 {
-    void *socket = ((hb_sockets *)context)->channel[from];
+    const hb_sockets *s = context;
+    void *socket = s->channel[from];
     size_t used = 0;
     bool fits = true;
     zmq_msg_t m;
 
-    e->nframes = 0;
+    e->nframes = e->key = 0;
+    e->observer = false;
     zmq_msg_init(&m);
     for (;;) {
         int n = take_frame(socket, &m, frame, room, &e->key);
         if (n == HB_NOTHING || !zmq_msg_more(&m)) {
             zmq_msg_close(&m);
+            e->observer = e->key > 0 && !(s->access->client[e->key - 1].rights & HB_RIGHT_OPERATE);
             return n == HB_NOTHING ? n : !fits ? HB_UNANSWERABLE : n > room ? HB_OVERSIZED : n;
         }
         if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE || n > room) {
@@ -293,7 +342,7 @@ static int open_endpoint(const opening *o, void *socket, const char *name, const
     if (is_tcp(endpoint) && !*o->secret)
         hb_log_line(o->log, HB_LOG_WARNING, "sockets.%s: %s is open to anyone who reaches it: security.insecure is set",
                     name, endpoint);
-    set_curve(socket, o->secret, is_tcp(endpoint) && *o->secret);
+    set_curve(socket, connect ? "telemetry" : name, o->secret, is_tcp(endpoint) && *o->secret);
     if (!connect) {
         int r = bind_one(socket, name, endpoint, o->c->sockets.mode, err);
         if (!r && !is_tcp(endpoint))
@@ -316,7 +365,7 @@ static int open_inherited(const opening *o, void *socket, const char *name, int 
         return hb_fail(err, EPERM,
                        "sockets.%s: %s is open to the network: set security.server_key, or security.insecure", name,
                        endpoint);
-    set_curve(socket, o->secret, is_tcp(endpoint) && *o->secret);
+    set_curve(socket, name, o->secret, is_tcp(endpoint) && *o->secret);
     set_int(socket, ZMQ_USE_FD, fd);
     r = zmq_bind(socket, endpoint);
     set_int(socket, ZMQ_USE_FD, -1);
@@ -415,6 +464,7 @@ void hb_sockets_close(hb_sockets *s)
     }
     if (s->zap)
         zmq_close(s->zap);
+    free(s->access);
     for (int i = 0; i < s->npaths; i++)
         unlink(s->path[i]);
     if (s->context)

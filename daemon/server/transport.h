@@ -19,7 +19,8 @@ enum { HB_ENVELOPE_FRAMES = 4, HB_ENVELOPE_SIZE = 512 };
 
 /* The frames before the message, to be sent before its reply: routing id, and what REQ sockets add. */
 typedef struct hb_envelope {
-    int key; /* that the client proved to have: 1 + its number among the keys admitted; 0: none */
+    int key;       /* that the client proved to have: 1 + its number among the keys admitted; 0: none */
+    bool observer; /* it may ask, and change nothing */
     int nframes;
     size_t size[HB_ENVELOPE_FRAMES];
     uint8_t data[HB_ENVELOPE_SIZE]; /* one after the other */
@@ -34,8 +35,11 @@ typedef struct hb_frame {
  * message is too large, and its envelope alone is of use. */
 enum { HB_NOTHING = -1, HB_UNANSWERABLE = -2, HB_OVERSIZED = -3 };
 
-enum { HB_WHO_SIZE = 160 };
-enum { HB_MISLED = 1, HB_CROWDED = 2 };
+enum { HB_VERDICT_SIZE = 320 };
+/* What judge returns. */
+enum { HB_NOBODY, HB_ADMITTED, HB_STRANGER, HB_WITHOUT_RIGHT };
+/* What tend returns. */
+enum { HB_MISLED = 1, HB_CROWDED = 2, HB_FLOODED = 4 };
 
 typedef struct hb_transport {
     void *context;
@@ -46,11 +50,11 @@ typedef struct hb_transport {
     bool (*send)(void *context, hb_channel to, const hb_frame *frame, int n);
     /* Sleeps until a message comes in, a descriptor becomes readable, or so many seconds have passed. */
     void (*wait)(void *context, const int *fd, int nfds, double seconds);
-    /* Judges one client that wants to be let in: 1 admitted, -1 refused (`who` says in words who it was), 0 nobody
-     * wants to. NULL: everyone is. */
-    int (*judge)(void *context, char who[HB_WHO_SIZE]);
+    /* Judges one client that wants to be let in: it is admitted, not known, or known without the right to this socket
+     * (`why` says so in words, with its name), or nobody wants to. NULL: everyone is. */
+    int (*judge)(void *context, char why[HB_VERDICT_SIZE]);
     /* Looks after connections: HB_MISLED when a handshake failed before there was anyone to judge, HB_CROWDED when
-     * one was turned away because there are too many, or both. NULL: there are none to look after. */
+     * one was turned away because there are too many, HB_FLOODED when they came too fast. NULL: there are none. */
     int (*tend)(void *context);
 } hb_transport;
 

@@ -32,6 +32,11 @@ WRONG = {
     "security: {{server_key: foreign, client_keys: [client.pub]}}": r"security\.server_key: .*foreign: not a key",
     "security: {{server_key: server.key, client_keys: [client.pub, none.pub]}}": r"security\.client_keys: .*none\.pub: No such",
     "security: {{server_key: server.key}}": r"security\.client_keys: no client could connect",
+    "security: {{server_key: server.key, authorized_keys: none}}": r"security\.authorized_keys: .*none: No such",
+    "security: {{server_key: server.key, authorized_keys: fifo}}": r"security\.authorized_keys: .*fifo: not a regular file",
+    "security: {{server_key: server.key, authorized_keys: foreign}}":
+        r"security\.authorized_keys: .*foreign:1: expected a name, a public key and rights",
+    "security: {{authorized_keys: foreign}}": r"security\.authorized_keys: without security\.server_key nobody",
 }
 SOCKETS = {
     "actions: 'tcp://*:notaport'": r"sockets\.actions: tcp://\*:notaport: expected tcp://ADDRESS:PORT",

@@ -1,5 +1,6 @@
 """tcp: CURVE admits who is known and nobody else; without it tcp is refused unless the configuration says otherwise."""
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -86,6 +87,82 @@ class Security(TestCase):
             self.assertFalse(bob.request(k, [0, 0]).guest)
         # nor is it whoever is on this machine
         self.assertTrue(daemon.client().request(0, [0, 0]).guest)
+
+    def with_rights(self, rights, security=""):
+        """A daemon, its tcp endpoints, and a function that makes a client of each name."""
+        config, ports = with_tcp(f"security: {{{{server_key: server.key, authorized_keys: authorized_keys{security}}}}}\n")
+        daemon = self.daemon(config)
+        keygen(f"{daemon.folder}/server")
+        with open(f"{daemon.folder}/authorized_keys", "w") as file:
+            file.write("# name, public key, rights\n")
+            for name, words in rights.items():
+                keygen(f"{daemon.folder}/{name}")
+                with open(f"{daemon.folder}/{name}.pub") as key:
+                    file.write(f"{name} {key.read().strip()} {words}\n")
+        return daemon.start(), endpoints(ports)
+
+    def test_a_key_opens_what_it_has_a_right_to(self):
+        rights = {"watcher": "observe", "operator": "operate", "actor": "act", "sensor": "telemetry",
+                  "stack": "telemetry,act"}
+        daemon, places = self.with_rights(rights)
+        local = daemon.client()
+
+        def publishes(client):
+            before = local.status().counters.telemetry
+            for _ in range(20):
+                client.publish(0, [0, 0], [0])
+                time.sleep(0.02)
+            return local.status().counters.telemetry > before
+
+        def succeeds(call, *arguments):
+            try:
+                call(*arguments)
+                return True
+            except hilbert.NotConnected as error:
+                self.assertIn("with the right to this socket", str(error))
+            except hilbert.TimedOut:
+                pass
+            return False
+
+        for name, words in rights.items():
+            client = self.client(daemon, places, name, timeout=1)
+            with self.subTest(name):
+                self.assertEqual(publishes(client), "telemetry" in words)
+                self.assertEqual(succeeds(client.request, 0, [0, 0]), "act" in words)
+                self.assertEqual(succeeds(client.status), words in ("observe", "operate"))
+                self.assertEqual(succeeds(lambda: next(client.watch(1))), words in ("observe", "operate"))
+            client.close()  # it would go on trying
+        self.assertRegex(daemon.text(), r"watcher at \S*127\.0\.0\.1 was refused at the telemetry socket: its rights are observe")
+        refused = local.status().counters.handshakes_refused
+        self.assertGreater(refused, 10)
+        self.assertLess(len(re.findall("was refused", daemon.text())), refused / 2, "the log is limited")
+
+    def test_an_observer_asks_and_changes_nothing(self):
+        daemon, places = self.with_rights({"watcher": "observe", "operator": "operate"})
+        watcher, operator = (self.client(daemon, places, name) for name in ("watcher", "operator"))
+        self.assertEqual(watcher.status().name, "cart")
+        self.assertEqual(watcher.model().state[0].name, "position")
+        changes = {"reset": lambda c: c.reset_window(), "target": lambda c: c.set_target([1, 0]), "reload": lambda c: c.reload(),
+                   "coefficients": lambda c: c.set_coefficients(watcher.coefficients()),
+                   "prediction": lambda c: c.predict([[0, 0]], [[[0]]])}
+        keys = ["-K", f"{daemon.folder}/server.pub", "-s", places["control"]]
+        for name, change in changes.items():
+            with self.subTest(name):
+                self.assertRaisesRegex(hilbert.Error, "may observe, and not operate", change, watcher)
+                change(operator)
+        done = subprocess.run([HILBERTCTL, "reset", *keys, "-k", f"{daemon.folder}/watcher.key"], capture_output=True,
+                              text=True, timeout=30)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("may observe, and not operate", done.stderr)
+        done = subprocess.run([HILBERTCTL, "reset", *keys, "-k", f"{daemon.folder}/operator.key"], capture_output=True,
+                              text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_pilot_needs_the_right_to_act(self):
+        daemon, places = self.with_rights({"bob": "act", "alice": "act"}, ", pilot_key: bob.pub")
+        alice, bob = self.client(daemon, places, "alice"), self.client(daemon, places, "bob")
+        self.assertTrue(alice.request(0, [0, 0]).guest)
+        self.assertFalse(bob.request(0, [0, 0]).guest)
 
     def test_others_are_not(self):
         daemon, places = self.secured()

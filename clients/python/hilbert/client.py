@@ -409,7 +409,10 @@ class Client:
             seen |= recv_monitor_message(watch)["event"]
         self._seen[name] = seen
         if seen & _REFUSED:
-            return "the daemon refuses our key: is our public key among its security.client_keys?"
+            return (
+                "the daemon refuses our key: is our public key among its security.client_keys, or in its "
+                "security.authorized_keys with the right to this socket?"
+            )
         if seen & (_CONNECTED | _FAILED) and not seen & _SUCCEEDED:
             if self._keys:
                 return "somebody listens there, but not with this server key: is it the daemon's public key?"

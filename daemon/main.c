@@ -287,8 +287,7 @@ static int make_controller(hb_daemon *d, hb_error *err)
         return r;
     d->resumed = d->state.kept && resumed.code == 0;
     if (d->resumed)
-        hb_log_line(&d->log, HB_LOG_NOTICE, "window taken over from %s: %d samples", d->state.where,
-                    hb_controller_health(d->controller)->samples);
+        hb_log_line(&d->log, HB_LOG_NOTICE, "window taken over from %s: %s", d->state.where, resumed.text);
     else if (d->state.kept)
         hb_log_line(&d->log, HB_LOG_WARNING, "window kept by %s not taken over: %s", d->state.where, resumed.text);
     return 0;

@@ -85,12 +85,26 @@ static bool fits(int fd, size_t size, bool *ret_kept)
     return (size_t)info.st_size == size || (info.st_size == 0 && allocate(fd, size) == 0);
 }
 
+/* Whether it holds a window of another version of this program, and of which. */
+static bool is_foreign(int fd, hb_error *which)
+{
+    char start[64];
+    ssize_t n = pread(fd, start, sizeof start, 0);
+
+    return n > 0 && hb_window_is_foreign(start, (size_t)n, which);
+}
+
 /* In the service manager's keeping. */
 static int open_kept(hb_state *s, size_t size, int fd, hb_error *note, hb_error *err)
 {
+    hb_error why;
+
     snprintf(s->where, sizeof s->where, "service manager");
     if (fd >= 0 && !(fits(fd, size, &s->kept) && s->kept)) {
-        hb_fail(note, ESTALE, "the window in the service manager's keeping has another size: it is given up");
+        if (is_foreign(fd, &why))
+            hb_fail(note, ESTALE, "%s: it is given up", why.text);
+        else
+            hb_fail(note, ESTALE, "the window in the service manager's keeping has another size: it is given up");
         hb_notify_drop(keeping_name);
         close(fd);
         fd = -1;
@@ -171,7 +185,10 @@ static int open_file(hb_state *s, size_t size, const char *file, hb_error *note,
         return hb_fail(err, EBUSY, "state_file: %s is in use by another process", file);
     }
     if (!fits(fd, size, &s->kept)) {
-        if (s->kept)
+        hb_error why;
+        if (s->kept && is_foreign(fd, &why))
+            hb_fail(note, ESTALE, "%s: %s: it is written anew", file, why.text);
+        else if (s->kept)
             hb_fail(note, ESTALE, "%s has another size than the window: it is written anew", file);
         s->kept = false;
         if (ftruncate(fd, 0) || allocate(fd, size)) {

@@ -77,6 +77,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
         e.residual = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.residual);
         e.motion = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.motion);
         e.doubt = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.doubt);
+        e.solved_noise = hb_arena_take(arena, nx, sizeof *e.solved_noise);
         e.expected = hb_arena_take(arena, nx, sizeof *e.expected);
         e.tolerance = hb_arena_take(arena, nx, sizeof *e.tolerance);
         e.trial_solution = hb_arena_take(arena, nc, sizeof *e.trial_solution);
@@ -110,7 +111,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.control);
     e.staged_value = hb_arena_take(arena, HB_ESTIMATOR_TOGETHER * staged_size(m), sizeof *e.staged_value);
     if (!*memory)
-        *memory = hb_arena_take(arena, 1, hb_window_size(m, nw));
+        *memory = hb_arena_take(arena, 1, hb_window_size(m, nw, NULL)); /* which ends with the process */
     if (taken)
         *taken = e;
     return taken;
@@ -118,7 +119,9 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
 
 size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
 {
-    return hb_window_size(m, transitions(m, s->window));
+    const hb_window_extras extras = hb_kept_extras(m);
+
+    return hb_window_size(m, transitions(m, s->window), &extras);
 }
 
 void hb_estimator_free(hb_estimator *e)
@@ -416,6 +419,8 @@ void hb_estimator_reset(hb_estimator *e)
     e->health = kept;
     hb_window_save_coefficients(&e->window, kept.version, false, e->coefficient);
     report(e);
+    if (e->bayesian)
+        hb_kept_save(e);
 }
 
 int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_error *err)
@@ -435,13 +440,12 @@ int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_erro
     return 0;
 }
 
-/* Evaluates a window that was taken up from memory, and learns from it. */
-static void resume(hb_estimator *e)
+/* Evaluates a window that was taken up from memory; `kept`: what was kept about its entries holds. */
+static void evaluate_window(hb_estimator *e, bool kept)
 {
     hb_window *w = &e->window;
     double needed = hb_effective_reach(&e->actuators);
 
-    hb_window_load_coefficients(w, &e->health.version, &e->warm, e->coefficient);
     for (uint64_t start_at = w->first; start_at < w->next; start_at += HB_STRIDE) {
         int lanes = w->next - start_at < HB_STRIDE ? (int)(w->next - start_at) : HB_STRIDE;
         for (int lane = 0; lane < lanes; lane++) {
@@ -457,12 +461,43 @@ static void resume(hb_estimator *e)
         hb_rows_evaluate(&e->rows, e->workspace, lanes, e->coefficient);
         for (int lane = 0; lane < lanes; lane++) {
             uint64_t sequence = start_at + (uint64_t)lane;
+            if (kept && hb_kept_take_entry(e, sequence))
+                continue;
             if (!hb_rows_of_lane(&e->rows, lane, hb_window_at(w, sequence).dz))
                 memset(e->rows.row, 0, (size_t)(e->m->nx * e->rows.ld) * sizeof *e->rows.row);
             hb_rows_keep(&e->rows, sequence);
         }
     }
     hb_estimator_count_span(e);
+}
+
+/* With all that was believed, if it was kept and can be; else *why says why not. */
+static bool resume_belief(hb_estimator *e, hb_error *why)
+{
+    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
+    if (hb_kept_take(e, why))
+        return false;
+    evaluate_window(e, true);
+    return hb_bayes_resume_belief(e, why) == 0;
+}
+
+/* Takes a window up from memory, and learns from it. */
+static void resume(hb_estimator *e, hb_error *resumed)
+{
+    hb_error why = {0};
+    int count = hb_window_count(&e->window);
+
+    if (e->bayesian && resume_belief(e, &why)) {
+        if (resumed)
+            hb_fail(resumed, 0, "%d transitions taken up again, with what was known before them", count);
+        return;
+    }
+    if (e->bayesian && resumed)
+        hb_fail(resumed, 0, "%d transitions taken up again, without what was known before them: %s", count, why.text);
+    start(e);
+    e->origin = UINT64_MAX;
+    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
+    evaluate_window(e, false);
     if (e->bayesian)
         hb_bayes_resume(e);
     else
@@ -495,10 +530,11 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
     /* the mean of the prior is worth using, and that takes a version */
     e->health.version = e->bayesian && m->has_prior;
 
-    bool taken_up = hb_window_open(&e->window, m, e->nw, block, resumed);
+    const hb_window_extras extras = hb_kept_extras(m);
+    bool taken_up = hb_window_open(&e->window, m, e->nw, memory ? &extras : NULL, block, resumed);
     e->origin = taken_up ? UINT64_MAX : e->window.next;
     if (taken_up)
-        resume(e);
+        resume(e, resumed);
     else
         report(e);
     *ret = e;
@@ -549,4 +585,6 @@ void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient)
         hb_bayes_seed(e);
     e->health.version++;
     hb_window_save_coefficients(&e->window, e->health.version, false, e->coefficient);
+    if (e->bayesian)
+        hb_kept_save(e);
 }

@@ -166,17 +166,17 @@ static void evaluate_candidates(hb_estimator *e, uint64_t sequence)
     combine(e, 1, sequence, entry.dz);
 }
 
-void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
+bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence)
 {
     hb_identification *f = &e->identification;
     hb_window_entry entry = hb_window_at(&e->window, sequence);
 
     if (!e->usable[sequence % (uint64_t)e->nw])
-        return;
+        return false;
     if (e->explained != sequence)
         evaluate_candidates(e, sequence);
     if (e->explained != sequence)
-        return;
+        return false;
     if (!entry.continues) {
         /* after a break this may be another vehicle: what is known of the last one counts for little */
         hb_identification_doubt(f);
@@ -186,14 +186,20 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
         make_prior(e);
     const double *vector, *prior = prior_of_bank(e, &vector);
     hb_identification_learn(f, entry.dt, e->posterior.noise, prior, vector, e->candidates.row);
+    return true;
+}
 
+void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
+{
+    if (!hb_estimator_teach_bank(e, sequence))
+        return;
     /* a payload that drops is no change of the actuators: once they are known, what is hard to believe must go on for
      * a while before it moves them */
     bool doubtful = e->belief[sequence % (uint64_t)e->nw] == 0;
     e->hesitating = doubtful && e->knows_actuators ? e->hesitating + 1 : 0;
     if (e->hesitating > 0 && e->hesitating <= HESITATE)
         return;
-    hb_actuator_belief belief = hb_identification_belief(f);
+    hb_actuator_belief belief = hb_identification_belief(&e->identification);
     e->knows_actuators = belief.confident;
     take_over(e, &belief);
 }

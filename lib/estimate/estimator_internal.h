@@ -72,9 +72,10 @@ struct hb_estimator {
     int hesitating;                   /* transitions in a row that are hard to believe */
     bool knows_actuators;             /* the identification was confident when it was last asked */
     hb_posterior posterior;
-    bool guessed;       /* the noise has been guessed since the last reset */
-    double *weight;     /* nw, of entries in the sums, by sequence modulo nw */
-    double *belief;     /* nw, likewise: the weight without what actuators leave open */
+    double *solved_noise; /* nx: the noise with which coefficients were solved for last */
+    bool guessed;         /* the noise has been guessed since the last reset */
+    double *weight;       /* nw, of entries in the sums, by sequence modulo nw */
+    double *belief;       /* nw, likewise: the weight without what actuators leave open */
     double *unsure;     /* nw x nx: squared motion of the prediction with the actuators, per second squared of theirs */
     double *unsure_now; /* nx, of the transition being judged, and how much that is now */
     double actuator_variance; /* of lag and delay together, seconds squared; 0: they are known */
@@ -149,7 +150,25 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold);
 void hb_bayes_reset(hb_estimator *e);
 void hb_bayes_report(hb_estimator *e);
 void hb_bayes_resume(hb_estimator *e);
+/* The same with what was kept of the belief, which hb_kept_take has taken: 0, or why it is not to be believed. */
+int hb_bayes_resume_belief(hb_estimator *e, hb_error *why);
 void hb_bayes_seed(hb_estimator *e);
+
+/* ---- estimator_kept.c ---- */
+
+hb_window_extras hb_kept_extras(const hb_model *m);
+/* An entry of the window or its weight is another one. */
+void hb_kept_save_entry(hb_estimator *e, uint64_t sequence);
+/* All that is believed; call it when it has changed. */
+void hb_kept_save(hb_estimator *e);
+/* What was kept about an entry, to rows and weights; false: nothing. */
+bool hb_kept_take_entry(hb_estimator *e, uint64_t sequence);
+/* What was kept of the belief: memory, noise and actuators. 0, or why it is not taken: then nothing has changed. */
+int hb_kept_take(hb_estimator *e, hb_error *why);
+/* And at the end, what learning from the window would have changed. */
+void hb_kept_take_rest(hb_estimator *e);
+/* Why what was taken, and solved, cannot be; 0: it can. farthest: from the population, as hb_health.plausibility. */
+int hb_kept_doubt(const hb_estimator *e, double farthest, hb_error *why);
 
 /* ---- estimator_actuators.c ---- */
 
@@ -161,6 +180,8 @@ int hb_estimator_load_candidates(hb_estimator *e, int lane);
 void hb_estimator_combine_candidates(hb_estimator *e, int lane, int count);
 /* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
+/* The same without taking anything over; false: it says nothing. */
+bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence);
 /* In the beginning: loads the staged transition, when there is but one, as it would be with actuators a deviation
  * slower, into lanes from `lane` on; returns how many. Then, evaluated: how much the prediction depends on it, to
  * e->unsure_now. */

@@ -219,6 +219,7 @@ static void slide(hb_estimator *e, const hb_window_entry *entry, double weight, 
     hb_rows_keep(&e->rows, w->next);
     hb_window_append(w, entry);
     e->health.span_seconds += entry->dt;
+    hb_kept_save_entry(e, w->next - 1);
 }
 
 /* The weight of an entry that is evaluated again, in rows.row: what was not believed with other actuators may be now.
@@ -251,6 +252,7 @@ static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count
                              hb_estimator_recall(e, sequence[i]), before, e->rows.row, weight);
         e->weight[slot(e, sequence[i])] = weight;
         hb_rows_keep(&e->rows, sequence[i]);
+        hb_kept_save_entry(e, sequence[i]);
     }
 }
 
@@ -268,7 +270,7 @@ static void take_coefficients(hb_estimator *e)
             double c0 = p->c0[k * p->nb + i];
             e->coefficient[hb_estimator_index(e, k, i)] = (hb_real)(c0 + shrink * (p->coefficient[k * p->nb + i] - c0));
             e->variance[hb_estimator_index(e, k, i)] =
-                p->covariance[(size_t)(k * p->nb + i) * (size_t)p->nb + (size_t)i];
+                p->solved[k] ? p->covariance[(size_t)(k * p->nb + i) * (size_t)p->nb + (size_t)i] : 0;
         }
 }
 
@@ -278,6 +280,7 @@ static void solve(hb_estimator *e, int count)
     hb_posterior *p = &e->posterior;
     bool changed = false;
 
+    memcpy(e->solved_noise, p->noise, (size_t)p->nx * sizeof *p->noise);
     for (int i = 0; i < count; i++, e->turn = (e->turn + 1) % p->nproblems) {
         bool solved = hb_posterior_solve(p, e->turn);
         changed |= solved;
@@ -475,8 +478,10 @@ static void shorten(hb_estimator *e, int count)
     }
     hb_posterior_cut(&e->posterior, count, hb_estimator_recall_by_age, e);
     hb_window_drop_before(w, w->next - (uint64_t)count);
-    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++) {
         e->weight[slot(e, sequence)] = e->belief[slot(e, sequence)] = e->usable[slot(e, sequence)] ? 1 : 0;
+        hb_kept_save_entry(e, sequence);
+    }
     hb_estimator_count_span(e);
     e->health.changes++;
     e->judged = 0; /* by other coefficients */
@@ -579,6 +584,7 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
     for (int i = used; i > 0 && e->identifying; i--)
         hb_estimator_identify(e, e->window.next - (uint64_t)i);
     hb_bayes_report(e);
+    hb_kept_save(e);
     return used;
 }
 
@@ -590,6 +596,7 @@ void hb_bayes_reset(hb_estimator *e)
     e->judged = 0;
     e->unsettled = 0;
     e->rest = 0;
+    memcpy(e->solved_noise, e->posterior.noise, (size_t)e->m->nx * sizeof *e->solved_noise);
     take_coefficients(e);
     e->health.plausibility = 0;
 }
@@ -674,5 +681,36 @@ void hb_bayes_resume(hb_estimator *e)
     }
     for (uint64_t i = w->next - w->first < REPEAT ? w->next - w->first : REPEAT; i > 0 && e->identifying; i--)
         hb_estimator_identify(e, w->next - i);
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+        hb_kept_save_entry(e, sequence);
     hb_bayes_report(e);
+    hb_kept_save(e);
+}
+
+int hb_bayes_resume_belief(hb_estimator *e, hb_error *why)
+{
+    hb_posterior *p = &e->posterior;
+    hb_window *w = &e->window;
+    int count = hb_window_count(w);
+
+    p->yielding = 0;
+    for (uint64_t sequence = w->first; sequence < w->next; sequence++)
+        hb_posterior_add(p, hb_estimator_recall(e, sequence), e->weight[slot(e, sequence)]);
+    /* coefficients are those of the noise before, which was learned once more after them */
+    memcpy(e->expected, p->noise, (size_t)p->nx * sizeof *p->noise);
+    memcpy(p->noise, e->solved_noise, (size_t)p->nx * sizeof *p->noise);
+    bool solves = e->warm && (count > 0 || p->memory_weight > 0);
+    for (int k = 0; k < p->nproblems && solves; k++)
+        hb_posterior_solve(p, k);
+    int doubted = solves ? hb_kept_doubt(e, farthest, why) : 0;
+    if (doubted)
+        return doubted;
+    if (solves)
+        solve(e, p->nproblems);
+    memcpy(p->noise, e->expected, (size_t)p->nx * sizeof *p->noise);
+    for (uint64_t i = count < REPEAT ? (uint64_t)count : REPEAT; i > 0 && e->identifying; i--)
+        hb_estimator_teach_bank(e, w->next - i);
+    hb_kept_take_rest(e);
+    hb_bayes_report(e);
+    return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/numeric.h"
 
-enum { WINDOW_FORMAT = 2 };
+enum { WINDOW_FORMAT = 3 };
 enum { DT, PARTS, CONTINUES, AVERAGED, TIMES }; /* the first numbers of an entry */
 
 static const char window_magic[8] = "hbwindow";
@@ -16,7 +16,7 @@ static const char window_magic[8] = "hbwindow";
 typedef struct header {
     char magic[8]; /* written last */
     uint32_t format;
-    int32_t nx, nu, nw, ncoefficients;
+    int32_t nx, nu, nw, ncoefficients, nabout, nbelief;
     uint32_t zero;
     uint64_t model;
     uint64_t checksum;      /* of the fields above but the magic */
@@ -61,31 +61,66 @@ static record *slot_of(const hb_window *w, uint64_t version)
     return (record *)(w->block + round_up(sizeof(header)) + (version % 2) * record_size(slot_values(w)));
 }
 
-static record *entry_of(const hb_window *w, uint64_t sequence)
+/* bytes of what the estimator keeps, none if there is nothing */
+static size_t extra_size(int nvalues)
+{
+    return nvalues > 0 ? record_size(nvalues) : 0;
+}
+
+static record *belief_of(const hb_window *w, uint64_t count)
 {
     return (record *)(w->block + round_up(sizeof(header)) + 2 * record_size(slot_values(w)) +
+                      (count % 2) * extra_size(w->nbelief));
+}
+
+static record *entry_of(const hb_window *w, uint64_t sequence)
+{
+    return (record *)((char *)belief_of(w, 0) + 2 * extra_size(w->nbelief) +
                       (sequence % (uint64_t)w->nw) * record_size(entry_values(w)));
 }
 
-static hb_window shape_of(const hb_model *m, int nw)
+static record *about_of(const hb_window *w, uint64_t sequence)
 {
-    return (hb_window){
-        .nx = m->nx, .nu = m->nu, .nw = nw, .ncoefficients = hb_model_ncoefficients(m), .model = m->hash};
+    return (record *)((char *)entry_of(w, 0) + (size_t)w->nw * record_size(entry_values(w)) +
+                      (sequence % (uint64_t)w->nw) * extra_size(w->nabout));
 }
 
-size_t hb_window_size(const hb_model *m, int nw)
+static hb_window shape_of(const hb_model *m, int nw, const hb_window_extras *extras)
 {
-    hb_window w = shape_of(m, nw);
-
-    return round_up(sizeof(header)) + 2 * record_size(slot_values(&w)) + (size_t)nw * record_size(entry_values(&w));
+    return (hb_window){.nx = m->nx,
+                       .nu = m->nu,
+                       .nw = nw,
+                       .ncoefficients = hb_model_ncoefficients(m),
+                       .nabout = extras ? extras->about : 0,
+                       .nbelief = extras ? extras->belief : 0,
+                       .model = m->hash};
 }
 
+size_t hb_window_size(const hb_model *m, int nw, const hb_window_extras *extras)
+{
+    hb_window w = shape_of(m, nw, extras);
+
+    return round_up(sizeof(header)) + 2 * record_size(slot_values(&w)) + 2 * extra_size(w.nbelief) +
+           (size_t)nw * (record_size(entry_values(&w)) + extra_size(w.nabout));
+}
+
+/* Number by number and in four strands: there are many of them for each transition. */
 static uint64_t record_checksum(const hb_window *w, const record *r, int nvalues)
 {
-    uint64_t hash = hb_hash(HB_HASH_START, &w->model, sizeof w->model);
+    enum { STRANDS = 4 };
+    const uint64_t prime = 0x9e3779b97f4a7c15u;
+    uint64_t hash = hb_hash(HB_HASH_START, &w->model, sizeof w->model), strand[STRANDS], word;
 
     hash = hb_hash(hash, &r->order, sizeof r->order);
-    return hb_hash(hash, r->value, (size_t)nvalues * sizeof *r->value);
+    for (int s = 0; s < STRANDS; s++)
+        strand[s] = hash + (uint64_t)s;
+    for (int i = 0; i < nvalues; i++) {
+        uint64_t *s = &strand[i % STRANDS];
+        memcpy(&word, &r->value[i], sizeof word);
+        *s = (*s ^ word) * prime;
+        *s ^= *s >> 32;
+    }
+    return hb_hash(hash, strand, sizeof strand);
 }
 
 static bool record_whole(const hb_window *w, const record *r, int nvalues)
@@ -108,12 +143,15 @@ static void format(hb_window *w, const hb_model *m)
     /* as long as the magic is missing there is no window, whatever else the block holds */
     memset(h->magic, 0, sizeof h->magic);
     atomic_signal_fence(memory_order_seq_cst);
-    memset(w->block + sizeof h->magic, 0, hb_window_size(m, w->nw) - sizeof h->magic);
+    const hb_window_extras extras = {.about = w->nabout, .belief = w->nbelief};
+    memset(w->block + sizeof h->magic, 0, hb_window_size(m, w->nw, &extras) - sizeof h->magic);
     h->format = WINDOW_FORMAT;
     h->nx = w->nx;
     h->nu = w->nu;
     h->nw = w->nw;
     h->ncoefficients = w->ncoefficients;
+    h->nabout = w->nabout;
+    h->nbelief = w->nbelief;
     h->model = w->model;
     h->checksum = header_checksum(h);
     atomic_store_explicit(&h->first, 1, memory_order_relaxed);
@@ -127,6 +165,20 @@ bool hb_window_is(const void *block, size_t size)
     return size >= sizeof window_magic && memcmp(block, window_magic, sizeof window_magic) == 0;
 }
 
+bool hb_window_is_foreign(const void *block, size_t size, hb_error *which)
+{
+    uint32_t format;
+
+    if (!hb_window_is(block, size) || size < offsetof(header, format) + sizeof format)
+        return false;
+    memcpy(&format, (const char *)block + offsetof(header, format), sizeof format);
+    if (format == WINDOW_FORMAT)
+        return false;
+    hb_fail(which, EINVAL, "the window was kept by another version of hilbertd (format %u, this one has %d)", format,
+            (int)WINDOW_FORMAT);
+    return true;
+}
+
 /* Whether the block holds a window of this model and size; if not, says why. */
 static bool fits(const hb_window *w, hb_error *why)
 {
@@ -136,12 +188,11 @@ static bool fits(const hb_window *w, hb_error *why)
         hb_fail(why, ENODATA, "the block holds no window yet");
         return false;
     }
+    /* the header of another version may be checked in another way */
+    if (hb_window_is_foreign(w->block, sizeof *h, why))
+        return false;
     if (h->checksum != header_checksum(h)) {
         hb_fail(why, EBADMSG, "the window's header is damaged (checksum)");
-        return false;
-    }
-    if (h->format != WINDOW_FORMAT) {
-        hb_fail(why, EINVAL, "the window has format %u, expected %d", h->format, (int)WINDOW_FORMAT);
         return false;
     }
     if (h->model != w->model) {
@@ -156,12 +207,17 @@ static bool fits(const hb_window *w, hb_error *why)
             h->nw, h->nx, h->nu, h->ncoefficients, w->nw, w->nx, w->nu, w->ncoefficients);
         return false;
     }
+    if (h->nabout != w->nabout || h->nbelief != w->nbelief) {
+        hb_fail(why, EINVAL, "the window keeps %d numbers of what is believed, expected %d", h->nbelief, w->nbelief);
+        return false;
+    }
     return true;
 }
 
-bool hb_window_open(hb_window *ret, const hb_model *m, int nw, void *memory, hb_error *why)
+bool hb_window_open(hb_window *ret, const hb_model *m, int nw, const hb_window_extras *extras, void *memory,
+                    hb_error *why)
 {
-    hb_window w = shape_of(m, nw);
+    hb_window w = shape_of(m, nw, extras);
     hb_error ignored;
 
     w.block = memory;
@@ -185,6 +241,8 @@ bool hb_window_open(hb_window *ret, const hb_model *m, int nw, void *memory, hb_
             break;
         w.first--;
     }
+    for (uint64_t i = 0; i < 2 && w.nbelief > 0; i++) /* never to write over the newest, whole or not */
+        w.beliefs = belief_of(&w, i)->order > w.beliefs ? belief_of(&w, i)->order : w.beliefs;
     if (why)
         hb_fail(why, 0, "%d transitions taken up again", hb_window_count(&w));
     *ret = w;
@@ -259,4 +317,59 @@ bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool
     for (int i = 0; i < w->ncoefficients; i++)
         ret[i] = (hb_real)best->value[1 + i];
     return true;
+}
+
+/* ---- what the estimator keeps ---- */
+
+double *hb_window_begin_about(hb_window *w, uint64_t sequence)
+{
+    if (w->nabout == 0)
+        return NULL;
+    about_of(w, sequence)->order = 0;
+    return about_of(w, sequence)->value;
+}
+
+/* What was begun is whole, and has this place in the order. */
+static void finish(hb_window *w, record *r, uint64_t order, int nvalues)
+{
+    r->order = order;
+    r->checksum = record_checksum(w, r, nvalues);
+}
+
+void hb_window_end_about(hb_window *w, uint64_t sequence)
+{
+    finish(w, about_of(w, sequence), sequence, w->nabout);
+}
+
+const double *hb_window_about(const hb_window *w, uint64_t sequence)
+{
+    const record *r = w->nabout > 0 ? about_of(w, sequence) : NULL;
+
+    return r && r->order == sequence && record_whole(w, r, w->nabout) ? r->value : NULL;
+}
+
+double *hb_window_begin_belief(hb_window *w)
+{
+    if (w->nbelief == 0)
+        return NULL;
+    belief_of(w, w->beliefs + 1)->order = 0;
+    return belief_of(w, w->beliefs + 1)->value;
+}
+
+void hb_window_end_belief(hb_window *w)
+{
+    w->beliefs++;
+    finish(w, belief_of(w, w->beliefs), w->beliefs, w->nbelief);
+}
+
+const double *hb_window_belief(const hb_window *w)
+{
+    const record *best = NULL;
+
+    for (uint64_t i = 0; i < 2 && w->nbelief > 0; i++) {
+        const record *r = belief_of(w, i);
+        if (r->order % 2 == i && record_whole(w, r, w->nbelief) && (!best || r->order > best->order))
+            best = r;
+    }
+    return best ? best->value : NULL;
 }

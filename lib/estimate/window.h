@@ -1,10 +1,11 @@
 /* The transitions that coefficients are estimated from: a ring that survives the process.
  *
- * It lives in one block of memory which the caller may keep over a restart (a memfd). What is kept is raw, normalised
- * data: increments and sums are worked out again when the window is taken up, so a block is small and never
- * contradicts itself.
+ * It lives in one block of memory which the caller may keep over a restart (a memfd). Transitions are raw, normalised
+ * data. Beside them the estimator may keep numbers of its own, about each transition and, in two slots by turns, about
+ * all that it believes; what they are is its own affair (estimator_kept.c).
  *
- *     header | coefficients, two slots by turns | nw entries: sequence, checksum, times, z, u, z_next - z
+ *     header | coefficients, two slots | belief, two slots | nw entries: sequence, checksum, times, z, u, z_next - z
+ *            | nw times: sequence, checksum, numbers about an entry
  *
  * A process may be killed between any two instructions. An entry counts only if its checksum fits; the one being
  * overwritten at that moment is the oldest, so what is lost is at most one transition at the old end. The start of
@@ -20,6 +21,8 @@
 typedef struct hb_window {
     int nx, nu, nw;
     int ncoefficients;
+    int nabout, nbelief;  /* numbers of the estimator's own; 0: none are kept */
+    uint64_t beliefs;     /* saved so far */
     uint64_t model;       /* its hash */
     uint64_t first, next; /* sequence numbers of the oldest transition and of the one to come */
     char *block;
@@ -36,14 +39,23 @@ typedef struct hb_window_entry {
     const double *dz; /* nx, z_next - z */
 } hb_window_entry;
 
-size_t hb_window_size(const hb_model *m, int nw);
+/* How many numbers the estimator keeps beside transitions: about each, and about all. */
+typedef struct hb_window_extras {
+    int about, belief;
+} hb_window_extras;
+
+/* extras: NULL: none */
+size_t hb_window_size(const hb_model *m, int nw, const hb_window_extras *extras);
 
 /* Whether a block begins as a window of any model, size and format does. */
 bool hb_window_is(const void *block, size_t size);
+/* Whether it is one of another version of this program; if so, says which. */
+bool hb_window_is_foreign(const void *block, size_t size, hb_error *which);
 
 /* Takes the window in `memory` up, or starts an empty one there when it holds none of this model and size. Returns
  * whether it was taken up; `why` (may be NULL) says in words what was found, with code 0 if it was. */
-bool hb_window_open(hb_window *w, const hb_model *m, int nw, void *memory, hb_error *why);
+bool hb_window_open(hb_window *w, const hb_model *m, int nw, const hb_window_extras *extras, void *memory,
+                    hb_error *why);
 
 static inline int hb_window_count(const hb_window *w)
 {
@@ -61,5 +73,15 @@ void hb_window_drop_before(hb_window *w, uint64_t sequence);
 void hb_window_save_coefficients(hb_window *w, uint64_t version, bool estimated, const hb_real *coefficient);
 /* False, and outputs untouched, when there are none. */
 bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool *ret_estimated, hb_real *ret);
+
+/* Where to write the numbers about an entry; they count once they are ended. NULL: none are kept. */
+double *hb_window_begin_about(hb_window *w, uint64_t sequence);
+void hb_window_end_about(hb_window *w, uint64_t sequence);
+/* NULL: there are none, or they are not whole. */
+const double *hb_window_about(const hb_window *w, uint64_t sequence);
+/* The same for the belief: until a new one is ended, the one before it counts. */
+double *hb_window_begin_belief(hb_window *w);
+void hb_window_end_belief(hb_window *w);
+const double *hb_window_belief(const hb_window *w);
 
 #endif

@@ -11,7 +11,7 @@
     X(COUNTERS_ADD_UP, "counters-add-up", "counters agree with what was received and sent")                            \
     X(GUESTS_ARE_TOLD, "guests-are-told", "replies tell guests from the pilot")                                        \
     X(CONTROL_ANSWERED, "control-answered", "each request of the control socket gets exactly one reply")               \
-    X(WINDOW_KEPT, "window-kept", "after a restart the window is the one before it")                                   \
+    X(WINDOW_KEPT, "window-kept", "after a restart window and coefficients are those before it")                       \
     X(STOPS, "stops", "asked to stop, the daemon answers what it has and ends within a second")                        \
     X(CALM_FLIES, "calm-flies", "in calm weather a vehicle of the trained kind does not crash")
 

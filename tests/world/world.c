@@ -24,8 +24,8 @@ enum {
 };
 static const double budget = 0.01; /* seconds, as configured */
 static const double stale_after = 0.1, fallback_after = 0.2;
-/* Of coefficients of about 1: what was known from before the window is not kept, and transitions are fitted anew. */
-static const double same_coefficient = 0.5;
+/* Of coefficients of about 1, and relative of their variance: rounding. */
+static const double same_coefficient = 1e-5, same_variance = 1e-4;
 static const double epsilon = 2e-6; /* seconds: what a reply's microseconds round off */
 
 const char *const weather_name[] = {"calm", "rough", "wild"};
@@ -192,6 +192,7 @@ typedef struct world {
     bool kept;
     int kept_samples, kept_status;
     hb_real *kept_coefficient;
+    double *kept_variance;
 
     /* the vehicle */
     plant_quadrotor plant;
@@ -892,18 +893,21 @@ static void start(world *w)
     w->last_sample = -1;
     w->asked_at = w->asking_since = w->now;
     if (w->kept) {
-        const hb_real *c = hb_controller_coefficients(w->controller, NULL);
+        const double *variance;
+        const hb_real *c = hb_controller_coefficients(w->controller, &variance);
         if (hb_controller_health(w->controller)->samples != w->kept_samples)
             breaks(w, PROMISE_WINDOW_KEPT, "%d transitions before, %d after (%s)", w->kept_samples,
                    hb_controller_health(w->controller)->samples, resumed.text);
-        /* of few transitions, or out of span, other coefficients may fit as well */
-        bool sure = w->kept_status == HB_ESTIMATE_OK && w->kept_samples >= 50;
-        for (int i = 0; i < hb_model_ncoefficients(w->model) && sure; i++)
+        for (int i = 0; i < hb_model_ncoefficients(w->model); i++) {
             if (!(fabs((double)(c[i] - w->kept_coefficient[i])) <= same_coefficient))
                 breaks(w, PROMISE_WINDOW_KEPT,
-                       "coefficient %d was %g, is %g, %d transitions, status %d then and %d now", i,
+                       "coefficient %d was %g, is %g, %d transitions, status %d then and %d now (%s)", i,
                        (double)w->kept_coefficient[i], (double)c[i], w->kept_samples, w->kept_status,
-                       (int)hb_controller_health(w->controller)->status);
+                       (int)hb_controller_health(w->controller)->status, resumed.text);
+            if (!(fabs(variance[i] - w->kept_variance[i]) <= same_variance * w->kept_variance[i]))
+                breaks(w, PROMISE_WINDOW_KEPT, "variance of coefficient %d was %g, is %g (%s)", i, w->kept_variance[i],
+                       variance[i], resumed.text);
+        }
     }
     schedule(w, w->now + wait_for(w, w->f.kill), KILL, 0, w->life, NULL);
     schedule(w, w->now + wait_for(w, w->f.stop), STOP, 0, w->life, NULL);
@@ -917,8 +921,10 @@ static void end_life(world *w)
     w->kept = true;
     w->kept_samples = hb_controller_health(w->controller)->samples;
     w->kept_status = (int)hb_controller_health(w->controller)->status;
-    memcpy(w->kept_coefficient, hb_controller_coefficients(w->controller, NULL),
+    const double *variance;
+    memcpy(w->kept_coefficient, hb_controller_coefficients(w->controller, &variance),
            (size_t)hb_model_ncoefficients(w->model) * sizeof(hb_real));
+    memcpy(w->kept_variance, variance, (size_t)hb_model_ncoefficients(w->model) * sizeof *variance);
     memcpy(w->copy, w->memory, w->memory_size);
     hb_server_free(w->server);
     hb_controller_free(w->controller);
@@ -1177,6 +1183,7 @@ static void set_up(world *w)
     memset(w->memory, 0, pages);
     w->copy = must(malloc(w->memory_size));
     w->kept_coefficient = must(calloc((size_t)hb_model_ncoefficients(w->model), sizeof(hb_real)));
+    w->kept_variance = must(calloc((size_t)hb_model_ncoefficients(w->model), sizeof(double)));
     w->plant = plant_quadrotor_crazyflie;
     w->plant.mass = between(w, 0.020, 0.032);
     w->clock_us = (int64_t)between(w, 0, 1e9);
@@ -1196,6 +1203,7 @@ static void tear_down(world *w)
         free(next_event(w).message);
     free(w->heap);
     free(w->kept_coefficient);
+    free(w->kept_variance);
     free(w->copy);
     free(w->memory);
     hb_pool_free(w->pool);

@@ -84,5 +84,7 @@ bool hb_time_budget_ask(void *context)
         return false;
     p->running = true;
     p->pieces++;
+    if (p->clock && p->clock->begins)
+        p->clock->begins(p->clock->context, p->kind);
     return true;
 }

@@ -1,5 +1,5 @@
 /* Time for another piece of work? Asked before each; the answer is predicted from how long such pieces took so far,
- * so that a deadline is overshot by one piece at most, and hardly ever by that. One a thread. */
+ * so that a deadline is overshot by one piece at most, and hardly ever by that. Each thread has one. */
 #ifndef HB_TIME_BUDGET_H
 #define HB_TIME_BUDGET_H
 
@@ -8,12 +8,6 @@
 #include <stdint.h>
 
 #include "base/base.h"
-
-/* Time comes in from outside. now() may be called on any thread of the pool. */
-typedef struct hb_clock {
-    double (*now)(void *context); /* seconds, monotonic */
-    void *context;
-} hb_clock;
 
 /* Kinds of pieces: times are kept apart for each. */
 typedef enum {
@@ -26,6 +20,14 @@ typedef enum {
     HB_PIECE_SOLVE,     /* the algebra of a second-order step */
     HB_NPIECES
 } hb_piece;
+
+/* Time comes in from outside. Both may be called on any thread of the pool. */
+typedef struct hb_clock {
+    double (*now)(void *context); /* seconds, monotonic */
+    void *context;
+    /* NULL, or told of each piece of work before it begins: a simulated clock can charge for it */
+    void (*begins)(void *context, hb_piece kind);
+} hb_clock;
 
 typedef struct hb_piece_times {
     double last, mean, max; /* seconds; the max fades towards the mean, so that no hiccup is remembered for ever */

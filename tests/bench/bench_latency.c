@@ -327,7 +327,7 @@ static double unlimited_cost(const hb_model *m, const hb_planner_settings *plann
     hb_error err;
     vehicle v;
     double now = 1;
-    const hb_clock clock = {standing_still, &now};
+    const hb_clock clock = {.now = standing_still, .context = &now};
 
     if (hb_pool_new(&pool, 1, NULL, NULL, &err) || hb_controller_new(&c, m, &s, pool, NULL, NULL, &err))
         bench_fail("%s", err.text);

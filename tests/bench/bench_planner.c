@@ -195,7 +195,7 @@ typedef struct log_book {
 /* Mean cost of a flight of STEPS periods from one of the starts; budget 0: no deadline. */
 static double fly(quadrotor_pilot *p, double mass, uint64_t start_number, double budget, log_book *log)
 {
-    const hb_clock clock = {now, NULL};
+    const hb_clock clock = {.now = now, .context = NULL};
     const hb_random_key key = {.seed = 3, .stream = start_number};
     const hb_real c = (hb_real)quadrotor_model_coefficient(mass);
     plant_quadrotor plant = plant_quadrotor_crazyflie;

@@ -56,7 +56,7 @@ static int set_up(void **state)
     static const double direction[3 * 4] = {1, 1, 1, 1, 1, 0, -1, 0, 0, 1, 0, -1};
     l->s.planner.ndirections = 3;
     memcpy(l->s.planner.direction, direction, sizeof direction);
-    l->clock = (hb_clock){read_clock, &l->now};
+    l->clock = (hb_clock){.now = read_clock, .context = &l->now};
     *state = l;
     return 0;
 }

@@ -118,7 +118,7 @@ static int set_up(void **state)
                            {.kind = HB_COST_VELOCITY, .weight = 0.1, .terminal = 1, .nindices = 1, .index = {1}}}};
     f->s.ntarget = NX;
     f->s.target[0] = 1;
-    f->clock.clock = (hb_clock){look, &f->clock};
+    f->clock.clock = (hb_clock){.now = look, .context = &f->clock};
     f->clock.time = 1000;
     f->time_us = 5000000;
     start(f);
@@ -1061,7 +1061,7 @@ static void test_whatever_comes_actions_are_finite_and_within_bounds(void **stat
         uint64_t commands = 0, observations = 0;
         int64_t time = 1000000;
         test_clock clock = {.time = 10};
-        clock.clock = (hb_clock){look, &clock};
+        clock.clock = (hb_clock){.now = look, .context = &clock};
         for (int k = 0; k < 200; k++) {
             double x[16], u[8], target[9 * 16];
             time += (int64_t)(m->dt * 1e6 * (pick(&d, 10) == 0 ? 10 * uniform(&d) - 2 : 1));

@@ -411,7 +411,7 @@ static void test_can_be_stopped_before_any_piece(void **state)
                 s.polish = polish;
                 rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
                 atomic_long time = 1000;
-                hb_clock clock = {tick_on, &time};
+                hb_clock clock = {.now = tick_on, .context = &time};
                 const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, &clock, 1000 + seconds);
                 check_plan(&r, plan, NH);
                 /* no piece begins at or after the deadline; looking at the clock takes its time too, here */
@@ -439,7 +439,7 @@ static void test_late_requests_get_the_plan_in_hand(void **state)
     rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 2);
     double shifted[NH * NU];
     atomic_long time = 1000;
-    hb_clock clock = {tick_on, &time};
+    hb_clock clock = {.now = tick_on, .context = &time};
 
     const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, 0, &clock, 500);
     assert_false(plan->evaluated);
@@ -619,7 +619,7 @@ static void test_interruptions_leave_no_trace(void **state)
             s.iterations = 7;
             for (int again = 0; again < 2; again++) {
                 patience p = {.looks = looks};
-                const hb_clock clock = {lose_patience, &p};
+                const hb_clock clock = {.now = lose_patience, .context = &p};
                 rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
                 hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
                 if (!again)

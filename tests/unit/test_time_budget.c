@@ -7,7 +7,7 @@ static double read_time(void *context)
     return *(double *)context;
 }
 
-/* pieces of a given length until the pace says stop; returns how many */
+/* pieces of a given length until there is no time for another; returns how many */
 static int work(hb_time_budget *p, double *time, double piece)
 {
     int done = 0;
@@ -23,7 +23,7 @@ static void test_stops_before_the_deadline_once_it_knows_its_pieces(void **state
 {
     (void)state;
     double time = 100;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     atomic_bool stop = false;
     hb_time_budget p = {0};
 
@@ -45,7 +45,7 @@ static void test_overshoot_is_one_piece_at_most(void **state)
 {
     (void)state;
     double time = 0;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     hb_time_budget p = {0};
 
     /* pieces whose length keeps changing, up to 1 */
@@ -65,7 +65,7 @@ static void test_steady_pieces_never_overshoot(void **state)
 {
     (void)state;
     double time = 0;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     hb_time_budget p = {0};
 
     /* there is always time for a part of one more */
@@ -83,7 +83,7 @@ static void test_kinds_are_kept_apart_and_waiting_is_not_work(void **state)
 {
     (void)state;
     double time = 0;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     atomic_bool stop = false;
     hb_time_budget p = {0};
 
@@ -115,7 +115,7 @@ static void test_a_hiccup_does_not_stop_work_for_good(void **state)
 {
     (void)state;
     double time = 0;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     hb_time_budget p = {0};
 
     for (int plan = 0; plan < 60; plan++) {
@@ -157,7 +157,7 @@ static void test_tells_what_would_fit(void **state)
 {
     (void)state;
     double time = 0;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     atomic_bool stop = false;
     hb_time_budget p = {0};
 
@@ -174,11 +174,51 @@ static void test_tells_what_would_fit(void **state)
     assert_true(hb_time_budget_fits(&p, HB_PIECE_TRIAL, 1000000));
 }
 
+/* a simulated clock: it moves on with each piece, by what that kind takes */
+typedef struct simulated {
+    double time, takes[HB_NPIECES];
+    int begun[HB_NPIECES];
+} simulated;
+
+static double simulated_now(void *context)
+{
+    return ((simulated *)context)->time;
+}
+
+static void charge(void *context, hb_piece kind)
+{
+    simulated *s = context;
+
+    s->time += s->takes[kind];
+    s->begun[kind]++;
+}
+
+static void test_a_simulated_clock_is_told_of_every_piece_that_begins(void **state)
+{
+    (void)state;
+    simulated s = {.takes = {[HB_PIECE_SINGLE] = 1, [HB_PIECE_TRIAL] = 3}};
+    const hb_clock clock = {.now = simulated_now, .context = &s, .begins = charge};
+    atomic_bool stop = false;
+    hb_time_budget p = {0};
+
+    hb_time_budget_begin(&p, &clock, 10.5, &stop);
+    p.kind = HB_PIECE_SINGLE;
+    assert_true(hb_time_budget_ask(&p));
+    p.kind = HB_PIECE_TRIAL;
+    assert_int_equal(work(&p, &(double){0}, 0), 3);
+    hb_time_budget_rest(&p);
+    assert_near(s.time, 10, 1e-12);
+    /* one that was refused did not begin */
+    assert_int_equal(s.begun[HB_PIECE_SINGLE], 1);
+    assert_int_equal(s.begun[HB_PIECE_TRIAL], 3);
+    assert_near(p.past[HB_PIECE_TRIAL].mean, 3, 1e-12);
+}
+
 static void test_one_thread_stops_all(void **state)
 {
     (void)state;
     double time = 0;
-    hb_clock clock = {read_time, &time};
+    hb_clock clock = {.now = read_time, .context = &time};
     atomic_bool stop = false;
     hb_time_budget a = {0}, b = {0};
 
@@ -211,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_kinds_are_kept_apart_and_waiting_is_not_work),
         cmocka_unit_test(test_a_hiccup_does_not_stop_work_for_good),
         cmocka_unit_test(test_tells_what_would_fit),
+        cmocka_unit_test(test_a_simulated_clock_is_told_of_every_piece_that_begins),
         cmocka_unit_test(test_one_thread_stops_all),
         cmocka_unit_test(test_no_clock_is_no_deadline),
     };

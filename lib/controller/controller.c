@@ -128,6 +128,7 @@ struct hb_controller {
     uint32_t reset_counter;
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
+    bool followed;      /* the last request was answered with the plan in hand, which the planner moved on to it */
     double preparing;   /* seconds of hb_controller_prepare since the last command */
     bool rehearsing;    /* what is answered is not meant */
     hb_command_history history;
@@ -802,6 +803,7 @@ static void advance(hb_controller *c, const hb_request *r)
         c->awake_at = -INFINITY;
     c->heard = r->received;
     c->running = true;
+    c->followed = false;
     c->before_us = c->time_us;
     c->time_us = r->time_us;
     c->reset_counter = r->reset_counter;
@@ -839,12 +841,16 @@ static const hb_command *finish_reply(hb_controller *c, hb_status status, hb_rea
     return &c->command;
 }
 
+/* Is the last plan young enough to be followed? */
+static bool young(const hb_controller *c, const hb_request *r)
+{
+    return c->planned && (double)(r->time_us - c->planned_us) * 1e-6 <= c->s.safe_after;
+}
+
 /* The last plan as long as it is young enough, then the safe action. */
 static const hb_command *fall_back(hb_controller *c, const hb_request *r, hb_reason why)
 {
-    bool young = c->planned && (double)(r->time_us - c->planned_us) * 1e-6 <= c->s.safe_after;
-
-    answer(c, young ? hb_planner_current(c->planner) : c->safe);
+    answer(c, young(c, r) ? hb_planner_current(c->planner) : c->safe);
     tell(c, r);
     return finish_reply(c, HB_STATUS_FALLBACK, why);
 }
@@ -1005,6 +1011,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->plan = plan->action;
     reply->states = hb_planner_states(c->planner);
     count_by(c, offsetof(hb_counters, dropped_candidates) / sizeof(uint64_t), plan->dropped);
+    c->followed = plan->evaluated || young(c, r);
     if (!plan->evaluated)
         return fall_back(c, r, plan->dropped ? HB_REASON_NOT_FINITE : HB_REASON_LATE);
     c->planned = true;
@@ -1019,7 +1026,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
     const double begun = clock->now(clock->context);
     const double left = c->s.planner.prepare_share * c->usual_period - c->preparing;
 
-    if (!c->s.planner.prepare || !c->planned || c->planned_us != c->time_us || !(left > 0))
+    if (!c->s.planner.prepare || !c->followed || !(left > 0))
         return false;
     const uint64_t before = hb_planner_stages(c->planner);
     const uint64_t stages = hb_planner_prepare(c->planner, hb_stepper_predictor(c->stepper), c->usual_period, clock,
@@ -1175,6 +1182,7 @@ void hb_controller_take_over(hb_controller *to, hb_controller *from)
     to->reset_counter = from->reset_counter;
     to->planned = from->planned;
     to->planned_us = from->planned_us;
+    to->followed = from->followed;
     to->preparing = from->preparing;
     to->usual_period = from->usual_period;
     to->clocks_agree = from->clocks_agree;

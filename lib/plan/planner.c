@@ -507,16 +507,19 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.converged = converged && p->plan.evaluated;
     p->plan.cost = p->best.cost;
     hb_preparation_forget(&p->preparation);
-    if (!p->plan.evaluated)
+    /* with nothing better, the plan in hand is what will be applied, moved on to this request */
+    if (!p->plan.evaluated && p->cold)
         return;
-    p->cold = false;
     p->population_ahead -= p->elapsed;
     p->elapsed = 0;
     p->step = p->problem.dt;
+    note_problem(p);
+    if (!p->plan.evaluated)
+        return;
+    p->cold = false;
     memcpy(p->warm, p->best.w, hb_planner_sequence_bytes(p));
     memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
-    note_problem(p);
 
     int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
                                   p->settings.horizon, p->states, p->action);

@@ -6,7 +6,7 @@
  *     linearise    Jacobians and the quadratic model of the cost        \  up to STEPS times, until nothing is left to
  *     improve      a second-order step                                  /  gain
  *     sample       insurance: wide samples, the best of them picked, and second-order steps from it
- *     linearise    once more, if the insurance paid
+ *     linearise, improve ...   go on from the better of the two, until nothing is left to gain
  *
  * These are stages. One that is interrupted has changed nothing that is looked at later, and is begun again: what a
  * preparation comes to depends on the number of its stages alone. Linearising goes into the one of two descents that
@@ -20,7 +20,7 @@
 #include "dynamics/actuators.h"
 #include "plan/planner_internal.h"
 
-enum { STEPS = 3 };                /* second-order steps of a preparation, at most */
+enum { STEPS = 3 };                /* second-order steps before the insurance, at most */
 static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
 static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
 /* Without second-order steps: a prepared plan that costs this much more than expected, relatively, is no good. */
@@ -60,7 +60,8 @@ static void begin(hb_planner *p, double seconds)
     f->ahead = seconds / hb_planner_step(p);
     f->steps = f->iterations = f->insured = 0;
     f->sampled = p->settings.method != HB_PLANNER_GAUSS_NEWTON || p->population.ns <= 1;
-    f->final = false;
+    f->most_steps = f->sampled ? p->settings.iterations : STEPS;
+    f->arrived = false;
     f->goal = p->made_for;
     f->goal.last_control = f->last_control;
     f->goal.actuator_state = f->actuator_state;
@@ -153,17 +154,30 @@ static hb_prepare_stage after_descent(const hb_preparation *f)
     return f->sampled ? HB_PREPARE_DONE : HB_PREPARE_SAMPLE;
 }
 
-/* the insurance is over: what it found is linearised, if it is better */
+/* The insurance is over: the descent goes on from what it found, if that is better, or from where it was. */
 static hb_prepare_stage settle(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
 
-    f->sampled = f->final = true;
+    f->sampled = true;
+    f->most_steps = p->settings.iterations;
     if (p->other.cost < f->at.cost) {
         hb_candidate_copy(&f->at, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
         f->moved = true;
     }
-    return f->moved ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
+    return f->moved || !f->arrived ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
+}
+
+/* A second-order step from *from, made on a copy: an interrupted one leaves it as it was. */
+static hb_descent_end improve(hb_planner *p, hb_descent *d, hb_candidate *from)
+{
+    const int nx = p->m->nx, nv = p->map.nv, nh = p->settings.horizon;
+
+    hb_candidate_copy(&p->best, from, nx, nv, nh);
+    const hb_descent_end end = hb_descent_improve(d, p->evaluation, &p->problem, &p->best);
+    if (end != HB_DESCENT_STOPPED)
+        hb_candidate_copy(from, &p->best, nx, nv, nh);
+    return end;
 }
 
 /* One stage, and which comes next. Returns false when it was interrupted. */
@@ -199,14 +213,15 @@ static bool advance(hb_planner *p)
             return false;
         f->ready = spare;
         f->moved = false;
-        f->next = f->final ? HB_PREPARE_DONE : f->steps < STEPS ? HB_PREPARE_IMPROVE : after_descent(f);
+        f->next = f->steps < f->most_steps ? HB_PREPARE_IMPROVE : after_descent(f);
         return true;
     case HB_PREPARE_IMPROVE:
-        end = hb_descent_improve(p->descent[f->ready], e, &p->problem, &f->at);
+        end = improve(p, p->descent[f->ready], &f->at);
         if (end == HB_DESCENT_STOPPED)
             return false;
         f->steps++;
-        f->next = end == HB_DESCENT_UNDER_WAY ? HB_PREPARE_LINEARISE : after_descent(f);
+        f->arrived = end == HB_DESCENT_ARRIVED;
+        f->next = f->arrived ? after_descent(f) : HB_PREPARE_LINEARISE;
         return true;
     case HB_PREPARE_SAMPLE:
         if (!hb_planner_sample_widely(p, &f->at))
@@ -225,7 +240,7 @@ static bool advance(hb_planner *p)
         f->next = HB_PREPARE_IMPROVE_OTHER;
         return true;
     case HB_PREPARE_IMPROVE_OTHER:
-        end = hb_descent_improve(p->descent[spare], e, &p->problem, &p->other);
+        end = improve(p, p->descent[spare], &p->other);
         if (end == HB_DESCENT_STOPPED)
             return false;
         f->next = end == HB_DESCENT_UNDER_WAY && ++f->insured < HB_SHORT ? HB_PREPARE_LINEARISE_OTHER : settle(p);

@@ -57,6 +57,7 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
     process_loop *s = (process_loop *)l;
     const hb_clock clock = {.now = now, .context = s};
     s->time = 1e-6 * (double)q->time_us;
+    const double received = now(s);
     const hb_request r = {
         .time_us = q->time_us,
         .x = q->x,
@@ -64,8 +65,8 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
         .target = q->target,
         .ntargets = q->ntargets,
         .reset_counter = q->reset_counter,
-        .budget = q->budget,
-        .received = now(s),
+        .received = received,
+        .deadline = q->budget > 0 ? received + q->budget : 0,
         .tick = s->tick++,
     };
     (void)err;

@@ -281,7 +281,7 @@ static void command(replay *r, size_t at)
     r->now = e->decision.begun;
     prepare(r, at);
     request.request.tick = e->decision.tick;
-    request.request.budget = e->decision.budget;
+    request.request.deadline = request.request.received + e->decision.budget;
     request.request.fresh = e->decision.fresh;
     request.request.guest = e->decision.guest;
     const hb_command *c = e->decision.fallback ? hb_controller_fallback(r->controller, &request.request, HB_REASON_LATE,

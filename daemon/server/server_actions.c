@@ -107,7 +107,7 @@ static void record_unsent(hb_server *s, const hb_waiting *w, const hb_command *c
 /* ---- receiving ---- */
 
 /* The smaller of what the request and the configuration allow. */
-static double budget_of(const hb_server *s, const hb_request *r)
+static double budget_of(const hb_server *s, const hb_action_request *r)
 {
     return r->budget > 0 ? fmin(r->budget, s->settings.budget) : s->settings.budget;
 }
@@ -163,7 +163,7 @@ void hb_server_receive_requests(hb_server *s)
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
                    HB_REASON_SUPERSEDED, NULL);
-        hb_queue_put(s->queue, client, &envelope, &r, budget_of(s, &r.request));
+        hb_queue_put(s->queue, client, &envelope, &r, budget_of(s, &r));
     }
 }
 
@@ -191,7 +191,8 @@ static double deadline(const hb_server *s, const hb_waiting *w, double now)
     if (w->request.guest)
         share = fmin(all / (2 * fmax(hb_queue_guests(s->queue, now, sharing_window), 1)),
                      hb_queue_pilot_budget(s->queue, now) / 4);
-    return fmin(w->request.received + all, now + share);
+    const double span = fmin(all, now + share - w->request.received);
+    return w->request.received + fmax(floor(span / HB_DEADLINE_STEP), 1) * HB_DEADLINE_STEP;
 }
 
 /* Hands the planner the next request, or a slice of a prediction when none waits. */
@@ -202,11 +203,10 @@ void hb_server_serve(hb_server *s)
     while (hb_worker_idle(s->worker) && (client = hb_queue_next(s->queue))) {
         hb_waiting *w = hb_queue_in_hand(s->queue);
         hb_queue_take(s->queue, client);
-        double now = hb_server_now(s), end = deadline(s, w, now);
-        /* in steps of about a microsecond, which take less room in a recording */
-        w->request.budget = fmax(floor((end - w->request.received) * 0x1p20), 1) * 0x1p-20;
+        double now = hb_server_now(s);
+        w->request.deadline = deadline(s, w, now);
         w->request.tick = s->ticks++;
-        if (now >= end) {
+        if (now >= w->request.deadline) {
             hb_worker_hold(s->worker);
             answer(s, w, hb_controller_fallback(s->controller, &w->request, HB_REASON_LATE, now), now);
             hb_worker_release(s->worker);
@@ -215,7 +215,6 @@ void hb_server_serve(hb_server *s)
         }
         s->in_hand = true;
         s->answered = false;
-        s->deadline = end;
         hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_COMMAND, .request = &w->request});
     }
     if (hb_worker_idle(s->worker) && s->predictor.waits && !s->stopping)
@@ -246,7 +245,7 @@ void hb_server_collect(hb_server *s)
     }
     const hb_waiting *w = hb_queue_in_hand(s->queue);
     answer(s, w, job->command, job->started);
-    double now = hb_server_now(s), overrun = fmax(now - s->deadline, now - job->finished);
+    double now = hb_server_now(s), overrun = fmax(now - w->request.deadline, now - job->finished);
     s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
 }
 

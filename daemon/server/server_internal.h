@@ -75,9 +75,8 @@ struct hb_server {
 
     /* the request in hand: from post to collect */
     bool in_hand, answered;
-    uint64_t ticks;  /* requests handed to the planner */
-    double deadline; /* that the planner was given */
-    double reserve;  /* seconds: its largest recent overrun, see server_actions.c */
+    uint64_t ticks; /* requests handed to the planner */
+    double reserve; /* seconds: its largest recent overrun, see server_actions.c */
 
     /* control */
     hb_caller reloader, predictor, targeter, promoter;
@@ -168,6 +167,9 @@ void hb_server_promoted(hb_server *s, const char *error);
 void hb_server_report_shadow(hb_server *s, hb_shadow_report *ret);
 
 /* server_record.c */
+/* Deadlines lie a whole number of such steps after the receipt of their request. A recording keeps the number, which
+ * takes little room and is exact. */
+#define HB_DEADLINE_STEP 0x1p-20 /* seconds: about a microsecond */
 void hb_server_record_start(hb_server *s);
 void hb_server_record_sample(hb_server *s, const hb_sample *sample, bool more); /* after it was learned from */
 void hb_server_record_request(hb_server *s, const hb_request *r, bool guest,

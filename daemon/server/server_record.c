@@ -94,7 +94,7 @@ void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command 
         return;
     const hb_decision d = {
         .tick = r->tick,
-        .budget = r->budget,
+        .budget = round((r->deadline - r->received) / HB_DEADLINE_STEP) * HB_DEADLINE_STEP,
         .snapshot = c ? c->snapshot : 0,
         .begun = c ? c->begun : 0,
         .fallback = c && c->immediate,

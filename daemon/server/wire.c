@@ -204,8 +204,8 @@ hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_act
                                 .target = m->n_target ? m->target : NULL,
                                 .ntargets = (int)(m->n_target / nx),
                                 .target_time = m->n_target_time ? m->target_time : NULL,
-                                .reset_counter = m->reset_counter,
-                                .budget = 1e-6 * m->budget_us};
+                                .reset_counter = m->reset_counter};
+    ret->budget = 1e-6 * m->budget_us;
     return HB_REASON_NONE;
 }
 

@@ -33,7 +33,8 @@ hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_o
 typedef struct hb_action_request {
     uint64_t id;
     bool want_plan;
-    hb_request request; /* received and tick are the server's to fill in */
+    double budget;      /* seconds from receipt to reply that the client allows; 0: the configured budget */
+    hb_request request; /* received, deadline and tick are the server's to fill in */
     char detail[96];    /* a refusal in words that say more than its reason, or "" */
 } hb_action_request;
 
@@ -139,7 +140,8 @@ size_t hb_wire_record_sample(hb_wire *w, const hb_observation *o, uint64_t seque
 /* How a command came about. */
 typedef struct hb_decision {
     uint64_t tick, snapshot;
-    double begun, budget;
+    double begun;
+    double budget; /* seconds from receipt to the deadline of the command */
     bool fallback, fresh, guest;
     const hb_prepared *prepared;
     const hb_decisions *decisions;

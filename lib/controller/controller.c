@@ -974,7 +974,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
         return refuse(c, reason);
     advance(c, r);
 
-    double budget = r->budget > 0 ? fmin(r->budget, c->s.budget) : c->s.budget, deadline = r->received + budget;
+    const double latest = r->received + c->s.budget, deadline = r->deadline > 0 ? fmin(r->deadline, latest) : latest;
     if (begun >= deadline)
         return fall_back(c, r, HB_REASON_LATE);
     if (s->observed && fmin(reply->age, begun - c->awake_at) > c->s.fallback_after)
@@ -1053,12 +1053,13 @@ const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, 
 
 const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, double budget, const hb_clock *clock)
 {
+    const double now = clock->now(clock->context);
     const hb_request r = {.x = x,
                           .nx = c->nx,
                           .target = c->s.ntarget ? NULL : x,
                           .ntargets = c->s.ntarget ? 0 : 1,
-                          .budget = budget,
-                          .received = clock->now(clock->context)};
+                          .received = now,
+                          .deadline = now + budget};
 
     c->running = false;
     c->rehearsing = true;

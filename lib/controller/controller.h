@@ -57,8 +57,9 @@ typedef struct hb_request {
     const double *target_time; /* ntargets, seconds after time_us, ascending: then any number of targets up to
                                   HB_REFERENCE_ROWS; NULL: none given */
     uint32_t reset_counter;    /* a change starts over: pairing of requests, warm start, commands under way */
-    double budget;             /* seconds; 0: the configured one. The smaller holds */
     double received;           /* caller's clock when the request came in */
+    double deadline;           /* the same clock when the command must be there; 0, or later than the configured budget
+                                  after receipt: then */
     uint64_t tick;             /* keys the random draws; the caller counts requests */
     bool fresh;                /* the first one of another client than before: starts over, as reset_counter does */
     bool guest;                /* of someone who does not fly: planned from nothing, and answered without moving

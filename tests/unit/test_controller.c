@@ -522,13 +522,13 @@ static void test_late_requests_get_the_last_plan(void **state)
     assert_int_equal(reply->reason, HB_REASON_LATE);
     assert_int_equal(counters(f).refused[HB_REASON_LATE], 1);
 
-    /* a request's own budget holds when it is the smaller one */
+    /* a request's own deadline holds when it is the earlier one */
     r = request(f);
-    r.budget = 0.005;
+    r.deadline = r.received + 0.005;
     f->clock.time += 0.006;
     assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->reason, HB_REASON_LATE);
     r = request(f);
-    r.budget = 10;
+    r.deadline = r.received + 10;
     f->clock.time += 0.021;
     assert_int_equal(hb_controller_command(f->c, &r, &f->clock.clock)->reason, HB_REASON_LATE);
 }
@@ -1092,8 +1092,8 @@ static void test_whatever_comes_actions_are_finite_and_within_bounds(void **stat
                             .napplied = m->nu + (pick(&d, 60) == 0),
                             .target = target,
                             .ntargets = pick(&d, 3) == 0 ? s.planner.horizon + 1 : pick(&d, 3),
-                            .budget = pick(&d, 2) * 0.01 * uniform(&d),
                             .received = clock.time,
+                            .deadline = pick(&d, 2) * (clock.time + 0.01 * uniform(&d)),
                             .tick = (uint64_t)k,
                             .reset_counter = o.reset_counter};
             if (pick(&d, 30) == 0)

@@ -230,7 +230,7 @@ static void test_taking_over(void **state)
 {
     hb_controller *from = controller_of(wrong), *to = controller_of(right);
     double plan[6], x[2] = {0, 0};
-    hb_request q = {.time_us = 1000000, .x = x, .nx = 2, .budget = 1};
+    hb_request q = {.time_us = 1000000, .x = x, .nx = 2, .deadline = 1};
     hb_counters before, after;
 
     (void)state;

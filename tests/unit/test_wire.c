@@ -102,7 +102,7 @@ static void test_requests_are_checked(void **state)
             assert_int_equal(r.request.target != NULL, table[i].f.ntarget > 0);
             assert_int_equal(r.request.target_time != NULL, table[i].f.ntimes > 0);
             assert_int_equal(r.request.applied != NULL, table[i].f.napplied > 0);
-            assert_true(fabs(r.request.budget - 0.0025) < 1e-12);
+            assert_true(fabs(r.budget - 0.0025) < 1e-12);
         }
     }
     hb_wire_free(w);

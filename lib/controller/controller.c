@@ -912,7 +912,8 @@ static bool take_targets(hb_controller *c, const hb_request *r, double ahead)
 }
 
 /* The control that holds the first target: solved again for another target, or when the coefficients have changed. The
- * model's own where there is none that does, or where solving takes too long. */
+ * model's own where there is none that does, or where solving takes too long. Where the plan is prepared, a request
+ * does not wait for it: then it is solved behind the reply, and the one before must do. */
 static const double *take_trim(hb_controller *c)
 {
     const size_t size = (size_t)c->nx * sizeof *c->target;
@@ -928,6 +929,11 @@ static const double *take_trim(hb_controller *c)
         c->trimmed = true;
     }
     return c->trim;
+}
+
+static const double *last_trim(const hb_controller *c)
+{
+    return c->m->architecture == HB_INDEPENDENT ? c->m->control_trim : c->trim;
 }
 
 /* The worst rung of the ladder that applies to a plan that was made. */
@@ -984,14 +990,15 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     propagate(c, r, &s->actuators);
     if (!take_targets(c, r, c->s.delay + actuator_delay(&s->actuators)))
         return refuse(c, HB_REASON_OUTSIDE);
+    const bool ready = c->s.planner.prepare && hb_planner_ready(c->planner, plan_step(c));
     hb_goal goal = {.target = c->target,
                     .ntargets = c->ntargets,
                     .last_control = c->last_control,
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
-                    .trim = take_trim(c)};
-    if (c->m->architecture != HB_INDEPENDENT) {
+                    .trim = ready ? last_trim(c) : take_trim(c)};
+    if (!ready && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, ARREST,
                        c->arrest);
         goal.start = c->arrest;
@@ -1029,6 +1036,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
     if (!c->s.planner.prepare || !c->followed || !(left > 0))
         return false;
     const uint64_t before = hb_planner_stages(c->planner);
+    take_trim(c);
     const uint64_t stages = hb_planner_prepare(c->planner, hb_stepper_predictor(c->stepper), c->usual_period, clock,
                                                begun + left, interrupt, most);
     const double took = clock->now(clock->context) - begun;

@@ -14,14 +14,16 @@ static const double damping[][2] = {{1e-5, 1e-2}, {1, 100}};
 enum { LENGTHS = 8, DAMPINGS = 2, LEVELS = 2, TRIALS = LENGTHS * DAMPINGS };
 _Static_assert((int)TRIALS == (int)HB_LANES, "trials fill one vector");
 
-/* A descent has arrived when the next step would improve the cost by less than this, relative to the cost, or by less
- * than the problem's tolerance: near zero no gain is small beside the cost; */
-static const double enough = 1e-3;
+/* A descent has arrived when the next step would lower the cost by less than the problem's tolerance and this share of
+ * the cost, which is about what rounding leaves of it; */
+static const double rounding = 1e-6;
 /* or would move no control by more than this, in units of its range. */
 static const double still = 1e-4;
 /* The whole step is tried first, and alone, where that is much faster. If it brings this much of what was expected, no
  * other is tried. */
 static const double worth = 0.75;
+/* The model of the cost is believed where it predicts what a step brings to within this share of the cost. */
+static const double agreement = 1e-3;
 /* Jacobians of a trajectory nearby do for so many steps of a correction. */
 enum { CORRECTIONS = 2 };
 
@@ -174,7 +176,7 @@ static void propose_all(hb_descent *d, int level)
 /* what is not worth a step */
 static double negligible(const hb_problem *problem, double cost)
 {
-    return enough * fabs(cost) + problem->tolerance;
+    return rounding * fabs(cost) + problem->tolerance;
 }
 
 static bool arrived(const hb_descent *d, const hb_problem *problem, double cost)
@@ -361,7 +363,8 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pro
         unchanged = d->trial.cost[UNCHANGED];
         given = d->trial.cost[ALSO];
     }
-    *as_expected = from->cost == whole && fabs(unchanged - whole - d->expected) <= negligible(problem, from->cost);
+    *as_expected =
+        from->cost == whole && fabs(unchanged - whole - d->expected) <= agreement * fabs(whole) + problem->tolerance;
     *other = !isfinite(from->cost) || from->cost == given;
     return true;
 }

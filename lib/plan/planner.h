@@ -41,7 +41,7 @@ typedef struct hb_planner_settings {
     double elites;                    /* fraction of samples that CEM refits to */
     double temperature;               /* of MPPI, relative to the spread of costs */
     bool polish;                      /* end with second-order steps on the best candidate */
-    double tolerance;     /* a gain in cost that is not worth a second-order step, beside a thousandth of it */
+    double tolerance;     /* a gain in cost that is not worth a second-order step */
     bool prepare;         /* hb_controller_prepare may do something */
     double prepare_share; /* of the time between requests, that it may take */
     uint64_t seed;
@@ -117,6 +117,8 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
 uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double seconds, const hb_clock *clock,
                             double deadline, const atomic_bool *interrupt, uint64_t most);
 bool hb_planner_prepared(const hb_planner *p);   /* nothing is left to do */
+/* Would hb_planner_feedback begin with what was prepared, now and with steps of so many seconds? */
+bool hb_planner_ready(const hb_planner *p, double step);
 uint64_t hb_planner_stages(const hb_planner *p); /* done for the next request by now */
 /* What was prepared since the last plan: calls of hb_planner_prepare, and what they took from the clock. As many calls
  * with these decisions lead to the same bytes. */

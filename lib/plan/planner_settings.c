@@ -42,8 +42,7 @@ const char *const hb_planner_method_help[] = {
     X(BOOL, "planner.polish", polish, false, 0, 1, HB_CLOSED, HB_LIVE,                                                 \
       "End with second-order steps on the best candidate.")                                                            \
     X(REAL, "planner.tolerance", tolerance, 1e-5, 0, 1e9, HB_CLOSED, HB_LIVE,                                          \
-      "Second-order steps end when the next one would lower the cost by less than this, or by less than a "            \
-      "thousandth.")                                                                                                   \
+      "Second-order steps end when the next one would lower the cost by less than this.")                              \
     X(BOOL, "planner.prepare", prepare, true, 0, 1, HB_CLOSED, HB_LIVE,                                                \
       "Prepare for the next request while none is waiting; a reply then takes a fraction of its budget.")              \
     X(REAL, "planner.prepare_share", prepare_share, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                                     \

@@ -321,13 +321,12 @@ static bool choose(hb_planner *p)
     return hb_planner_search(p);
 }
 
-/* Is there something prepared that fits the time of the request? */
-static bool fits(const hb_planner *p, const hb_problem *problem)
+bool hb_planner_ready(const hb_planner *p, double step)
 {
     const hb_preparation *f = &p->preparation;
 
     return f->evaluated && (!second_order(p) || f->ready >= 0) && fabs(p->elapsed - f->ahead) <= most_late &&
-           fabs(problem->dt / f->problem.dt - 1) <= stretch;
+           fabs(step / f->problem.dt - 1) <= stretch;
 }
 
 const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
@@ -337,7 +336,7 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
     const hb_problem problem = hb_planner_problem(p, model, x0, goal);
     const uint64_t stages = f->stages;
 
-    if (!fits(p, &problem)) {
+    if (!hb_planner_ready(p, problem.dt)) {
         hb_planner_plan(p, model, x0, goal, tick, clock, deadline);
         p->plan.prepared = stages;
         return &p->plan;

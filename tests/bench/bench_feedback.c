@@ -1,9 +1,9 @@
 /* Prepare and correct: how long an answer takes once everything is prepared, how long preparing takes, and what flights
  * cost that are flown so, beside the same flights with unlimited planning.
  *
- * Times are processor time of one thread. The flights go by a simulated clock that charges a fixed time for each piece of
- * work, so that they come out the same on a busy machine, and each time. How much processor time they really took stands
- * beside it. */
+ * Times are processor time of one thread. The flights go by a simulated clock that charges a fixed time for each piece
+ * of work, so that they come out the same on a busy machine, and each time. How much processor time they really took
+ * stands beside it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,11 @@ enum { SAMPLES = 100, FLIGHTS = 8, REPEATS = 60 };
 static const double feedback_budget = 0.5e-3; /* seconds that an answer may take in a flight */
 static const double share = 0.5;              /* of a period that preparing may take */
 
-/* What a piece of work is charged, in microseconds: about what it takes at 3 x 64, horizon 10, on an AMD Zen 3 (AVX2). */
+/* What a piece of work is charged, in microseconds: about what it takes at 3 x 64, horizon 10, on an AMD Zen 3 (AVX2).
+ */
 static const double charge_us[HB_NPIECES] = {
-    [HB_PIECE_FORWARD] = 100, [HB_PIECE_BACKWARD] = 100, [HB_PIECE_SINGLE] = 6, [HB_PIECE_FEW] = 9,
-    [HB_PIECE_TRIAL] = 20,    [HB_PIECE_JACOBIANS] = 50, [HB_PIECE_SOLVE] = 30,
+    [HB_PIECE_FORWARD] = 170, [HB_PIECE_BACKWARD] = 170, [HB_PIECE_SINGLE] = 6, [HB_PIECE_FEW] = 9,
+    [HB_PIECE_TRIAL] = 25,    [HB_PIECE_JACOBIANS] = 60, [HB_PIECE_SOLVE] = 60,
 };
 
 static double charged(void *context)
@@ -191,8 +192,12 @@ static void fly(quadrotor_pilot *p, const scenario *s, uint64_t stream, bool unl
 
 void bench_scenarios(bench *b)
 {
+    const char *only = getenv("HILBERT_BENCH_SCENARIO");
+
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         const scenario *s = &scenarios[i];
+        if (only && strcmp(only, s->name) != 0)
+            continue;
         quadrotor_pilot p = new_pilot(64, 10, hb_planner_defaults.method);
         flight unlimited = {0}, corrected = {0};
         for (int k = 0; k < FLIGHTS; k++) {
@@ -216,6 +221,80 @@ void bench_scenarios(bench *b)
         bench_set_number(b, "prepare_cpu_ms", 1e3 * corrected.prepare / corrected.plans);
         bench_set_int(b, "crashes", corrected.crashes);
         bench_set_int(b, "unlimited_crashes", unlimited.crashes);
+        bench_emit(b);
+    }
+}
+
+/* ---- pieces ---- */
+
+enum { MOST_PIECES = 20000 };
+
+/* a clock that also notes how long each piece of work took */
+typedef struct stopwatch {
+    bool running;
+    hb_piece kind;
+    double since;
+    double took[HB_NPIECES][MOST_PIECES];
+    int n[HB_NPIECES];
+} stopwatch;
+
+static double stopwatch_now(void *context)
+{
+    stopwatch *w = context;
+    const double now = bench_cpu();
+
+    if (w->running && w->n[w->kind] < MOST_PIECES)
+        w->took[w->kind][w->n[w->kind]++] = now - w->since;
+    w->running = false;
+    return now;
+}
+
+static void stopwatch_begins(void *context, hb_piece kind)
+{
+    stopwatch *w = context;
+
+    w->running = true;
+    w->kind = kind;
+    w->since = bench_cpu();
+}
+
+/* What charge_us should say: pieces of full plans, corrections and preparations, upside down and in hover. */
+static void run_pieces(bench *b)
+{
+    static const char *const name[HB_NPIECES] = {"forward", "backward", "single", "few", "trial", "jacobians", "solve"};
+    static stopwatch w;
+    const hb_clock clock = {.now = stopwatch_now, .context = &w, .begins = stopwatch_begins};
+    const scenario *s = &scenarios[5];
+
+    for (int method = 0; method < 2; method++) {
+        quadrotor_pilot p = new_pilot(64, 10, method ? HB_PLANNER_GRADIENT : hb_planner_defaults.method);
+        double x[QUADROTOR_NX], u[QUADROTOR_NU];
+        const hb_goal goal = {
+            .target = quadrotor_hover_target, .ntargets = 1, .last_control = u, .trim = p.m->control_trim};
+        const hb_real c = (hb_real)quadrotor_model_coefficient(0.030);
+
+        hb_predictor_set(p.predictor, &c);
+        memcpy(u, p.m->control_trim, sizeof u);
+        for (int k = 0; k < REPEATS; k++) {
+            random_start(s, (uint64_t)(k / 2), x);
+            hb_planner_feedback(p.planner, p.predictor, x, &goal, (uint64_t)k, &clock, INFINITY);
+            hb_planner_prepare(p.planner, p.predictor, s->least, &clock, INFINITY, NULL, UINT64_MAX);
+            hb_planner_shift(p.planner, s->least / p.m->dt);
+        }
+        quadrotor_pilot_free(&p);
+    }
+    for (int kind = 0; kind < HB_NPIECES; kind++) {
+        double sum = 0;
+        const int n = w.n[kind];
+        hb_sort(w.took[kind], n);
+        /* without the longest tenth: those were interrupted */
+        for (int i = 0; i < n - n / 10; i++)
+            sum += w.took[kind][i];
+        bench_set_text(b, "piece", name[kind]);
+        bench_set_int(b, "count", n);
+        bench_set_number(b, "cpu_mean_us", 1e6 * sum / (n - n / 10));
+        bench_set_number(b, "cpu_p50_us", 1e6 * hb_quantile(w.took[kind], n, 0.5));
+        bench_set_number(b, "charged_us", charge_us[kind]);
         bench_emit(b);
     }
 }
@@ -286,6 +365,8 @@ static void run_prepare(bench *b)
 }
 
 const bench_case bench_feedback_cases[] = {
+    {"planner_pieces", "the pieces of work that planning is cut into, in processor time, 3 x 64, horizon 10",
+     run_pieces},
     {"planner_feedback", "an answer from what was prepared, in processor time, by horizon and width", run_feedback},
     {"planner_prepare", "preparing it: steps, insurance, Jacobians", run_prepare},
     {0},

@@ -319,9 +319,16 @@ static hb_controller_settings settings_of(const hb_planner_settings *planner)
     return s;
 }
 
-static double unlimited_cost(const hb_model *m, const hb_planner_settings *planner, int requests)
+/* of each request answered without sockets: processor time, and whether it was a correction */
+typedef struct answered {
+    double *seconds; /* NULL: nobody wants to know */
+    int corrected, iterations;
+} answered;
+
+static double fly_without_deadline(const hb_model *m, const hb_planner_settings *planner, int requests, bool prepare,
+                                   answered *a)
 {
-    const hb_controller_settings s = settings_of(planner);
+    hb_controller_settings s = settings_of(planner);
     hb_controller *c = NULL;
     hb_pool *pool = NULL;
     hb_error err;
@@ -329,6 +336,7 @@ static double unlimited_cost(const hb_model *m, const hb_planner_settings *plann
     double now = 1;
     const hb_clock clock = {.now = standing_still, .context = &now};
 
+    s.planner.prepare = prepare;
     if (hb_pool_new(&pool, 1, NULL, NULL, &err) || hb_controller_new(&c, m, &s, pool, NULL, NULL, &err))
         bench_fail("%s", err.text);
     reset_vehicle(&v);
@@ -346,7 +354,15 @@ static double unlimited_cost(const hb_model *m, const hb_planner_settings *plann
                               .ntargets = 1,
                               .received = now,
                               .tick = (uint64_t)(ms / 10)};
-        memcpy(v.u, hb_controller_command(c, &r, &clock)->action, sizeof v.u);
+        const double begun = bench_cpu();
+        const hb_command *command = hb_controller_command(c, &r, &clock);
+        if (a) {
+            a->seconds[ms / 10] = bench_cpu() - begun;
+            a->corrected += command->corrected;
+            a->iterations += command->iterations;
+        }
+        memcpy(v.u, command->action, sizeof v.u);
+        hb_controller_prepare(c, &clock, NULL, UINT64_MAX);
     }
     hb_controller_free(c);
     hb_pool_free(pool);
@@ -421,7 +437,8 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
         late += f.action[i] > budget + floor_p999;
     spin idle = {.n = f.n, .late_after = budget + floor_p999};
     spin_floor(&idle);
-    const double flown = f.v.cost / f.v.counted, unlimited = settings ? unlimited_cost(m, settings, f.n) : 0;
+    const double flown = f.v.cost / f.v.counted,
+                 unlimited = settings ? fly_without_deadline(m, settings, f.n, false, NULL) : 0;
 
     bench_set_text(b, "planner", planner);
     bench_set_text(b, "scheduling", scheduling);
@@ -464,6 +481,26 @@ static void run_action_latency(bench *b)
     measure_latency(b, "default", "horizon: 10", &hb_planner_defaults, seconds);
     /* one that never has enough: every reply takes the whole budget */
     measure_latency(b, "gradient, endless", "method: gradient, horizon: 10, iterations: 1000000", NULL, seconds);
+}
+
+/* The same flight with everything prepared: what an answer costs, all that the controller does included. */
+static void run_command(bench *b)
+{
+    enum { N = 1000 };
+    hb_model *m = daemon_process_quadrotor(b);
+    answered a = {.seconds = calloc(N, sizeof *a.seconds)};
+    const double cost_of_flight = fly_without_deadline(m, &hb_planner_defaults, N, true, &a);
+
+    bench_set_int(b, "requests", N);
+    bench_set_number(b, "cpu_p50_ms", 1e3 * hb_quantile(a.seconds, N, 0.5));
+    bench_set_number(b, "cpu_p90_ms", 1e3 * hb_quantile(a.seconds, N, 0.9));
+    bench_set_number(b, "cpu_p99_ms", 1e3 * hb_quantile(a.seconds, N, 0.99));
+    bench_set_number(b, "corrected", (double)a.corrected / N);
+    bench_set_number(b, "iterations", (double)a.iterations / N);
+    bench_set_number(b, "cost", cost_of_flight);
+    bench_emit(b);
+    free(a.seconds);
+    hb_model_free(m);
 }
 
 /* ---- the recorder ---- */
@@ -639,6 +676,8 @@ const bench_case bench_latency_cases[] = {
     {"spin_floor", "how often a thread that spins for 5 ms of 10 ends more than 1 ms late, 60 s", run_spin_floor},
     {"action_latency", "a flight over the sockets: 100 requests a second, 1 kHz telemetry, a budget of 5 ms, 60 s",
      run_action_latency},
+    {"command", "an answer by the controller from what was prepared, adapting, in processor time: the same flight",
+     run_command},
     {"recorder",
      "replies with and without the recorder, 50 requests and 100 samples a second, 120 s of each; its size; replay",
      run_recorder},

@@ -52,7 +52,7 @@ static void request(const uint8_t *data, size_t size)
         expect_finite(r.request.target, (size_t)r.request.ntargets * NX);
         expect_finite(r.request.target_time, (size_t)r.request.ntargets);
         expect_finite(r.request.applied, NU);
-        FUZZ_EXPECT(isfinite(r.request.budget) && r.request.budget >= 0);
+        FUZZ_EXPECT(isfinite(r.budget) && r.budget >= 0);
     }
     hb_action_reply answer = {.id = r.id, .status = HB_STATUS_REFUSED, .reason = why, .detail = r.detail};
     size_t n = hb_wire_write_reply(wire(), &answer, &reply);

@@ -56,7 +56,7 @@ static void print_use(const hb_model *m)
     printf("  %-14s %s", "integration", hb_integration_name[m->integration]);
     if (m->integration != HB_DIRECT)
         printf(", %d RK4 step%s", m->substeps, m->substeps == 1 ? "" : "s");
-    printf(" per period of %g s\n", m->dt);
+    printf("%s period of %g s\n", m->integration == HB_DIRECT ? ", one" : " per", m->dt);
 }
 
 static bool is_input(const hb_model *m, int state)

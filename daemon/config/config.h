@@ -6,17 +6,19 @@
  *     hb_config_merge      what a reload takes over, and what needs a restart
  *     hb_config_print      hb_config -> YAML that reads back as the same
  *
- * How to add a key. Bounds, default and help stand in one place, and nothing else checks a number:
+ * How to add a key. Bounds, default and help stand in one place, and nothing else checks a number.
  *
- *     of lib       a member of the module's settings and a row in its <module>_settings.c (base/setting_rows.h). That
- * is all: a new key of estimator, planner, latency or telemetry is read, checked, printed and documented. of a new the
- * module exports hb_<module>_rows; its rows become a group in hb_config_row (config_table.c), with section      the
- * place of its struct in hb_config (mostly in hb_controller_settings, so that the controller sees it), and its
- * hb_<module>_check is asked in hb_controller_check. of the       a member of hb_config, a row in config_table.c, and
- * its default in hb_config_default. daemon of a new     a value that is no number, choice or text (a list by names of
- * states ...) is a new HB_TYPE_ here, a type         case in config.c's read_value and in config_print.c's print_value.
+ * - A key of lib: a member of the module's settings and a row in its <module>_settings.c (base/setting_rows.h). A new
+ *   key of estimator, actuators, planner, limits, latency or telemetry is then read, checked, printed and documented.
+ * - A key of the daemon: a member of hb_config, a row in config_table.c, and its default in hb_config_default. If a
+ *   reload may change it (HB_LIVE), hb_order in server/server.h carries it to the server.
+ * - A new section of lib: the module exports hb_<module>_rows. Its rows become a group in hb_config_row
+ *   (config_table.c), with the place of its struct in hb_config (mostly in hb_controller_settings, so that the
+ *   controller sees it), and hb_controller_check asks its hb_<module>_check.
+ * - A new type, for a value that is not a number, a choice or text: an HB_TYPE_ here, a case in read_value (config.c)
+ *   and one in print_value (config_print.c).
  *
- * Then: sh packaging/refresh.sh BUILD_FOLDER writes config/hilbertd.yaml and the manual anew. What a key means together
+ * Then: sh packaging/refresh.sh BUILD_FOLDER writes config/hilbertd.yaml and the manual. What a key means together
  * with others or with the model is checked where _new asks too (hb_controller_check), with a text that begins with the
  * key: hb_config_resolve puts the place in the file before it. What depends on the machine (endpoints, folders, key
  * files, memory) is in process/machine.c.

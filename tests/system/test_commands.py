@@ -268,5 +268,20 @@ class Commands(unittest.TestCase):
             self.assertEqual(done, ["applied"] * 5)
 
 
+class Maps(unittest.TestCase):
+    def test_files_that_are_named_exist(self):
+        """In the README files and CONTRIBUTING: by the whole path, or by its end."""
+        tree = [os.path.join(folder, name) for top in ("lib", "daemon", "clients", "proto", "config", "tests", "packaging")
+                for folder, _, names in os.walk(f"{SOURCE}/{top}") for name in names]
+        tree += glob.glob(f"{SOURCE}/*")
+        for page in ("README.md", "CONTRIBUTING.md", "lib/README.md", "daemon/README.md", "clients/README.md"):
+            with open(f"{SOURCE}/{page}") as file:
+                named = re.findall(r"`([\w./-]+\.(?:c|h|py|sh|md|scd|proto|yaml|build))`", file.read())
+            self.assertTrue(named)
+            for name in named:
+                with self.subTest(f"{page}: {name}"):
+                    self.assertTrue("NAME" in name or any(path.endswith(f"/{name}") for path in tree))
+
+
 if __name__ == "__main__":
     main()

@@ -104,8 +104,11 @@ static double term_reference(const hb_cost_term *t, const setting *s, const traj
         case HB_COST_SLEW:
             d = u ? u[at] - (k ? of->u[k - 1][at] : s->last[at]) : 0;
             break;
-        default:
+        case HB_COST_EFFORT:
             d = u ? u[at] - s->trim[at] : 0;
+            break;
+        default:
+            fail_msg("there is no reference for kind %s", hb_cost_kind_name[t->kind]);
         }
         sum += d * d;
     }
@@ -118,7 +121,7 @@ static double reference(const setting *s, const trajectory *of)
 
     for (int i = 0; i < s->cost.nterms; i++) {
         const hb_cost_term *t = &s->cost.term[i];
-        bool control = t->kind == HB_COST_IMBALANCE || t->kind == HB_COST_SLEW || t->kind == HB_COST_EFFORT;
+        bool control = hb_cost_kind_table[t->kind].over == HB_COST_OVER_CONTROLS;
         double sum = 0;
         for (int k = 0; k <= NH; k++)
             sum += (k == NH && !control ? t->terminal : 1) * term_reference(t, s, of, k);
@@ -141,6 +144,18 @@ static const hb_cost_term every_kind[] = {
     {.kind = HB_COST_BOUND, .weight = 9, .terminal = 3, .nindices = 3, .index = {0, 10, 12}, .min = -0.3, .max = 0.2},
 };
 enum { KINDS = sizeof every_kind / sizeof *every_kind };
+
+static void test_every_kind_is_tested(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < HB_COST_NKINDS; kind++) {
+        int found = 0;
+        for (int i = 0; i < KINDS; i++)
+            found += (int)every_kind[i].kind == kind;
+        if (!found)
+            fail_msg("kind %s has no term in every_kind", hb_cost_kind_name[kind]);
+    }
+}
 
 static double draw(int stream, int index)
 {
@@ -481,6 +496,7 @@ static void test_check_names_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind_is_tested),
         cmocka_unit_test(test_each_term_matches_its_formula),
         cmocka_unit_test(test_all_terms_add_up),
         cmocka_unit_test(test_reference_trajectory_gives_each_stage_its_target),

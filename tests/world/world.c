@@ -666,6 +666,8 @@ static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *fram
         if (m->client == PILOT) {
             w->asking_since = w->now - w->asked_at > 0.5 ? w->now : w->asking_since;
             w->asked_at = w->now;
+        } else if (!w->by_name) {
+            w->last_sample = w->now; /* it may fly by having been the first, and be learned from */
         }
     } else if (from == HB_CHANNEL_CONTROL) {
         open_up(w->asked, &w->nasked, m, w->now);

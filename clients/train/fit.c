@@ -54,6 +54,7 @@ static hb_fit *lay_out(hb_fit *f, bool gradients, hb_arena *arena)
     f->l = hb_arena_take(arena, nb, sizeof *f->l);
     f->row = hb_arena_take(arena, HB_STRIDE * nb, sizeof *f->row);
     f->dalong = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *f->dalong);
+    f->daverage = hb_arena_take(arena, (size_t)m->nx * HB_STRIDE, sizeof *f->daverage);
     f->memory = arena->base;
     return place;
 }
@@ -319,7 +320,8 @@ static void add_scaled(size_t n, hb_real a, const hb_real *restrict x, hb_real *
 }
 
 /* the gradient with respect to the increments of one block: fills dg, F_avg included; padding lanes are zero */
-static void increments_adjoint(hb_fit *f, const hb_fit_pass *pass, const hb_points *example, int block)
+static void increments_adjoint(hb_fit *f, const hb_kernels *k, const hb_fit_pass *pass, const hb_points *example,
+                               int block)
 {
     size_t nb = (size_t)f->model->nb, nx = (size_t)f->model->nx;
     size_t n = (size_t)hb_points_batch(example, block, 0).n;
@@ -327,7 +329,7 @@ static void increments_adjoint(hb_fit *f, const hb_fit_pass *pass, const hb_poin
     const hb_real *g = increments(f, pass, block), *r = residuals(f, pass, block);
     hb_real *daverage = f->dg + nb * nx * HB_STRIDE;
 
-    memset(f->dg, 0, (nb + 1) * nx * HB_STRIDE * sizeof *f->dg);
+    memset(daverage, 0, nx * HB_STRIDE * sizeof *daverage);
     for (size_t system = 0; system < (size_t)f->nsystems; system++) {
         const double *dgram = f->dgram + system * nb * nb, *dmoment = f->dmoment + system * nb;
         /* a system's states are rows first .. first + count - 1 of every basis function */
@@ -337,10 +339,10 @@ static void increments_adjoint(hb_fit *f, const hb_fit_pass *pass, const hb_poin
         for (size_t i = 0; i < nb; i++)
             for (size_t j = 0; j < nb; j++)
                 f->mix[i * nb + j] = (hb_real)(scale * (dgram[i * nb + j] + dgram[j * nb + i]));
+        k->affine((int)nb, (int)nb, f->mix, (ptrdiff_t)nb, 1, NULL, g + first * HB_STRIDE, (ptrdiff_t)(nx * HB_STRIDE),
+                  f->dg + first * HB_STRIDE, (ptrdiff_t)(nx * HB_STRIDE), (int)length, NULL);
         for (size_t i = 0; i < nb; i++) {
             hb_real *dgi = f->dg + (i * nx + first) * HB_STRIDE;
-            for (size_t j = 0; j < nb; j++)
-                add_scaled(length, f->mix[i * nb + j], g + (j * nx + first) * HB_STRIDE, dgi);
             add_scaled(length, (hb_real)(scale * dmoment[i]), r + first * HB_STRIDE, dgi);
             add_scaled(length, (hb_real)(-scale * dmoment[i]), g + (i * nx + first) * HB_STRIDE,
                        daverage + first * HB_STRIDE);
@@ -354,15 +356,33 @@ static void increments_adjoint(hb_fit *f, const hb_fit_pass *pass, const hb_poin
         memset(f->dg + row * HB_STRIDE + n, 0, (HB_STRIDE - n) * sizeof *f->dg);
 }
 
-void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *dparameter)
+/* the gradient of the average's own loss by F_avg, of one block; its error is minus the residual */
+static void average_adjoint(hb_fit *f, const hb_points *example, int block, const hb_fit_average *own)
+{
+    const hb_real *r = residuals(f, f->first, block);
+    double mean = 1 / ((double)example->n * f->model->nx);
+
+    for (size_t k = 0; k < (size_t)f->model->nx; k++) {
+        hb_real factor = (hb_real)(-2 * own->scale * mean * own->weight[k]);
+        for (size_t p = k * HB_STRIDE; p < (k + 1) * HB_STRIDE; p++)
+            f->daverage[p] = factor * r[p];
+    }
+}
+
+void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, const hb_fit_average *own,
+                     hb_real *dparameter)
 {
     for (const hb_fit_pass *pass = f->last;; pass--) {
+        const hb_fit_average *here = pass == f->first ? own : NULL;
         memset(f->dalong, 0, (size_t)hb_model_ncoefficients(f->model) * sizeof *f->dalong);
         for (int block = 0; block < hb_points_nblocks(example); block++) {
             hb_batch in = hb_points_batch(example, block, 0);
-            increments_adjoint(f, pass, example, block);
+            increments_adjoint(f, w->kernels, pass, example, block);
+            if (here)
+                average_adjoint(f, example, block, here);
             if (pass->tape)
-                hb_basis_gradient_of_record(f->model, w, &in, pass->along, tape(f, pass, block), f->dg, dparameter,
+                hb_basis_gradient_of_record(f->model, w, &in, pass->along, tape(f, pass, block), f->dg,
+                                            here ? f->daverage : NULL, here ? (hb_real)here->share : 0, dparameter,
                                             f->dalong);
             else
                 hb_basis_gradient(f->model, w, &in, f->dg, dparameter);

@@ -60,6 +60,7 @@ typedef struct hb_fit {
     double *c, *l;            /* nb each */
     double *row;              /* HB_STRIDE x nb: one state's increments, one row per sample */
     hb_real *dalong;          /* the model's shape */
+    hb_real *daverage;        /* nx x HB_STRIDE */
     void *memory;
 } hb_fit;
 
@@ -89,8 +90,16 @@ int hb_fit_coefficients(hb_fit *f, int n, hb_real *c);
 /* Adds to dgram and dmoment what dc, the gradient with respect to those coefficients, brings. */
 void hb_fit_adjoint(hb_fit *f, int n, const hb_real *dc);
 
-/* Adds to dparameter what dgram and dmoment bring by way of the increments of the basis, through all passes; destroys
- * dgram and dmoment. */
-void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, hb_real *dparameter);
+/* What an average in the rows of the shared head learns from: scale times the mean over examples and states of
+ * weight_k r_k^2, r as the first pass leaves it. The trunk learns from `share` of that. */
+typedef struct hb_fit_average {
+    const double *weight; /* nx */
+    double scale, share;
+} hb_fit_average;
+
+/* Adds to dparameter what dgram and dmoment bring by way of the increments of the basis, through all passes, and the
+ * gradient of the average's own loss unless that is NULL; destroys dgram and dmoment. */
+void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, const hb_fit_average *own,
+                     hb_real *dparameter);
 
 #endif

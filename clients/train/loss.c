@@ -14,33 +14,44 @@ struct hb_loss {
     hb_predictor *predictor;
     hb_fit *fit;
     bool average_learns;
-    hb_real *average; /* nparameters: the gradient of L_avg by itself; NULL: no trunk shares it */
-    hb_real *c, *dc;  /* the model's shape */
-    hb_real *z;       /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
-    hb_real *dz;      /* nx x HB_STRIDE */
+    hb_real *c, *dc; /* the model's shape */
+    hb_real *z;      /* (query_steps + 1) x nx x HB_STRIDE, a rollout */
+    hb_real *dz;     /* nx x HB_STRIDE */
+    int nrecords;    /* steps at the end of a rollout that are recorded for the gradient; the others are made again */
+    size_t record_size;
+    char *record; /* nrecords x record_size */
     void *memory;
 };
+
+enum { RECORD_BYTES = 16 << 20 }; /* for all of them, unless one takes more */
 
 /* fills *l with pointers into the arena; returns where *l itself is to be kept */
 static hb_loss *lay_out(hb_loss *l, const hb_model *m, int query_steps, hb_arena *arena)
 {
     hb_loss *place = hb_arena_take(arena, 1, sizeof *l);
     size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m);
-    bool shared = m->average == HB_AVERAGE_HEAD && m->nb > 0;
     l->weight = hb_arena_take(arena, nx, sizeof *l->weight);
-    l->average = shared ? hb_arena_take(arena, m->nparameters, sizeof *l->average) : NULL;
     l->c = hb_arena_take(arena, nc, sizeof *l->c);
     l->dc = hb_arena_take(arena, nc, sizeof *l->dc);
     l->z = hb_arena_take(arena, ((size_t)query_steps + 1) * nx * HB_STRIDE, sizeof *l->z);
     l->dz = hb_arena_take(arena, nx * HB_STRIDE, sizeof *l->dz);
+    l->record = hb_arena_take(arena, (size_t)l->nrecords * l->record_size, 1);
     l->memory = arena->base;
     return place;
+}
+
+static int count_records(size_t record_size, int query_steps)
+{
+    size_t fit = record_size ? RECORD_BYTES / record_size : 0, most = (size_t)query_steps;
+
+    return !record_size ? 0 : fit < 1 ? 1 : (int)(fit < most ? fit : most);
 }
 
 int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int max_examples, int query_steps,
                 hb_error *err)
 {
-    hb_loss laid = {0};
+    hb_loss laid = {.record_size = s->errors_only ? 0 : hb_predictor_record_size(m)};
+    laid.nrecords = count_records(laid.record_size, query_steps);
     hb_arena arena = {0};
     lay_out(&laid, m, query_steps, &arena);
     int status = hb_arena_allocate(&arena, err);
@@ -62,6 +73,7 @@ int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int
         hb_loss_free(l);
         return status;
     }
+    hb_predictor_for_batches(l->predictor);
     *ret = l;
     return 0;
 }
@@ -99,24 +111,30 @@ static double squared_error(int nx, int n, const hb_real *a, const hb_real *b, c
     return total;
 }
 
-/* rolls a block out: l->z holds the states from the start on. With `of` the last step is recorded for the gradient, if
- * the model can be: returns whether it was. */
-static bool roll_out(hb_loss *l, const hb_points *query, int block, hb_gradient_of of)
+/* where a step of a rollout is recorded; NULL: it is not */
+static char *record_of(const hb_loss *l, const hb_points *query, int step)
+{
+    if (step < query->nsteps - l->nrecords)
+        return NULL;
+    return l->record + (size_t)(step % l->nrecords) * l->record_size;
+}
+
+/* rolls a block out: l->z holds the states from the start on. With `of` its last steps are recorded for the gradient */
+static void roll_out(hb_loss *l, const hb_points *query, int block, hb_gradient_of of)
 {
     size_t size = (size_t)l->model->nx * HB_STRIDE;
-    bool recorded = false;
 
     memcpy(l->z, hb_points_states(query, block, 0), size * sizeof *l->z);
     for (int step = 0; step < query->nsteps; step++) {
         hb_batch in = hb_points_batch(query, block, step);
         hb_real *z_next = l->z + ((size_t)step + 1) * size;
         in.z = l->z + (size_t)step * size;
-        if (of && step + 1 == query->nsteps)
-            recorded = hb_predictor_record(l->predictor, l->workspace, &in, of, z_next);
-        if (!recorded)
+        char *record = of ? record_of(l, query, step) : NULL;
+        if (record)
+            hb_predictor_record(l->predictor, l->workspace, &in, of, z_next, record);
+        else
             hb_predictor_step(l->predictor, l->workspace, &in, z_next, NULL);
     }
-    return recorded;
 }
 
 /* weight times the loss of the query points with the coefficients l->c; gradients go to dparameter and l->dc */
@@ -129,8 +147,10 @@ static double query_loss(hb_loss *l, const hb_points *query, double weight, doub
     double mean = weight / ((double)query->n * query->nsteps * nx), sum = 0;
 
     hb_predictor_set(l->predictor, l->c);
+    if (dparameter)
+        hb_predictor_gather(l->predictor, l->workspace);
     for (int block = 0; block < hb_points_nblocks(query); block++) {
-        bool recorded = roll_out(l, query, block, dparameter ? of : HB_OF_NONE);
+        roll_out(l, query, block, dparameter ? of : HB_OF_NONE);
         memset(l->dz, 0, size * sizeof *l->dz);
         for (int step = query->nsteps; step > 0; step--) {
             hb_real *z_next = l->z + (size_t)step * size;
@@ -138,12 +158,16 @@ static double query_loss(hb_loss *l, const hb_points *query, double weight, doub
             in.z = z_next - size;
             sum +=
                 squared_error(nx, in.n, z_next, hb_points_states(query, block, step), l->weight, scale * mean, l->dz);
-            if (dparameter)
-                (recorded ? hb_predictor_gradient_of_record : hb_predictor_gradient)(
-                    l->predictor, l->workspace, &in, l->dz, l->dz, NULL, of, dparameter, l->dc);
-            recorded = false;
+            char *record = dparameter ? record_of(l, query, step - 1) : NULL;
+            if (record)
+                hb_predictor_gradient_of_record(l->predictor, l->workspace, &in, record, l->dz, l->dz, NULL, of,
+                                                dparameter, l->dc);
+            else if (dparameter)
+                hb_predictor_gradient(l->predictor, l->workspace, &in, l->dz, l->dz, NULL, of, dparameter, l->dc);
         }
     }
+    if (dparameter)
+        hb_predictor_hand_on(l->predictor, l->workspace, of, dparameter, l->dc);
     return mean * sum;
 }
 
@@ -187,37 +211,32 @@ static double average_error(hb_loss *l, const hb_points *example, int block, dou
     return mean * squared_error(nx, n, l->fit->first->r + (size_t)block * size, NULL, l->weight, -scale * mean, l->dz);
 }
 
-/* adds the gradient of L_avg: of the trunk's a share, and all of that of the average's rows of the head. The basis
- * functions' rows between them have none. */
-static void add_average(const hb_loss *l, double share, hb_real *dparameter)
+/* L_avg of an average in the shared head, of which the basis leaves `query`; gradients run back over the record that
+ * the fit left, together with those of the basis */
+static double head_loss(hb_loss *l, const hb_points *example, double scale, double query, hb_real *dparameter)
 {
-    const hb_mlp *b = &l->model->basis;
-    const hb_head h = hb_mlp_head(b);
-    size_t own = h.weight + (h.rows - (size_t)l->model->nx) * h.width;
-
-    for (size_t i = 0; i < b->nparameters; i++)
-        dparameter[i] += (i < own ? (hb_real)share : 1) * l->average[i];
-}
-
-/* the average's own loss on the examples, of which the basis leaves `query` */
-static double average_loss(hb_loss *l, const hb_points *example, double scale, double query, hb_real *dparameter)
-{
-    hb_real *gradient = dparameter && l->average ? l->average : dparameter;
     double sum = 0;
 
-    if (gradient != dparameter)
-        memset(gradient, 0, l->model->nparameters * sizeof *gradient);
+    for (int block = 0; block < hb_points_nblocks(example); block++)
+        sum += average_error(l, example, block, scale);
+    const hb_fit_average own = {l->weight, scale, pow(fmin(1, query / sum), 2)};
+    if (dparameter)
+        hb_fit_gradient(l->fit, l->workspace, example, &own, dparameter);
+    return sum;
+}
+
+/* L_avg of an average that is a network of its own */
+static double network_loss(hb_loss *l, const hb_points *example, double scale, hb_real *dparameter)
+{
+    double sum = 0;
+
     hb_predictor_set(l->predictor, NULL);
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
-        bool recorded = dparameter && hb_predictor_record(l->predictor, l->workspace, &in, HB_OF_AVERAGE, l->z);
         sum += average_error(l, example, block, scale);
         if (dparameter)
-            (recorded ? hb_predictor_gradient_of_record : hb_predictor_gradient)(
-                l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, gradient, NULL);
+            hb_predictor_gradient(l->predictor, l->workspace, &in, l->dz, l->dz, NULL, HB_OF_AVERAGE, dparameter, NULL);
     }
-    if (gradient != dparameter)
-        add_average(l, pow(fmin(1, query / sum), 2), dparameter);
     return sum;
 }
 
@@ -241,10 +260,14 @@ int hb_loss_evaluate(hb_loss *l, const hb_points *example, const hb_points *quer
     if (m->nb > 0 && m->method == HB_LEAST_SQUARES)
         t.regulariser = regularise(l, scale);
 
-    if (dparameter && m->nb > 0)
-        hb_fit_gradient(l->fit, l->workspace, example, dparameter);
-    if (l->average_learns)
-        t.average = average_loss(l, example, scale, t.query, dparameter);
+    if (l->average_learns && m->average == HB_AVERAGE_HEAD && m->nb > 0) {
+        t.average = head_loss(l, example, scale, t.query, dparameter);
+    } else {
+        if (dparameter && m->nb > 0)
+            hb_fit_gradient(l->fit, l->workspace, example, NULL, dparameter);
+        if (l->average_learns)
+            t.average = network_loss(l, example, scale, dparameter);
+    }
 
     if (!isfinite(t.query + t.matryoshka + t.regulariser + t.average))
         return -1;

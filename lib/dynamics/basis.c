@@ -1,7 +1,5 @@
 #include "dynamics/basis.h"
 
-#include <string.h>
-
 #include "dynamics/field.h"
 
 /* the average as a term of its own; false when there is none, or when it is part of the shared head */
@@ -178,22 +176,6 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
     }
 }
 
-/* in HB_LANES partial sums, which a compiler can keep in vectors */
-static hb_real dot(int n, const hb_real *x, const hb_real *y)
-{
-    hb_real part[HB_LANES] = {0}, sum = 0;
-    int s = 0;
-
-    for (; s + HB_LANES <= n; s += HB_LANES)
-        for (int l = 0; l < HB_LANES; l++)
-            part[l] += x[s + l] * y[s + l];
-    for (; s < n; s++)
-        sum += x[s] * y[s];
-    for (int l = 0; l < HB_LANES; l++)
-        sum += part[l];
-    return sum;
-}
-
 /* A stage point moves with the rate before it, of which dk is the gradient: adds what that brings to the gradients of
  * all functions' rates (the average's too), and to those of the coefficients. */
 static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, const hb_real *rates,
@@ -209,7 +191,7 @@ static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, 
             hb_batch_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
         for (int r = 0; r < m->nx; r++)
             dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] +=
-                dot(n, dk + r * HB_STRIDE, rate + r * HB_STRIDE);
+                hb_dot(n, dk + r * HB_STRIDE, rate + r * HB_STRIDE);
     }
 }
 
@@ -233,12 +215,59 @@ static void average_back(const hb_model *m, hb_workspace *w, int n, const hb_rea
     hb_field_scatter_add(m, w, n, ds, NULL);
 }
 
+/* The way back of F_avg's own loss, for its rows of the head. It runs beside that of the rest, over the same record. */
+typedef struct own_way {
+    const hb_real *daverage;    /* gradient of F_avg */
+    hb_real *g, *ds, *dk, *sum; /* nx rows each, as in hb_basis_gradient_of_record */
+} own_way;
+
+static own_way start_own_way(const hb_model *m, hb_workspace *w, int n, const hb_real *daverage)
+{
+    own_way own = {.daverage = daverage, .g = w->rate, .ds = w->output, .dk = w->increment, .sum = w->gradient_z};
+
+    if (daverage) {
+        hb_batch_clear(m->nx, n, own.g);
+        hb_batch_clear(m->nx, n, own.sum);
+    }
+    return own;
+}
+
+/* stage i: adds `share` of its part to the average's rows of drates */
+static void own_stage(const hb_model *m, hb_workspace *w, const own_way *own, int n, int i, const stage_record *record,
+                      hb_real share, hb_real *drates, hb_real *dparameter)
+{
+    const bool direct = m->integration == HB_DIRECT;
+    const int s = i % 4, first = m->nb * m->nx;
+    const hb_real weight = direct ? 1 : hb_rk4_weight[s] / 6;
+
+    hb_batch_advance(w->kernels, m->nx, n, NULL, weight, w->step, own->daverage, own->dk);
+    hb_batch_add_times(w->kernels, m->nx, n, share, own->dk, drates + first * HB_STRIDE);
+    if (!direct)
+        hb_batch_advance(w->kernels, m->nx, n, own->dk, weight, w->step, own->g, own->dk);
+    if (!direct && s < 3)
+        hb_batch_advance(w->kernels, m->nx, n, own->dk, hb_rk4_stage_at[s + 1], w->step, own->ds, own->dk);
+    hb_network_rows_gradient(w->kernels, &m->basis, first, m->nx, own->dk, n, &record->network, dparameter, w->scratch);
+    if (i == 0)
+        return;
+    hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, first, m->nx, 0, own->dk, w->dinput, n,
+                             &record->network, NULL, w->scratch, NULL);
+    hb_batch_clear(m->nx, n, own->ds);
+    hb_field_scatter_add(m, w, n, own->ds, NULL);
+    hb_batch_add(w->kernels, m->nx, n, own->ds, own->sum);
+    if (s == 0) {
+        hb_batch_add(w->kernels, m->nx, n, own->sum, own->g);
+        hb_batch_clear(m->nx, n, own->sum);
+    }
+}
+
 /* The way back over the recorded stages of a shared network. Where the network moves the stage points, as the average's
  * head or by the coefficients, the gradient runs back through the stages; otherwise each stage's stands by itself. */
-static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                              char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient)
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                 char *tape, const hb_real *dg, const hb_real *daverage, hb_real share,
+                                 hb_real *dparameter, hb_real *dcoefficient)
 {
     const int n = in->n, rows = (m->nb + 1) * m->nx;
+    const own_way own = start_own_way(m, w, n, daverage);
     const bool direct = m->integration == HB_DIRECT, moves = !direct && (m->average == HB_AVERAGE_HEAD || coefficient);
     hb_real *drates = w->all_gradient;
 
@@ -260,8 +289,12 @@ static void recorded_gradient(const hb_model *m, hb_workspace *w, const hb_batch
                 hb_batch_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
             unmix(m, w, n, dk, record.rates, coefficient, drates, dcoefficient);
         }
-        hb_network_backward(w->kernels, &m->basis, m->activation, m->parameter, drates, moves ? w->dinput : NULL, n,
-                            &record.network, dparameter, w->scratch, NULL);
+        if (daverage)
+            own_stage(m, w, &own, n, i, &record, share, drates, dparameter);
+        /* the average's rows learn from its own loss alone */
+        hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, 0,
+                                 m->basis.width[m->basis.nlayers], m->nb * m->nx, drates, moves ? w->dinput : NULL, n,
+                                 &record.network, dparameter, w->scratch, NULL);
         if (!moves)
             continue;
         hb_batch_clear(m->nx, n, ds);
@@ -326,23 +359,4 @@ void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, c
         separate_gradient(m, w, in, dg, dparameter);
     else
         fixed_stage_gradient(m, w, in, dg, dparameter);
-}
-
-void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                                 char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient)
-{
-    if (m->average != HB_AVERAGE_HEAD) {
-        recorded_gradient(m, w, in, coefficient, tape, dg, dparameter, dcoefficient);
-        return;
-    }
-    /* the head rows of the average learn from F_avg's own loss alone: put them back as they were */
-    const hb_head h = hb_mlp_head(&m->basis);
-    const size_t nbias = (size_t)m->nx, nweight = nbias * h.width, first = h.rows - nbias;
-    hb_real *weight = dparameter + h.weight + first * h.width, *bias = dparameter + h.bias + first;
-
-    memcpy(w->average_rows, weight, nweight * sizeof *weight);
-    memcpy(w->average_rows + nweight, bias, nbias * sizeof *bias);
-    recorded_gradient(m, w, in, coefficient, tape, dg, dparameter, dcoefficient);
-    memcpy(weight, w->average_rows, nweight * sizeof *weight);
-    memcpy(bias, w->average_rows + nweight, nbias * sizeof *bias);
 }

@@ -20,12 +20,16 @@ void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in,
  * on the tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot be recorded), and from that
  * record the gradient of the parameters, given dg, that of G_0..G_nb-1 and F_avg. Added to dparameter (the model's
  * order) and, unless coefficient is NULL, dcoefficient (its shape): the stage points move with the trunk and the
- * coefficients, and that is accounted for. F_avg's own parameters get nothing (see predictor.h). */
+ * coefficients, and that is accounted for. F_avg's own parameters get nothing of it (see predictor.h).
+ *
+ * daverage, unless NULL: the gradient of another loss by F_avg, an average in the head's rows, along itself
+ * (coefficient is NULL then). Those rows learn from it alone, and the trunk from `share` of it. */
 size_t hb_basis_tape_size(const hb_model *m);
 void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g,
                      char *tape);
 void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                                 char *tape, const hb_real *dg, hb_real *dparameter, hb_real *dcoefficient);
+                                 char *tape, const hb_real *dg, const hb_real *daverage, hb_real share,
+                                 hb_real *dparameter, hb_real *dcoefficient);
 
 /* The same for models that cannot be recorded, with stage points along the average, on which F_avg depends alone: its
  * rows of dg are not read. Recomputes the forward pass, one network at a time, so memory stays that of one network. */

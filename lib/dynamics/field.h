@@ -110,6 +110,22 @@ static inline void hb_batch_scale(const hb_kernels *k, int rows, int n, const hb
     k->combine(rows, hb_padded(n), NULL, 1, c, NULL, x, y);
 }
 
+/* x . y in HB_LANES partial sums, which a compiler can keep in vectors. */
+static inline hb_real hb_dot(int n, const hb_real *x, const hb_real *y)
+{
+    hb_real part[HB_LANES] = {0}, sum = 0;
+    int s = 0;
+
+    for (; s + HB_LANES <= n; s += HB_LANES)
+        for (int l = 0; l < HB_LANES; l++)
+            part[l] += x[s + l] * y[s + l];
+    for (; s < n; s++)
+        sum += x[s] * y[s];
+    for (int l = 0; l < HB_LANES; l++)
+        sum += part[l];
+    return sum;
+}
+
 /* Classical Runge-Kutta: stage s starts at base + stage_at[s] h k_{s-1}; the increment is h/6 sum weight[s] k_s. */
 static const hb_real hb_rk4_stage_at[4] = {0, (hb_real)0.5, (hb_real)0.5, 1};
 static const hb_real hb_rk4_weight[4] = {1, 2, 2, 1};

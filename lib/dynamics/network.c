@@ -202,9 +202,18 @@ static void add_outer(const hb_kernels *k, int nout, int nin, const hb_real *d, 
     }
 }
 
-void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                         hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
-                         hb_real *scratch, hb_ahead *ahead)
+/* samples that do not exist have no gradient */
+static void clear_padding(int rows, int n, hb_real *d)
+{
+    for (int r = 0; r < rows; r++)
+        for (int s = n; s < hb_padded(n); s++)
+            d[r * HB_STRIDE + s] = 0;
+}
+
+void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                              const hb_real *parameter, int first, int rows, int learning, hb_real *dout, hb_real *din,
+                              int n, const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch,
+                              hb_ahead *ahead)
 {
     const int lanes = hb_padded(n);
     const size_t half = (size_t)widest(shape) * HB_STRIDE;
@@ -213,32 +222,53 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
     size_t offset = shape->nparameters;
     hb_real *d = dout;
 
-    /* samples that do not exist have no gradient */
     if (dparameter)
-        for (int r = 0; r < shape->width[shape->nlayers]; r++)
-            for (int s = n; s < lanes; s++)
-                dout[r * HB_STRIDE + s] = 0;
-
+        clear_padding(rows, n, dout);
     for (int l = shape->nlayers - 1; l >= 0; l--) {
-        const int nin = shape->width[l], nout = shape->width[l + 1];
+        const bool last = l == shape->nlayers - 1;
+        const int nin = shape->width[l], all = shape->width[l + 1];
+        const int from = last ? first : 0, nout = last ? rows : all;
         hb_real *below = l == 0 ? din : scratch + (l % 2 ? half : 0);
 
-        offset -= (size_t)(nout * nin + nout);
+        offset -= (size_t)(all * nin + all);
         if (dparameter) {
+            hb_real *dweight = dparameter + offset;
             x -= nin * HB_STRIDE;
-            add_outer(k, nout, nin, d, x, dparameter + offset, dparameter + offset + nout * nin, lanes,
+            add_outer(k, last ? learning : nout, nin, d, x, dweight + from * nin, dweight + all * nin + from, lanes,
                       scratch + 2 * half);
         }
         if (!below)
             break;
+        const hb_real *weight = parameter + offset + from * nin;
         if (l > 0) {
             slope -= hb_kernels_slope_size(activation, nin);
-            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes, ahead);
+            k->layer_back(activation, nout, nin, weight, d, below, slope, lanes, ahead);
         } else {
-            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
+            k->affine(nin, nout, weight, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
         }
         d = below;
     }
+}
+
+void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                         hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
+                         hb_real *scratch, hb_ahead *ahead)
+{
+    const int rows = shape->width[shape->nlayers];
+
+    hb_network_backward_rows(k, shape, activation, parameter, 0, rows, rows, dout, din, n, tape, dparameter, scratch,
+                             ahead);
+}
+
+void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,
+                              const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch)
+{
+    const int nin = shape->width[shape->nlayers - 1], all = shape->width[shape->nlayers];
+    const hb_real *x = tape->layer_inputs + hb_network_layer_inputs_size(shape) - nin * HB_STRIDE;
+    hb_real *dweight = dparameter + shape->nparameters - (size_t)(all * nin + all);
+
+    clear_padding(rows, n, dout);
+    add_outer(k, rows, nin, dout, x, dweight + first * nin, dweight + all * nin + first, hb_padded(n), scratch);
 }
 
 void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,

@@ -41,6 +41,16 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
                          hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
                          hb_real *scratch, hb_ahead *ahead);
 
+/* The same through rows `first` .. first + rows - 1 of the last layer alone, which are what dout has; of these the
+ * first `learning` have a gradient of their weights. */
+void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                              const hb_real *parameter, int first, int rows, int learning, hb_real *dout, hb_real *din,
+                              int n, const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch,
+                              hb_ahead *ahead);
+/* Of that only the gradient of those rows' weights, all of them. */
+void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,
+                              const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch);
+
 /* Slopes of n samples copied out of those of fewer, see hb_kernels_spread. */
 void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,
                               int n, char *to);

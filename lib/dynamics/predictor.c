@@ -19,10 +19,15 @@ static bool separate(const hb_model *m)
     return m->integration == HB_SEPARATE;
 }
 
+static bool collapses(const hb_model *m)
+{
+    return m->architecture == HB_SHARED && m->basis.nlayers;
+}
+
 static hb_mlp collapsed_shape(const hb_model *m)
 {
     hb_mlp shape = m->basis;
-    if (m->architecture == HB_SHARED && shape.nlayers) {
+    if (collapses(m)) {
         const hb_head h = hb_mlp_head(&shape);
         shape.nparameters -= (h.rows - (size_t)m->nx) * (h.width + 1);
         shape.width[shape.nlayers] = m->nx;
@@ -55,7 +60,7 @@ int hb_predictor_new(hb_predictor **ret, const hb_model *m, hb_error *err)
     lay_out(&object, &arena);
     hb_predictor *p = memcpy(arena.base, &object, sizeof object);
 
-    if (m->architecture == HB_SHARED && p->collapsed.nlayers) {
+    if (collapses(m)) {
         p->term[p->nterms++] = (hb_term){
             .shape = &p->collapsed,
             .parameter = p->parameter,
@@ -93,6 +98,12 @@ const hb_model *hb_predictor_model(const hb_predictor *p)
     return p->model;
 }
 
+void hb_predictor_for_batches(hb_predictor *p)
+{
+    if (collapses(p->model))
+        p->term[0].columns = NULL;
+}
+
 /* W_avg + sum c_i W_i, row by row, and the biases in the same way */
 static void collapse(hb_predictor *p)
 {
@@ -116,7 +127,8 @@ static void collapse(hb_predictor *p)
                 weight[r * nin + k] += c * row[k];
             bias[r] += c * head_bias[i * nx + r];
         }
-    hb_network_columns(&p->collapsed, same_trunk ? p->collapsed.nlayers - 1 : 0, p->parameter, p->columns);
+    if (p->term[0].columns)
+        hb_network_columns(&p->collapsed, same_trunk ? p->collapsed.nlayers - 1 : 0, p->parameter, p->columns);
 }
 
 void hb_predictor_set(hb_predictor *p, const hb_real *coefficient)
@@ -135,7 +147,7 @@ void hb_predictor_set(hb_predictor *p, const hb_real *coefficient)
             p->idle[i] = !mine;
         any |= mine;
     }
-    if (m->architecture == HB_SHARED && p->collapsed.nlayers) {
+    if (collapses(m)) {
         p->idle[0] = !any && m->average != HB_AVERAGE_HEAD;
         collapse(p);
     }
@@ -284,14 +296,13 @@ static void uncollapse(const hb_predictor *p, hb_workspace *w, hb_gradient_of of
         for (size_t r = 0; r < nx; r++) {
             const size_t at = i * nx + r;
             const hb_real c = average ? 1 : p->scale[at];
-            hb_real dot = head_bias[at] * dbias[r];
-            for (size_t k = 0; k < nin; k++) {
-                dot += head[at * nin + k] * dweight[r * nin + k];
-                dhead[at * nin + k] += c * dweight[r * nin + k];
-            }
+            const hb_real *restrict from = dweight + r * nin;
+            hb_real *restrict to = dhead + at * nin;
+            for (size_t k = 0; k < nin; k++)
+                to[k] += c * from[k];
             dhead_bias[at] += c * dbias[r];
             if (!average)
-                dscale[at] += dot;
+                dscale[at] += head_bias[at] * dbias[r] + hb_dot((int)nin, head + at * nin, from);
         }
     }
 }
@@ -315,8 +326,9 @@ static hb_field gradient_terms(const hb_predictor *p, hb_workspace *w, hb_gradie
     return f;
 }
 
-static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *dz, hb_real *du,
-                              hb_gradient_of of, hb_real *dparameter, hb_real *dscale, bool recorded)
+/* tape: of the step's record; NULL: it is made here */
+static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, char *tape, hb_real *dz,
+                              hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
 {
     const hb_field field = gradient_terms(p, w, of);
     bool collapsed = false;
@@ -327,12 +339,12 @@ static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
         term->scale_gradient = term->scale && of == HB_OF_BASIS ? dscale + (term->scale - p->scale) : NULL;
         collapsed |= term->shape == &p->collapsed && (term->belongs_to & of);
     }
-    if (collapsed)
+    if (collapsed && !w->gathers)
         memset(w->collapsed_gradient, 0, p->collapsed.nparameters * sizeof(hb_real));
-    if (!recorded)
+    if (!tape)
         hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
-    hb_field_adjoint(&field, w, in, w->tape, w->gradient_z, dz, du, of);
-    if (collapsed)
+    hb_field_adjoint(&field, w, in, tape ? tape : w->tape, w->gradient_z, dz, du, of);
+    if (collapsed && !w->gathers)
         uncollapse(p, w, of, dparameter, dscale);
 }
 
@@ -358,8 +370,16 @@ static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
     }
 }
 
-static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next, hb_real *dz,
-                     hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient, bool recorded)
+/* from coefficients for each state to those of the model's shape */
+static void add_scale(const hb_model *m, const hb_real *dscale, hb_real *dcoefficient)
+{
+    for (int i = 0; i < m->nb; i++)
+        for (int r = 0; r < m->nx; r++)
+            dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] += dscale[i * m->nx + r];
+}
+
+static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, char *tape, const hb_real *dz_next,
+                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient)
 {
     const hb_model *m = p->model;
     hb_real *dscale = w->all; /* nb x nx */
@@ -372,35 +392,59 @@ static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in,
     if (separate(m))
         separate_gradient(p, w, in, dz, du, of, dparameter, dscale);
     else
-        combined_gradient(p, w, in, dz, du, of, dparameter, dscale, recorded);
+        combined_gradient(p, w, in, tape, dz, du, of, dparameter, dscale);
     if (dcoefficient && of == HB_OF_BASIS)
-        for (int i = 0; i < m->nb; i++)
-            for (int r = 0; r < m->nx; r++)
-                dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] += dscale[i * m->nx + r];
+        add_scale(m, dscale, dcoefficient);
 }
 
 void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
                            hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient)
 {
-    gradient(p, w, in, dz_next, dz, du, of, dparameter, dcoefficient, false);
+    gradient(p, w, in, NULL, dz_next, dz, du, of, dparameter, dcoefficient);
 }
 
-bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next)
+size_t hb_predictor_record_size(const hb_model *m)
+{
+    const hb_mlp shape = collapsed_shape(m);
+    return separate(m) ? 0 : hb_field_tape_bound(m, &shape, m->architecture == HB_SHARED ? 1 : m->nb, true);
+}
+
+void hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next,
+                         char *tape)
 {
     const hb_model *m = p->model;
-    if (separate(m))
-        return false;
-
     const hb_field field = gradient_terms(p, w, of);
-    hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+
+    hb_field_integrate(&field, w, in, false, w->increment, tape, true);
     hb_batch_copy(m->nx, in->n, in->z, z_next);
     hb_batch_add(w->kernels, m->nx, in->n, w->increment, z_next);
-    return true;
 }
 
-void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
-                                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter,
-                                     hb_real *dcoefficient)
+void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, char *tape,
+                                     const hb_real *dz_next, hb_real *dz, hb_real *du, hb_gradient_of of,
+                                     hb_real *dparameter, hb_real *dcoefficient)
 {
-    gradient(p, w, in, dz_next, dz, du, of, dparameter, dcoefficient, true);
+    gradient(p, w, in, tape, dz_next, dz, du, of, dparameter, dcoefficient);
+}
+
+void hb_predictor_gather(const hb_predictor *p, hb_workspace *w)
+{
+    w->gathers = collapses(p->model);
+    if (w->gathers)
+        memset(w->collapsed_gradient, 0, p->collapsed.nparameters * sizeof(hb_real));
+}
+
+void hb_predictor_hand_on(const hb_predictor *p, hb_workspace *w, hb_gradient_of of, hb_real *dparameter,
+                          hb_real *dcoefficient)
+{
+    const hb_model *m = p->model;
+    hb_real *dscale = w->all; /* nb x nx */
+
+    if (!w->gathers)
+        return;
+    w->gathers = false;
+    memset(dscale, 0, (size_t)(m->nb * m->nx) * sizeof *dscale);
+    uncollapse(p, w, of, dparameter, dscale);
+    if (dcoefficient && of == HB_OF_BASIS)
+        add_scale(m, dscale, dcoefficient);
 }

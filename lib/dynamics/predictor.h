@@ -19,6 +19,8 @@ void hb_predictor_free(hb_predictor *p);
 /* coefficient: hb_model_ncoefficients numbers (nb, or nb x nx row-major); NULL sets all to zero: the average. */
 void hb_predictor_set(hb_predictor *p, const hb_real *coefficient);
 const hb_model *hb_predictor_model(const hb_predictor *p);
+/* Coefficients are set faster from now on, and steps of a few samples are slower. The results are the same. */
+void hb_predictor_for_batches(hb_predictor *p);
 
 /* Bytes that one step leaves behind for hb_predictor_adjoint, for any n up to HB_STRIDE; a multiple of 64. The tape
  * of samples that start at a lane offset (threads sharing a block) needs a region of its own. */
@@ -46,13 +48,20 @@ void hb_predictor_spread(const hb_predictor *p, hb_workspace *w, const void *tap
 void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
                            hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient);
 
-/* The same in two halves, so that nothing is computed twice: the step, leaving a record in the workspace, and the
- * gradient from it, with the same p, w, in and of, and no other call on the workspace between them. False, and nothing
- * done: a model that integrates every function by itself cannot be recorded. */
-bool hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of,
-                         hb_real *z_next);
-void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const hb_real *dz_next,
-                                     hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter,
-                                     hb_real *dcoefficient);
+/* The same in two halves, so that nothing is computed twice: the step, leaving a record on the tape (of
+ * hb_predictor_record_size bytes, aligned to HB_ALIGNMENT), and the gradient from it, with the same p, in and of. Size
+ * 0: a model that integrates every function by itself cannot be recorded. */
+size_t hb_predictor_record_size(const hb_model *m);
+void hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next,
+                         char *tape);
+void hb_predictor_gradient_of_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, char *tape,
+                                     const hb_real *dz_next, hb_real *dz, hb_real *du, hb_gradient_of of,
+                                     hb_real *dparameter, hb_real *dcoefficient);
+
+/* Between these two, gradients of a collapsed network are added up in the workspace; the second hands the sum on to the
+ * parameters and coefficients that it was made of. That takes as long as it does for one: use it for many steps. */
+void hb_predictor_gather(const hb_predictor *p, hb_workspace *w);
+void hb_predictor_hand_on(const hb_predictor *p, hb_workspace *w, hb_gradient_of of, hb_real *dparameter,
+                          hb_real *dcoefficient);
 
 #endif

@@ -42,10 +42,9 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     if (m->average_network.nlayers)
         scratch = larger(scratch, hb_network_scratch_size(&m->average_network, gradients));
     w->scratch = hb_arena_take(arena, scratch, sizeof(hb_real));
-    w->single = hb_arena_take(
-        arena, HB_FEW * ((size_t)hb_padded((int)ninputs) + (size_t)hb_padded((int)widest_out)), sizeof(hb_real));
+    w->single = hb_arena_take(arena, HB_FEW * ((size_t)hb_padded((int)ninputs) + (size_t)hb_padded((int)widest_out)),
+                              sizeof(hb_real));
     w->collapsed_gradient = gradients ? hb_arena_take(arena, m->basis.nparameters, sizeof(hb_real)) : NULL;
-    w->average_rows = gradients ? hb_arena_take(arena, m->basis.nparameters, sizeof(hb_real)) : NULL;
     w->term = hb_arena_take(arena, (size_t)m->nb + 2, sizeof *w->term);
     const bool all_at_once = m->architecture == HB_INDEPENDENT && m->integration != HB_SEPARATE;
     w->tape =

@@ -1,5 +1,6 @@
 /* Scratch memory for evaluating one model on one block of samples: everything that field.c, basis.c and predictor.c
- * need beside the model. Use one per thread; nothing in it carries over from call to call. */
+ * need beside the model. Use one per thread; nothing in it carries over from call to call, but for gradients that are
+ * gathered. */
 #ifndef HB_WORKSPACE_H
 #define HB_WORKSPACE_H
 
@@ -24,7 +25,7 @@ typedef struct hb_workspace {
     hb_real *scratch;            /* of the networks */
     hb_real *single;             /* inputs and outputs of HB_FEW samples, each contiguous */
     hb_real *collapsed_gradient; /* of a collapsed network's parameters; with gradients */
-    hb_real *average_rows;       /* the head rows of the average; with gradients */
+    bool gathers;                /* the collapsed gradients of several calls are added up, see predictor.h */
     struct hb_term *term;        /* nb + 2: for a field that is put together for one call */
     char *tape;                  /* of one step with gradients */
 } hb_workspace;

@@ -209,7 +209,7 @@ static void check_gradient(hb_model *m, hb_real *coefficient, const char *name)
     if (hb_basis_tape_size(m)) {
         char *tape = aligned_alloc(HB_ALIGNMENT, hb_basis_tape_size(m));
         hb_basis_record(m, w, &in.batch, coefficient, g, tape);
-        hb_basis_gradient_of_record(m, w, &in.batch, coefficient, tape, weight, gradient, dc);
+        hb_basis_gradient_of_record(m, w, &in.batch, coefficient, tape, weight, NULL, 0, gradient, dc);
         free(tape);
     } else {
         hb_basis_gradient(m, w, &in.batch, weight, gradient);

@@ -16,6 +16,7 @@
 #include "eval/eval.h"
 #include "eval/paper_run.h"
 #include "common/plot.h"
+#include "train/step_seconds.h"
 #include "train/train_once.h"
 
 static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
@@ -29,7 +30,8 @@ static void ask_to_stop(int signal_number)
 typedef struct options {
     hb_paper paper;
     const char *folder;
-    bool json, plot;
+    const char *train, *test; /* data sets that are there; NULL: collected */
+    bool json, plot, finished;
 } options;
 
 static void print_help(void)
@@ -46,8 +48,14 @@ static void print_help(void)
     printf(
         "  --data DIR       where everything is kept, in DIR/PLANT-SCALE; what is there is used again, and a run\n"
         "                   that was interrupted goes on [paper]\n"
-        "  --cpu-seconds N  scale medium: processor time of each row's training [60]\n"
+        "  --cpu-seconds N  processor time of each row's training [scale medium: 3600; else by steps]\n"
+        "  --rows LIST      only these: node, fe-res-ip, fe-node-ip, fe-node-res-ip, fe-res, fe-node, fe-node-res,\n"
+        "                   oracle, ours, ours-physics (-ip: with inner products) [all]\n"
+        "  --no-bases       numbers of basis functions are not compared\n"
+        "  --finished       of these only what is trained already; nothing is trained\n"
+        "  --train FILE     data set to train on, --test FILE: to test on; else they are collected\n"
         "  --seed N         of data, models and flights [0]\n"
+        "  --seeds N        trainings of each row, with seeds from --seed on; the same data [1]\n"
         "  --threads N      0: as many as there are processors [0]\n"
         "  --sim PATH       hilbert-sim [beside this program, else in the search path]\n"
         "  --json           everything as JSON instead of tables\n"
@@ -55,7 +63,8 @@ static void print_help(void)
         "The paper's function encoders appear twice: with coefficients as in the authors' code (inner products,\n"
         "one for each state), and by least squares. Ours are fitted with the prior of their coefficients. Errors are\n"
         "medians over functions of the mean over rollouts, and beside them the authors' figure: the median over all\n"
-        "rollouts of all functions, from step 20 of each episode on.\n");
+        "rollouts of all functions, from step 20 of each episode on. With several seeds also the median and the range\n"
+        "of these medians over trainings.\n");
 }
 
 /* --- where things are --- */
@@ -94,53 +103,56 @@ static int make_folder(const options *o, hb_paper *p, hb_error *err)
 
 /* --- training --- */
 
-static void plan(const hb_paper *p, hb_paper_results *r)
+/* with `finished` without those that are not trained yet */
+static void plan(const hb_paper *p, bool finished, hb_paper_results *r)
 {
     const hb_paper_row *varied[] = {hb_paper_row_of_ours(), hb_paper_row_of_paper()};
 
     for (int k = 0; k < p->nrows; k++) {
-        hb_paper_result *x = &r->row[r->nrows++];
-        x->row = p->row[k];
-        hb_paper_settings(p, x->row, 0, &x->settings);
+        hb_paper_result *x = &r->row[r->nrows];
+        *x = (hb_paper_result){.row = p->row[k]};
+        hb_paper_settings(p, x->row, 0, 0, &x->settings);
+        r->nrows += !finished || hb_train_once_done(&x->settings);
     }
-    for (int v = 0; v < 1 + p->scale->bases_of_paper; v++)
+    for (int k = 0; k < r->nrows; k++)
+        for (int i = 1; i < p->seeds; i++) {
+            hb_paper_result *x = &r->again[k][r->nagain[k]];
+            *x = (hb_paper_result){.row = r->row[k].row};
+            hb_paper_settings(p, x->row, 0, i, &x->settings);
+            r->nagain[k] += !finished || hb_train_once_done(&x->settings);
+        }
+    for (int v = 0; v < 1 + p->scale->bases_of_paper && !p->no_bases; v++)
         for (int i = 0; i < HB_PAPER_MAX_BASES && p->scale->bases[i]; i++) {
-            hb_paper_result *x = &r->bases[r->nbases++];
-            x->row = varied[v];
-            hb_paper_settings(p, x->row, p->scale->bases[i], &x->settings);
+            hb_paper_result *x = &r->bases[r->nbases];
+            *x = (hb_paper_result){.row = varied[v]};
+            hb_paper_settings(p, x->row, p->scale->bases[i], 0, &x->settings);
+            r->nbases += !finished || hb_train_once_done(&x->settings);
         }
 }
 
-static hb_paper_result *job(hb_paper_results *r, int index)
-{
-    return index < r->nrows ? &r->row[index] : &r->bases[index - r->nrows];
-}
+/* One training: a row, one of its further seeds (from 1 on), or other_bases. */
+typedef struct job {
+    hb_paper_result *result;
+    const hb_paper_result *first; /* of a further seed: the row's first one */
+    bool other_bases;
+} job;
 
-/* A short training, to see how much processor time a step takes. Its files are removed. */
-static int measure_step_seconds(const hb_settings *s, int functions, uint64_t steps, double *ret_step_seconds,
-                                hb_error *err)
-{
-    hb_settings probe = *s;
-    hb_run_result result;
-    char log[HB_PATH_SIZE];
-    double seconds = 0;
+enum { MAX_JOBS = HB_PAPER_MAX_ROWS * HB_PAPER_MAX_SEEDS + 2 * HB_PAPER_MAX_BASES };
 
-    snprintf(probe.output, sizeof probe.output, "%.1000s.probe", s->output);
-    probe.functions = functions;
-    probe.steps = steps;
-    probe.log_every = 1;
-    hb_run_log_path(&probe, log);
-    int status = hb_run(&probe, &(hb_run_options){.stop = &stop, .quiet = true, .no_prior = true}, &result, err);
-    if (!status && !result.stopped)
-        status = hb_training_log_step_seconds(log, &seconds, err);
-    unlink(log);
-    hb_run_checkpoint_path(&probe, log);
-    unlink(log);
-    unlink(probe.output);
-    if (!status && result.stopped)
-        return hb_fail(err, EINTR, "stopped; the same command continues from here");
-    *ret_step_seconds = fmax(seconds, 1e-6) * s->functions / functions;
-    return status;
+/* rows, then their further seeds one after the other, then other numbers of basis functions */
+static int list_jobs(hb_paper_results *r, job list[MAX_JOBS])
+{
+    int n = 0;
+
+    for (int k = 0; k < r->nrows; k++)
+        list[n++] = (job){.result = &r->row[k]};
+    for (int i = 0; i < HB_PAPER_MAX_SEEDS - 1; i++)
+        for (int k = 0; k < r->nrows; k++)
+            if (i < r->nagain[k])
+                list[n++] = (job){.result = &r->again[k][i], .first = &r->row[k]};
+    for (int i = 0; i < r->nbases; i++)
+        list[n++] = (job){.result = &r->bases[i], .other_bases = true};
+    return n;
 }
 
 /* A guess from few functions first, which is cheap whatever the batch; then a twentieth of the time with the batch that
@@ -149,13 +161,13 @@ static int fit_into(const hb_paper *p, hb_settings *s, double seconds, hb_error 
 {
     enum { FEW = 2, SHORT = 4, LONG = 200 };
     double step_seconds = 0;
-    int status = measure_step_seconds(s, FEW, SHORT, &step_seconds, err);
+    int status = hb_step_seconds_measure(s, FEW, SHORT, &stop, &step_seconds, err);
 
     if (status)
         return status;
     hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
     uint64_t steps = (uint64_t)fmin(LONG, fmax(SHORT, 0.05 * (double)s->steps));
-    if ((status = measure_step_seconds(s, s->functions, steps, &step_seconds, err)))
+    if ((status = hb_step_seconds_measure(s, s->functions, steps, &stop, &step_seconds, err)))
         return status;
     hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
     return 0;
@@ -190,26 +202,37 @@ static int settle(const hb_paper *p, hb_settings *s, double share, hb_error *err
 
 static int train(const hb_paper *p, hb_paper_results *r, const hb_dataset *d, hb_error *err)
 {
-    int njobs = r->nrows + r->nbases, status;
+    job list[MAX_JOBS];
+    int njobs = list_jobs(r, list), status;
     /* for the time left of all trainings: work ahead, work done in this run, and how long it took */
     double left = 0, done = 0, seconds = 0;
 
     for (int i = 0; i < njobs; i++) {
-        bool other_bases = i >= r->nrows;
-        if ((status = settle(p, &job(r, i)->settings, other_bases ? 0.1 : 1, err)))
+        hb_settings *s = &list[i].result->settings;
+        if (list[i].first) {
+            /* as many steps as with the first seed */
+            const hb_settings *first = &list[i].first->settings;
+            s->functions = first->functions;
+            s->examples = first->examples;
+            s->queries = first->queries;
+            s->steps = first->steps;
+        } else if ((status = settle(p, s, list[i].other_bases ? 0.1 : 1, err))) {
             return status;
+        }
     }
     for (int i = 0; i < njobs; i++)
-        if (!hb_train_once_done(&job(r, i)->settings))
-            left += hb_paper_work(&job(r, i)->settings, d->header.nx, d->header.nu);
+        if (!hb_train_once_done(&list[i].result->settings))
+            left += hb_paper_work(&list[i].result->settings, d->header.nx, d->header.nu);
     for (int i = 0; i < njobs; i++) {
-        hb_paper_result *x = job(r, i);
+        hb_paper_result *x = list[i].result;
         double work = hb_paper_work(&x->settings, d->header.nx, d->header.nu);
         bool fresh = !hb_train_once_done(&x->settings);
         char label[80], bases[20] = "";
         hb_train_once once;
-        if (i >= r->nrows)
+        if (list[i].other_bases)
             snprintf(bases, sizeof bases, ", %d bases", x->settings.nb);
+        else if (list[i].first)
+            snprintf(bases, sizeof bases, ", seed %d", (int)x->settings.seed);
         snprintf(label, sizeof label, "[%d/%d] %s%s", i + 1, njobs, x->row->name, bases);
         if (fresh && done > 0)
             fprintf(stderr, "%s: about %.0f minutes of training left in all\n", label,
@@ -240,14 +263,16 @@ static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *tes
 {
     static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
     hb_prediction_settings s = {.examples = p->plant->examples,
-                                .rollouts = p->scale->rollouts,
-                                .steps = p->scale->rollout_steps,
-                                .seed = p->seed};
+                               .rollouts = p->scale->rollouts,
+                               .steps = p->scale->rollout_steps,
+                               .seed = p->seed};
+    job list[MAX_JOBS];
+    int njobs = list_jobs(r, list);
     hb_pool *pool = NULL;
     int status = hb_pool_new(&pool, p->threads ? p->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, err);
 
-    for (int i = 0; !status && i < r->nrows + r->nbases; i++) {
-        hb_paper_result *x = job(r, i);
+    for (int i = 0; !status && i < njobs; i++) {
+        hb_paper_result *x = list[i].result;
         hb_error_summary by_examples = {0};
         s.prior = x->row->ours && x->model->has_prior;
         hb_prediction_settings most = s;
@@ -318,10 +343,22 @@ static int run(options *o, hb_paper_results *r, hb_error *err)
 
     if ((o->plot && (status = hb_plot_available(err))) || (status = make_folder(o, p, err)))
         return status;
-    plan(p, r);
-    if (!(status = hb_paper_collect(p, "train", p->scale->train_functions, 1, &data, err)) &&
-        !(status = hb_paper_collect(p, "test", p->scale->test_functions, 2, &test, err)) &&
-        !(status = train(p, r, data, err)) && !(status = measure(p, r, test, err)) && !(status = fly(p, r, err)))
+    hb_paper_path(p, "train", ".h5", p->train);
+    hb_paper_path(p, "test", ".h5", p->test);
+    if (o->train)
+        snprintf(p->train, sizeof p->train, "%s", o->train);
+    if (o->test)
+        snprintf(p->test, sizeof p->test, "%s", o->test);
+    plan(p, o->finished, r);
+    if (!r->nrows)
+        return hb_fail(err, ENOENT, "%s: no row is trained yet: leave --finished out", p->folder);
+    status = o->train ? hb_dataset_read_many(&data, p->train, NULL, err)
+                      : hb_paper_collect(p, "train", p->scale->train_functions, 1, &data, err);
+    if (!status)
+        status = o->test ? hb_dataset_read_many(&test, p->test, NULL, err)
+                         : hb_paper_collect(p, "test", p->scale->test_functions, 2, &test, err);
+    if (!status && !(status = train(p, r, data, err)) && !(status = measure(p, r, test, err)) &&
+        !(status = fly(p, r, err)))
         status = report(o, r, data, test, err);
     hb_dataset_free(data);
     hb_dataset_free(test);
@@ -331,20 +368,27 @@ static int run(options *o, hb_paper_results *r, hb_error *err)
 static int parse(int argc, char **argv, options *o)
 {
     hb_paper *p = &o->paper;
-    const char *scale = "small", *sim = NULL;
+    const char *scale = "small", *sim = NULL, *rows = NULL;
     int seconds = 0;
+    hb_error err = {0};
     const hb_option known[] = {
         {"scale", HB_OPTION_TEXT, &scale, 0, 0, 0},
         {"data", HB_OPTION_TEXT, &o->folder, 0, 0, 0},
         {"cpu-seconds", HB_OPTION_WHOLE, &seconds, 1, 10000000, 0},
+        {"rows", HB_OPTION_TEXT, &rows, 0, 0, 0},
+        {"no-bases", HB_OPTION_FLAG, &p->no_bases, 0, 0, 0},
+        {"finished", HB_OPTION_FLAG, &o->finished, 0, 0, 0},
+        {"train", HB_OPTION_TEXT, &o->train, 0, 0, 0},
+        {"test", HB_OPTION_TEXT, &o->test, 0, 0, 0},
         {"seed", HB_OPTION_COUNT, &p->seed, 0, 100000000, 0},
+        {"seeds", HB_OPTION_WHOLE, &p->seeds, 1, HB_PAPER_MAX_SEEDS, 0},
         {"threads", HB_OPTION_WHOLE, &p->threads, 0, 256, 0},
         {"sim", HB_OPTION_TEXT, &sim, 0, 0, 0},
         {"json", HB_OPTION_FLAG, &o->json, 0, 0, 0},
         {"no-plot", HB_OPTION_CLEAR, &o->plot, 0, 0, 0},
     };
 
-    *o = (options){.folder = "paper", .plot = true};
+    *o = (options){.folder = "paper", .plot = true, .paper.seeds = 1};
     int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
     if (code >= 0)
         return code;
@@ -360,7 +404,8 @@ static int parse(int argc, char **argv, options *o)
         return HB_EXIT_USAGE;
     }
     p->cpu_seconds_each = seconds ? seconds : p->scale->cpu_seconds_each;
-    hb_paper_choose_rows(p);
+    if (hb_paper_choose_rows(p, rows, &err))
+        return hb_eval_complain(HB_EXIT_USAGE, &err);
     return -1;
 }
 
@@ -383,9 +428,10 @@ int hb_eval_paper(int argc, char **argv)
     }
     if (run(&o, r, &err))
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);
-    for (int i = 0; i < r->nrows + r->nbases; i++) {
-        hb_error_summary_free(&job(r, i)->errors);
-        hb_model_free(job(r, i)->model);
+    job list[MAX_JOBS];
+    for (int i = list_jobs(r, list); i-- > 0;) {
+        hb_error_summary_free(&list[i].result->errors);
+        hb_model_free(list[i].result->model);
     }
     free(r);
     return code;

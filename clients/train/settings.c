@@ -63,9 +63,12 @@ static const setting table[] = {
 
     {.help = "Model"},
     {"kind", CHOICE, AT(kind), 0, 0, hb_kind_name, "shared", true, "which model"},
-    {"nb", INTEGER, AT(nb), -1, 4096, NULL, "-1", true, "basis functions; -1: 8 shared, 100 for the paper's"},
+    {"nb", INTEGER, AT(nb), -1, 4096, NULL, "-1", true,
+     "basis functions; -1: for shared twice the hidden parameters that the data name, 8 to 32; 100 for the paper's"},
     {"hidden", WIDTHS, AT(hidden), 1, 4096, NULL, "", true,
-     "hidden layers, as 64,64,64 (shared), 51,51,51,51 (independent), 512,512,512,512 (node)"},
+     "hidden layers; \"\": 64,64,64 (shared; 256,256 for more than 14 states), 51,51,51,51 (the paper's), "
+     "512,512,512,512 "
+     "(node)"},
     {"activation", CHOICE, AT(activation), 0, 0, hb_activation_name, "", true,
      "\"\": silu for shared, relu for the paper's"},
     {"integration", CHOICE, AT(integration), 0, 0, hb_integration_name, "", true,

@@ -15,6 +15,8 @@
 #include "base/numeric.h"
 #include "train/ranks_mpi.h"
 #include "train/run.h"
+#include "train/step_seconds.h"
+#include "train/untrained_model.h"
 
 static volatile sig_atomic_t stop; /* set by signals, read between gradient steps */
 
@@ -75,7 +77,9 @@ static void print_help(void)
         "\n"
         "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
     hb_settings_help(stdout);
-    printf("\n  --force                     replace the basis file that --output names; else it is left alone\n");
+    printf(
+        "\n  --force                     replace the basis file that --output names; else it is left alone\n"
+        "  --cpu-seconds N             instead of --steps: as many as take so much processor time on this machine\n");
     printf("\nExit codes: 0 done, 1 failure or interrupted, 2 usage.\n");
 }
 
@@ -129,7 +133,23 @@ static int run_with(const hb_settings *s, const hb_checkpoint *resume, const hb_
     return HB_EXIT_OK;
 }
 
-static int run(const hb_settings *s, const hb_checkpoint *resume)
+/* chooses the steps, for one process: ranks would not agree on them */
+static int fit_into(hb_settings *s, double cpu_seconds, const hb_ranks *ranks)
+{
+    hb_error err = {0};
+
+    if (ranks) {
+        hb_fail(&err, EINVAL, "--cpu-seconds: for one process: tell several ranks --steps");
+        return hb_train_complain(HB_EXIT_USAGE, &err);
+    }
+    if (hb_step_seconds_fit(s, cpu_seconds, &stop, &err))
+        return hb_train_complain(HB_EXIT_FAILURE, &err);
+    fprintf(stderr, "%g s of processor time: --steps %" PRIu64 "\n", cpu_seconds, s->steps);
+    return HB_EXIT_OK;
+}
+
+/* cpu_seconds: 0, or what the steps are to take */
+static int run(hb_settings *s, const hb_checkpoint *resume, double cpu_seconds)
 {
     struct sigaction action = {.sa_handler = ask_to_stop};
     hb_ranks *ranks = NULL;
@@ -139,7 +159,9 @@ static int run(const hb_settings *s, const hb_checkpoint *resume)
         return hb_train_complain(HB_EXIT_FAILURE, &err);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    int code = run_with(s, resume, ranks);
+    int code = cpu_seconds > 0 ? fit_into(s, cpu_seconds, ranks) : HB_EXIT_OK;
+    if (code == HB_EXIT_OK)
+        code = run_with(s, resume, ranks);
     hb_ranks_mpi_end(ranks, code);
     return code;
 }
@@ -164,7 +186,7 @@ static int resume(const char *path, int argc, char **argv)
             hb_settings_same_result(&before, &after, &err))
             code = hb_train_complain(HB_EXIT_USAGE, &err);
         else
-            code = run(&after, c);
+            code = run(&after, c, 0);
     }
     hb_checkpoint_free(c);
     return code;
@@ -175,14 +197,26 @@ static int train(int argc, char **argv)
     hb_settings s;
     hb_error err = {0};
     bool force = false;
+    double cpu_seconds = 0;
     int next = 0, n = 0;
 
+<<<<<<< HEAD
     /* the one option without a value, and without a meaning for a run */
+=======
+    /* these two are no settings of a run: no basis file and no checkpoint need to know them */
+>>>>>>> cf7ba6b (train: sizes of shared models by the data set, --cpu-seconds, and a rank's steps read its own share of the functions)
     for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "--force") == 0)
+        if (strcmp(argv[i], "--force") == 0) {
             force = true;
-        else
+        } else if (strcmp(argv[i], "--cpu-seconds") == 0) {
+            const char *text = i + 1 < argc ? argv[++i] : "";
+            if (!hb_option_read_number(&(hb_option_number){&cpu_seconds, 1, 1e9}, text)) {
+                hb_fail(&err, EINVAL, "cpu-seconds: '%s' is not a number of seconds from 1 on", text);
+                return hb_train_complain(HB_EXIT_USAGE, &err);
+            }
+        } else {
             argv[n++] = argv[i];
+        }
     argc = n;
     hb_settings_default(&s);
     if (hb_settings_arguments(&s, argc, argv, &next, &err))
@@ -192,24 +226,20 @@ static int train(int argc, char **argv)
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
     int code = hb_train_keep_existing(s.output, force);
-    return code >= 0 ? code : run(&s, NULL);
+    return code >= 0 ? code : run(&s, NULL, cpu_seconds);
 }
 
 /* --- data --- */
 
-/* Sizes to begin with, by what a set holds. Twice as many basis functions as hidden parameters: what they do to the
- * motion is not linear in them; more than a fourth of the functions could not be told apart. */
 static void suggest(const hb_dataset *d, FILE *out)
 {
-    const hb_dataset_header *h = &d->header;
-    int nb = h->nhidden > 4 ? 2 * h->nhidden : 8, most = d->nfunctions / 4;
+    hb_model_sizes sizes = hb_model_sizes_suggested(d);
     size_t each = d->ntransitions / (size_t)d->nfunctions;
 
-    nb = nb > 32 ? 32 : nb;
-    nb = nb > most ? most : nb;
-    nb = nb < 1 ? 1 : nb;
-    fprintf(out, "\nto begin with: --nb %d --hidden %s --examples %d\n", nb, h->nx > 14 ? "256,256" : "64,64,64",
-            each >= 200 ? 100 : (int)(each / 2 > 0 ? each / 2 : 1));
+    fprintf(out, "\nsizes of a shared model, unless told otherwise: --nb %d --hidden ", sizes.nb);
+    for (int i = 0; i < sizes.hidden.n; i++)
+        fprintf(out, "%s%d", i ? "," : "", sizes.hidden.width[i]);
+    fprintf(out, "\n");
     if (d->nfunctions < 100)
         fprintf(out, "functions are %s (%d): 100 or more let a model adapt to those that it has not seen\n",
                 d->nfunctions < 20 ? "few" : "rather few", d->nfunctions);

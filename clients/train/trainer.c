@@ -31,7 +31,6 @@ struct hb_trainer {
     int *function; /* nfunctions, indices of the data set */
     int nfunctions;
     int *drawn; /* settings.functions: those of this step */
-    int *deck;  /* nfunctions */
     hb_sampler *examples, *queries;
     seat *seat;
     int nparts;
@@ -75,7 +74,6 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     size_t functions = (size_t)s->functions, np = m->nparameters;
 
     t->function = hb_arena_take(arena, (size_t)t->nfunctions, sizeof *t->function);
-    t->deck = hb_arena_take(arena, (size_t)t->nfunctions, sizeof *t->deck);
     t->drawn = hb_arena_take(arena, functions, sizeof *t->drawn);
     t->seat = hb_arena_take(arena, (size_t)nthreads, sizeof *t->seat);
     t->nparts = count_parts(m, s->functions);
@@ -166,19 +164,18 @@ static hb_random_key key_of(const hb_trainer *t)
     return (hb_random_key){.seed = t->settings.seed, .stream = t->state.step};
 }
 
-/* draws functions without replacement, and over again when there are fewer than a step wants */
+/* One function of each slot's share: so a rank, which has the same slots in every step, needs no others. Where there
+ * are fewer functions than slots, all of them in turn. */
 static void draw_functions(hb_trainer *t)
 {
     hb_random_key key = key_of(t);
-    int n = t->nfunctions;
+    int n = t->nfunctions, nslots = t->settings.functions;
 
-    memcpy(t->deck, t->function, (size_t)n * sizeof *t->deck);
-    for (int slot = 0; slot < t->settings.functions; slot++) {
-        int at = slot % n, pick = at + (int)(hb_random_bits(key, (uint64_t)slot) % (uint64_t)(n - at));
-        int chosen = t->deck[pick];
-        t->deck[pick] = t->deck[at];
-        t->deck[at] = chosen;
-        t->drawn[slot] = chosen;
+    for (int slot = 0; slot < nslots; slot++) {
+        int first = (int)((int64_t)n * slot / nslots), end = (int)((int64_t)n * (slot + 1) / nslots);
+        uint64_t bits = hb_random_bits(key, n < nslots ? 0 : (uint64_t)slot);
+        t->drawn[slot] = n < nslots ? t->function[((uint64_t)slot + bits % (uint64_t)n) % (uint64_t)n]
+                                    : t->function[first + (int)(bits % (uint64_t)(end - first))];
     }
 }
 
@@ -332,7 +329,7 @@ static void update_chunk(void *context, int chunk, int thread)
         hb_real gi = clipped * g[i];
         mean[i] = b1 * mean[i] + c1 * gi;
         square[i] = b2 * square[i] + c2 * gi * gi;
-        p[i] -= rate * mean[i] / ((hb_real)sqrt((double)(square[i] * correct)) + e);
+        p[i] -= rate * mean[i] / (sqrtf(square[i] * correct) + e);
     }
 }
 

@@ -1,6 +1,7 @@
 /* Gradient steps: Algorithms 1 and 2 of the paper.
  *
- *     step k:  draw F functions, and example and query points of each      keyed by (seed, k)
+ *     step k:  draw F functions, one of each slot's share of them all,
+ *              and example and query points of each                         keyed by (seed, k)
  *              loss and gradient of every function                          in parallel
  *              mean gradient, clipped by its norm                           summed in a fixed order
  *              Adam
@@ -13,6 +14,9 @@
  *       0-------2     |        g0 += g4
  *        \            |
  *         0-----------+        a sum lives with the rank that has its leftmost part
+ *
+ * Slot s of a step has the s-th of F equal shares of all functions, and a rank the same slots in every step: its steps
+ * read its own share of the data and nothing else.
  *
  * So the same seed gives the same bytes for any number of threads and ranks, and memory does not grow with F. */
 #ifndef HB_TRAINER_H

@@ -19,7 +19,7 @@ static const struct kind {
     int nb;
     hb_widths hidden;
 } kinds[] = {
-    [HB_KIND_SHARED] = {HB_SHARED, HB_COMBINED, HB_SILU, "head", 8, {3, {64, 64, 64}}},
+    [HB_KIND_SHARED] = {HB_SHARED, HB_COMBINED, HB_SILU, "head", 8, {3, {64, 64, 64}}}, /* or by the data, below */
     [HB_KIND_FE_NODE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "none", 100, {4, {51, 51, 51, 51}}},
     [HB_KIND_FE_NODE_RES] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 100, {4, {51, 51, 51, 51}}},
     [HB_KIND_FE_RES] = {HB_INDEPENDENT, HB_DIRECT, HB_RELU, "network", 100, {4, {51, 51, 51, 51}}},
@@ -32,11 +32,28 @@ typedef struct plan {
     const hb_settings *settings;
     const hb_dataset *data;
     const struct kind *kind;
+    hb_model_sizes sizes; /* where the settings name none */
     hb_model shape;
     int *input;      /* nx of them at most */
     hb_model *given; /* the file that the average comes from, or NULL */
     hb_actuators actuators;
 } plan;
+
+/* Twice as many basis functions as hidden parameters: what they do to the motion is not linear in them. With a prior,
+ * more than needed cost time and no accuracy. */
+hb_model_sizes hb_model_sizes_suggested(const hb_dataset *d)
+{
+    enum { FEWEST = 8, MOST = 32, SMALL_STATE = 14 };
+    const struct kind *kind = &kinds[HB_KIND_SHARED];
+    int nb = 2 * d->header.nhidden;
+
+    return (hb_model_sizes){
+        .nb = nb < FEWEST ? FEWEST
+              : nb > MOST ? MOST
+                          : nb,
+        .hidden = d->header.nx > SMALL_STATE ? (hb_widths){2, {256, 256}} : kind->hidden,
+    };
+}
 
 static void set_hidden(hb_mlp *mlp, const hb_widths *w)
 {
@@ -184,7 +201,7 @@ static int choose_average(plan *p, hb_error *err)
     const hb_settings *s = p->settings;
     const char *text = *s->average ? s->average : p->kind->average;
     hb_widths none = {0};
-    const hb_widths *w = s->average_hidden.n ? &s->average_hidden : s->hidden.n ? &s->hidden : &p->kind->hidden;
+    const hb_widths *w = s->average_hidden.n ? &s->average_hidden : s->hidden.n ? &s->hidden : &p->sizes.hidden;
 
     set_hidden(&p->shape.average_network, &none);
     if (strcmp(text, "none") == 0) {
@@ -287,7 +304,7 @@ static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
                            d->header.hidden_name[i]);
     p->shape = (hb_model){.nx = d->header.nx,
                           .nu = d->header.nu + (oracle ? d->header.nhidden : 0),
-                          .nb = s->nb >= 0 ? s->nb : p->kind->nb,
+                          .nb = s->nb >= 0 ? s->nb : p->sizes.nb,
                           .architecture = p->kind->architecture,
                           .activation = s->activation >= 0 ? (hb_activation)s->activation : p->kind->activation,
                           .integration = s->integration >= 0 ? (hb_integration)s->integration : p->kind->integration,
@@ -297,7 +314,7 @@ static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
                           .ridge = s->ridge,
                           .volume = s->volume,
                           .dt = d->header.dt};
-    set_hidden(&p->shape.basis, s->hidden.n ? &s->hidden : &p->kind->hidden);
+    set_hidden(&p->shape.basis, s->hidden.n ? &s->hidden : &p->sizes.hidden);
     if ((status = choose_inputs(p, err)) || (status = choose_average(p, err)))
         return status;
     p->shape.input = p->input;
@@ -411,6 +428,7 @@ int hb_untrained_model_new(hb_model **ret, bool *ret_average_is_given, const hb_
     *ret_average_is_given = false;
     if (wrong || initial)
         return wrong ? wrong : continue_from(&p, ret, initial, notes, err);
+    p.sizes = s->kind == HB_KIND_SHARED ? hb_model_sizes_suggested(d) : (hb_model_sizes){p.kind->nb, p.kind->hidden};
     p.input = calloc((size_t)d->header.nx, sizeof *p.input);
     if (!p.input)
         return hb_fail(err, ENOMEM, "out of memory");

@@ -5,6 +5,14 @@
 #include "data/dataset.h"
 #include "train/settings.h"
 
+/* Sizes of a shared model by what a data set holds. */
+typedef struct hb_model_sizes {
+    int nb;
+    hb_widths hidden;
+} hb_model_sizes;
+
+hb_model_sizes hb_model_sizes_suggested(const hb_dataset *d);
+
 /* The actuators that the settings name; where they name none, those of the model to start from (NULL: none). */
 int hb_untrained_model_actuators(const hb_settings *s, int nu, const hb_model *initial, hb_actuators *ret,
                                  hb_error *err);

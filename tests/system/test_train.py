@@ -129,7 +129,7 @@ class Train(unittest.TestCase):
         text = run(TRAIN, 'data', self.data).stdout
         self.assertIn('oscillator', text)
         self.assertIn('functions    8', text)
-        self.assertIn('to begin with: --nb 2 --hidden 64,64,64 --examples 59\nfunctions are few (8)', text)
+        self.assertIn('sizes of a shared model, unless told otherwise: --nb 8 --hidden 64,64,64\nfunctions are few (8)', text)
         self.assertIn('transitions of a function are few (119 on average)', text)
 
     def test_run_says_what_it_did(self):

@@ -17,7 +17,11 @@ static const struct {
 #endif
     {"paper", "the paper's comparison on a quadrotor, a Half-Cheetah or an Ant: data, models, tables, flights",
      hb_eval_paper},
+    {"prior", "errors over numbers of examples and of basis functions, with the coefficients' prior and without it",
+     hb_eval_prior},
 #ifdef HB_ROBUST
+    {"bound", "what a simulated plant itself allows: its own errors when a state or the hidden parameters are off",
+     hb_eval_bound},
     {"robust", "flights as vehicles are: lag, delay, noise, wind, wrong masses, lies; with a PID beside them",
      hb_eval_robust},
 #endif

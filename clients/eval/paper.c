@@ -1,5 +1,6 @@
 #include "eval/paper.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,12 +214,33 @@ void hb_paper_help(FILE *out)
     }
 }
 
-void hb_paper_choose_rows(hb_paper *p)
+static bool has_row(const hb_paper *p, int i)
 {
+    return !rows[i].physics || p->plant->average;
+}
+
+int hb_paper_choose_rows(hb_paper *p, const char *list, hb_error *err)
+{
+    bool chosen[NROWS] = {0};
+    char copy[HB_PATH_SIZE], known[300] = "", *save = NULL;
+
+    snprintf(copy, sizeof copy, "%s", list ? list : "");
+    for (int i = 0; i < NROWS; i++)
+        if (has_row(p, i))
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", rows[i].file);
+    for (char *item = strtok_r(copy, ", ", &save); item; item = strtok_r(NULL, ", ", &save)) {
+        int found = NROWS;
+        for (int i = 0; i < NROWS; i++)
+            found = has_row(p, i) && strcmp(rows[i].file, item) == 0 ? i : found;
+        if (found == NROWS)
+            return hb_fail(err, EINVAL, "--rows: '%s' is not one of %s", item, known);
+        chosen[found] = true;
+    }
     p->nrows = 0;
     for (int i = 0; i < NROWS; i++)
-        if (!rows[i].physics || p->plant->average)
+        if (has_row(p, i) && (chosen[i] || !list))
             p->row[p->nrows++] = &rows[i];
+    return p->nrows ? 0 : hb_fail(err, EINVAL, "--rows: name some of %s", known);
 }
 
 const hb_paper_row *hb_paper_row_of_paper(void)
@@ -236,7 +258,7 @@ void hb_paper_path(const hb_paper *p, const char *name, const char *suffix, char
     snprintf(path, HB_PATH_SIZE, "%s/%.100s%.100s", p->folder, name, suffix);
 }
 
-void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_settings *s)
+void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, int again, hb_settings *s)
 {
     const hb_paper_scale *scale = p->scale;
     bool network_alone = row->kind == HB_KIND_NODE || row->kind == HB_KIND_ORACLE;
@@ -244,8 +266,10 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_se
 
     if (nb)
         snprintf(number, sizeof number, "-%d", nb);
+    if (again)
+        snprintf(number, sizeof number, "-again%d", again);
     hb_settings_default(s);
-    hb_paper_path(p, "train", ".h5", s->data);
+    snprintf(s->data, sizeof s->data, "%s", p->train);
     hb_paper_path(p, row->file, number, s->output);
     strcat(s->output, ".safetensors");
     s->kind = (int)row->kind;
@@ -274,7 +298,7 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_se
     s->steps = nb ? scale->bases_steps : scale->steps;
     s->learning_rate = row->inner_product ? inner_product_rate : learning_rate[p->plant - plants][row - rows];
     s->decay = HB_DECAY_COSINE;
-    s->seed = p->seed;
+    s->seed = p->seed + (uint64_t)again;
     s->threads = p->threads;
     s->validate_every = 1000000000;
 }

@@ -4,7 +4,7 @@
 
 #include "train/settings.h"
 
-enum { HB_PAPER_MAX_ROWS = 10, HB_PAPER_MAX_BASES = 8, HB_PAPER_LATE = 10, HB_PAPER_FOLDER = 600 };
+enum { HB_PAPER_MAX_ROWS = 10, HB_PAPER_MAX_BASES = 8, HB_PAPER_MAX_SEEDS = 9, HB_PAPER_LATE = 10, HB_PAPER_FOLDER = 600 };
 
 typedef struct hb_paper_plant {
     const char *name;
@@ -59,7 +59,10 @@ typedef struct hb_paper {
     const hb_paper_row *row[HB_PAPER_MAX_ROWS];
     char folder[HB_PAPER_FOLDER]; /* of this plant and scale */
     char sim[HB_PATH_SIZE];       /* hilbert-sim */
+    char train[HB_PATH_SIZE], test[HB_PATH_SIZE]; /* data sets: the folder's own, or such as are there already */
     uint64_t seed;
+    int seeds;               /* trainings of each row */
+    bool no_bases;           /* numbers of basis functions are not compared */
     int threads;             /* 0: as many as there are processors */
     double cpu_seconds_each; /* the scale's, or as told */
 } hb_paper;
@@ -71,15 +74,17 @@ void hb_paper_help(FILE *out);
 /* Text in lines of at most so many characters; all but the first are indented. */
 void hb_paper_wrap(FILE *out, const char *text, int indent, int width);
 
-/* Fills in the rows of the plant. */
-void hb_paper_choose_rows(hb_paper *p);
+/* Fills in the rows of the plant: all, or those whose files' names are in a list with commas. -EINVAL: there is no such
+ * row. */
+int hb_paper_choose_rows(hb_paper *p, const char *list, hb_error *err);
 /* FE + NODE + Res, and the best of ours that learns from data alone: those whose number of basis functions varies. */
 const hb_paper_row *hb_paper_row_of_paper(void), *hb_paper_row_of_ours(void);
 
 /* A file of the folder. */
 void hb_paper_path(const hb_paper *p, const char *name, const char *suffix, char path[HB_PATH_SIZE]);
-/* nb: 0, or another number of basis functions than the scale's, for the comparison of those. */
-void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, hb_settings *ret);
+/* nb: 0, or another number of basis functions than the scale's, for the comparison of those. again: 0, or the number of
+ * a further training with a seed of its own. */
+void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, int again, hb_settings *ret);
 /* Sets batch and steps so that a training takes so many seconds, where a step with so many functions takes
  * `step_seconds`: the batch shrinks until there are least_steps, down to a smallest one. */
 void hb_paper_fit_into(hb_settings *s, double seconds, double step_seconds, uint64_t least_steps);

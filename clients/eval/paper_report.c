@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/statistics.h"
 #include "common/json.h"
 #include "eval/paper_run.h"
 #include "common/plot.h"
@@ -60,20 +61,82 @@ static void print_pooled(const hb_paper_results *r, FILE *out)
     }
 }
 
-/* ours against the best of the others */
-static void print_verdict(const hb_paper_results *r, FILE *out)
+/* --- several seeds --- */
+
+typedef enum { ADAPTED, WITHOUT, POOLED } view;
+
+/* of a row's trainings, the median over functions after so many steps: lowest, median and highest */
+static void over_seeds(const hb_paper_results *r, int k, view v, int step, double ret[3])
 {
-    const hb_paper_result *best = NULL;
+    double value[HB_PAPER_MAX_SEEDS];
+
+    for (int i = 0; i <= r->nagain[k]; i++) {
+        const hb_error_summary *e = i ? &r->again[k][i - 1].errors : &r->row[k].errors;
+        value[i] = (v == WITHOUT ? &e->without : v == POOLED ? &e->pooled : &e->adapted)->median[step - 1];
+    }
+    for (int i = 0; i < 3; i++)
+        ret[i] = hb_quantile(value, r->nagain[k] + 1, 0.5 * i);
+}
+
+static void print_seeds_of(const hb_paper_results *r, int k, view v, const char *name, FILE *out)
+{
+    double value[3];
+
+    fprintf(out, "%-*s", 31 - (v == ADAPTED ? 4 : 0), name);
+    for (int i = 0; i < NSHOWN && shown[i] <= r->row[0].errors.steps; i++) {
+        over_seeds(r, k, v, shown[i], value);
+        fprintf(out, "  %8.2e [%7.1e %7.1e]", value[1], value[0], value[2]);
+    }
+    fprintf(out, "\n");
+}
+
+static void print_seeds(const hb_paper_results *r, FILE *out)
+{
+    int most = 0;
 
     for (int k = 0; k < r->nrows; k++)
-        if (!r->row[k].row->ours && (!best || r->row[k].errors.adapted.median[HB_PAPER_LATE - 1] <
-                                                  best->errors.adapted.median[HB_PAPER_LATE - 1]))
-            best = &r->row[k];
-    for (int k = 0; k < r->nrows; k++)
-        if (r->row[k].row->ours)
+        most = r->nagain[k] > most ? r->nagain[k] : most;
+    if (most)
+        fprintf(out,
+                "\nover trainings with seeds of their own: median [lowest highest] of the medians over functions\n");
+    for (int k = 0; k < r->nrows && most; k++) {
+        fprintf(out, "%d x ", r->nagain[k] + 1);
+        print_seeds_of(r, k, ADAPTED, r->row[k].row->name, out);
+        if (r->row[k].model->nb > 0)
+            print_seeds_of(r, k, WITHOUT, "  with c = 0", out);
+        print_seeds_of(r, k, POOLED, "  the authors' figure", out);
+    }
+}
+
+static double late_error(const hb_paper_results *r, int k)
+{
+    double value[3];
+
+    over_seeds(r, k, ADAPTED, HB_PAPER_LATE, value);
+    return value[1];
+}
+
+/* ours against the best of the others, and against the one that is told the hidden parameters */
+static void print_verdict(const hb_paper_results *r, FILE *out)
+{
+    int best = -1, oracle = -1;
+
+    for (int k = 0; k < r->nrows; k++) {
+        bool told = r->row[k].row->kind == HB_KIND_ORACLE;
+        oracle = told ? k : oracle;
+        if (!told && !r->row[k].row->ours && (best < 0 || late_error(r, k) < late_error(r, best)))
+            best = k;
+    }
+    for (int k = 0; k < r->nrows; k++) {
+        if (!r->row[k].row->ours)
+            continue;
+        if (best >= 0)
             fprintf(out, "after %d steps %s: %.3f of the best other row, %s\n", HB_PAPER_LATE, r->row[k].row->name,
-                    r->row[k].errors.adapted.median[HB_PAPER_LATE - 1] / best->errors.adapted.median[HB_PAPER_LATE - 1],
-                    best->row->name);
+                    late_error(r, k) / late_error(r, best), r->row[best].row->name);
+        if (oracle >= 0)
+            fprintf(out, "after %d steps %s: %.3f of Oracle\n", HB_PAPER_LATE, r->row[k].row->name,
+                    late_error(r, k) / late_error(r, oracle));
+    }
 }
 
 /* index of the hidden parameter that errors are shown against, or -1 */
@@ -129,6 +192,8 @@ static void print_examples(const hb_paper_results *r, FILE *out)
 
 static void print_bases(const hb_paper_results *r, FILE *out)
 {
+    if (!r->nbases)
+        return;
     fprintf(out, "\nerror after %d steps over the number of basis functions\n", HB_PAPER_LATE);
     fprintf(out, "%-31s  %8s  %8s  %10s  %7s  %7s\n", "", "bases", "error", "with c = 0", "steps", "CPU s");
     for (int k = 0; k < r->nbases; k++) {
@@ -177,6 +242,7 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
             "error after so many steps: median [quartiles] over %d unseen functions, %d examples, %d rollouts each\n",
             test->nfunctions, p->plant->examples, s->rollouts);
     print_errors(r, out);
+    print_seeds(r, out);
     print_verdict(r, out);
     print_pooled(r, out);
     print_across(p, r, test, out);
@@ -221,6 +287,7 @@ static json_t *result_json(const hb_paper *p, const hb_paper_result *x, const hb
                   x->settings.queries, "rollout", x->settings.rollout, "steps", (json_int_t)x->settings.steps,
                   "seconds", hb_json_number(x->seconds), "cpu_seconds", hb_json_number(x->cpu_seconds));
 
+    json_object_set_new(o, "seed", json_integer((json_int_t)x->settings.seed));
     json_object_update_new(o, hb_error_summary_json(&x->errors, test));
     if (h >= 0) {
         json_t *points = json_array();
@@ -244,8 +311,15 @@ json_t *hb_paper_json(const hb_paper *p, const hb_paper_results *r, const hb_dat
     json_t *rows = json_array(), *bases = json_array();
 
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    for (int k = 0; k < r->nrows; k++)
-        json_array_append_new(rows, result_json(p, &r->row[k], test));
+    for (int k = 0; k < r->nrows; k++) {
+        json_t *row = result_json(p, &r->row[k], test);
+        for (int i = 0; i < r->nagain[k]; i++) {
+            if (i == 0)
+                json_object_set_new(row, "again", json_array());
+            json_array_append_new(json_object_get(row, "again"), result_json(p, &r->again[k][i], test));
+        }
+        json_array_append_new(rows, row);
+    }
     for (int k = 0; k < r->nbases; k++) {
         const hb_paper_result *x = &r->bases[k];
         json_array_append_new(

@@ -29,9 +29,11 @@ typedef struct hb_paper_results {
     hb_paper_result row[HB_PAPER_MAX_ROWS];
     int nbases;
     hb_paper_result bases[2 * HB_PAPER_MAX_BASES]; /* rows with other numbers of basis functions */
+    int nagain[HB_PAPER_MAX_ROWS];                 /* further trainings of each row, a seed each */
+    hb_paper_result again[HB_PAPER_MAX_ROWS][HB_PAPER_MAX_SEEDS - 1];
 } hb_paper_results;
 
-/* Runs hilbert-sim collect unless the file is there. purpose: a seed of its own for each file. */
+/* Runs hilbert-sim collect unless the file, of the folder, is there. purpose: a seed of its own for each file. */
 int hb_paper_collect(const hb_paper *p, const char *name, int functions, int purpose, hb_dataset **ret, hb_error *err);
 /* Flies a row's model with hilbert-sim, or reads what is left of earlier flights. */
 int hb_paper_fly(const hb_paper *p, hb_paper_result *r, hb_error *err);

@@ -1,0 +1,256 @@
+/* hilbert-eval prior: what the prior of the coefficients brings. Each model is fitted with it and without it, to more
+ * and more examples; and where models differ in their number of basis functions, the errors stand against that too. The
+ * paper's claim is that both curves are flat. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "common/json.h"
+#include "common/plot.h"
+#include "common/progress.h"
+#include "eval/error_summary.h"
+#include "eval/eval.h"
+
+enum { MAX_MODELS = 16, MOST_EXAMPLES = 2000 };
+
+static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
+
+enum { NCOUNTS = sizeof counts / sizeof *counts + 1 };
+
+typedef enum { RIDGE, PRIOR, NFITS } fit;
+
+static const char *const fit_name[NFITS] = {"ridge", "prior"};
+
+typedef struct options {
+    const char *data, *plot;
+    int examples, steps, rollouts, threads;
+    uint64_t seed;
+    bool json;
+    int nmodels;
+    char **path;
+} options;
+
+typedef struct result {
+    hb_model *model;
+    hb_error_summary errors[NFITS]; /* over examples */
+    double at[NFITS];        /* with options.examples */
+    double without;          /* with c = 0 */
+} result;
+
+static void print_help(void)
+{
+    printf(
+        "usage: hilbert-eval prior MODEL... --data TEST.h5 [options]\n\n"
+        "What the prior of the coefficients brings: errors of fits with it, and with the ridge alone, over the number\n"
+        "of examples from 5 to %d, and over the models' numbers of basis functions. The models need a prior each\n"
+        "(hilbert-train writes one).\n\n"
+        "  --data FILE      data set of functions that were not trained on\n"
+        "  --examples N     of the comparison over basis functions [200]\n"
+        "  --steps N        length of a rollout, whose last error counts [10]\n"
+        "  --rollouts N     from each function [50]\n"
+        "  --seed N         of the draws [0]\n"
+        "  --threads N      0: as many as there are processors [0]\n"
+        "  --json           everything as JSON instead of tables\n"
+        "  --plot NAME      curves to NAME.svg and NAME.png (needs gnuplot)\n\n"
+        "An error is the mean squared difference of normalised states after the last step, median over functions.\n",
+        MOST_EXAMPLES);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static double of_count(const result *r, fit f, int examples)
+{
+    for (int i = 0; i < r->errors[f].ncounts; i++)
+        if (r->errors[f].count[i].examples == examples)
+            return r->errors[f].count[i].late;
+    return NAN;
+}
+
+/* the error with the fewest examples to that with most */
+static double slope_of(const result *r, fit f)
+{
+    return of_count(r, f, counts[0]) / of_count(r, f, MOST_EXAMPLES);
+}
+
+static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    hb_prediction_settings s = {.rollouts = o->rollouts, .steps = o->steps, .seed = o->seed};
+    int status = 0;
+
+    for (int f = 0; f < NFITS && !status; f++) {
+        hb_error_summary at = {0};
+        s.prior = f == PRIOR;
+        s.examples = MOST_EXAMPLES;
+        status = hb_error_summary_measure(&r->errors[f], r->model, d, &s, o->steps, counts, NCOUNTS - 1, pool, err);
+        s.examples = o->examples;
+        if (!status)
+            status = hb_error_summary_measure(&at, r->model, d, &s, o->steps, NULL, 0, pool, err);
+        if (!status) {
+            r->at[f] = at.adapted.median[o->steps - 1];
+            r->without = at.without.median[o->steps - 1];
+        }
+        hb_error_summary_free(&at);
+    }
+    return status;
+}
+
+static void print_tables(const options *o, const result *r, const hb_dataset *d)
+{
+    printf("%s: %d functions, %d rollouts each; errors after %d steps, medians over functions\n\n", o->data,
+           d->nfunctions, o->rollouts, o->steps);
+    printf("%-28s %4s %-6s", "over the number of examples", "nb", "fit by");
+    for (int i = 0; i < NCOUNTS; i++)
+        printf("  %8d", i < NCOUNTS - 1 ? counts[i] : MOST_EXAMPLES);
+    printf("  %d / %d\n", counts[0], MOST_EXAMPLES);
+    for (int k = 0; k < o->nmodels; k++)
+        for (int f = NFITS - 1; f >= 0; f--) {
+            if (f == PRIOR)
+                printf("%-28.28s %4d %-6s", base_name(o->path[k]), r[k].model->nb, fit_name[f]);
+            else
+                printf("%-28s %4s %-6s", "", "", fit_name[f]);
+            for (int i = 0; i < NCOUNTS; i++)
+                printf("  %8.2e", of_count(&r[k], (fit)f, i < NCOUNTS - 1 ? counts[i] : MOST_EXAMPLES));
+            printf("  %8.3g\n", slope_of(&r[k], (fit)f));
+        }
+    printf("\n%-28s %4s  %8s  %8s  %10s\n", "over basis functions", "nb", "prior", "ridge", "with c = 0");
+    for (int k = 0; k < o->nmodels; k++)
+        printf("%-28.28s %4d  %8.2e  %8.2e  %10.2e\n", base_name(o->path[k]), r[k].model->nb, r[k].at[PRIOR],
+               r[k].at[RIDGE], r[k].without);
+    printf("with %d examples\n", o->examples);
+}
+
+static void print_json(const options *o, const result *r, const hb_dataset *d)
+{
+    json_t *models = json_array();
+
+    for (int k = 0; k < o->nmodels; k++) {
+        json_t *model = json_pack("{s:s, s:i, s:o}", "model", o->path[k], "nb", r[k].model->nb, "without_coefficients",
+                                  hb_json_number(r[k].without));
+        for (int f = 0; f < NFITS; f++) {
+            json_t *list = json_array();
+            for (int i = 0; i < r[k].errors[f].ncounts; i++) {
+                const hb_error_count *c = &r[k].errors[f].count[i];
+                json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "examples", c->examples, "one_step",
+                                                      hb_json_number(c->one), "last_step", hb_json_number(c->late)));
+            }
+            json_object_set_new(model, fit_name[f],
+                                json_pack("{s:o, s:o}", "error", hb_json_number(r[k].at[f]), "by_examples", list));
+        }
+        json_array_append_new(models, model);
+    }
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:o}", "data", o->data, "functions", d->nfunctions, "examples",
+                            o->examples, "steps", o->steps, "rollouts", o->rollouts, "models", models);
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    printf("\n");
+    json_decref(all);
+}
+
+static int draw(const options *o, const result *r, hb_error *err)
+{
+    static const char *const colour[] = {"#08519c", "#a50f15", "#238b45", "#6a51a3", "#d94801", "#525252"};
+    enum { NCOLOURS = sizeof colour / sizeof *colour };
+    hb_plot *p = NULL;
+    int status = hb_plot_new(&p, o->plot, 900, 400, err);
+    if (status)
+        return status;
+
+    FILE *out = hb_plot_script(p);
+    for (int k = 0; k < o->nmodels; k++)
+        for (int f = 0; f < NFITS; f++) {
+            fprintf(out, "$count%d_%d << EOD\n", k, f);
+            for (int i = 0; i < r[k].errors[f].ncounts; i++)
+                fprintf(out, "%d %g\n", r[k].errors[f].count[i].examples, r[k].errors[f].count[i].late);
+            fprintf(out, "EOD\n");
+        }
+    fprintf(out, "$bases << EOD\n");
+    for (int k = 0; k < o->nmodels; k++)
+        fprintf(out, "%d %g %g %g\n", r[k].model->nb, r[k].at[PRIOR], r[k].at[RIDGE], r[k].without);
+    fprintf(out,
+            "EOD\nset multiplot layout 1,2\nset logscale xy\nset grid\nset key top right samplen 1.5\n"
+            "set ylabel 'error after %d steps'\nset xlabel 'examples'\nplot ",
+            o->steps);
+    for (int k = 0; k < o->nmodels; k++)
+        fprintf(
+            out,
+            "$count%d_%d with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title 'nb %d, prior', $count%d_%d with lines "
+            "dt 3 lc rgb '%s' title 'ridge', ",
+            k, PRIOR, colour[k % NCOLOURS], r[k].model->nb, k, RIDGE, colour[k % NCOLOURS]);
+    fprintf(
+        out,
+        "NaN notitle\nset xlabel 'basis functions'\nplot $bases using 1:2 smooth unique with linespoints pt 7 ps 0.5 "
+        "lw 2 lc rgb '%s' title 'prior', $bases using 1:3 smooth unique with linespoints pt 7 ps 0.5 dt 3 lc rgb '%s' "
+        "title 'ridge', $bases using 1:4 smooth unique with lines dt 2 lc rgb '#999999' title 'c = 0'\n"
+        "unset multiplot\n",
+        colour[0], colour[1]);
+    return hb_plot_finish(p, err);
+}
+
+static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    hb_progress progress;
+    int status;
+
+    hb_progress_start(&progress, "prior");
+    for (int k = 0; k < o->nmodels; k++) {
+        if ((status = hb_model_load(&r[k].model, o->path[k], err)))
+            return status;
+        if (!r[k].model->has_prior)
+            return hb_fail(err, EINVAL, "%s: has no prior: add one with 'hilbert-train prior'", o->path[k]);
+        if ((status = measure(o, &r[k], d, pool, err)))
+            return status;
+        hb_progress_update(&progress, (k + 1.0) / o->nmodels, base_name(o->path[k]));
+    }
+    hb_progress_end(&progress);
+    if (o->json)
+        print_json(o, r, d);
+    else
+        print_tables(o, r, d);
+    return o->plot ? draw(o, r, err) : 0;
+}
+
+int hb_eval_prior(int argc, char **argv)
+{
+    options o = {.examples = 200, .steps = 10, .rollouts = 50};
+    const hb_option known[] = {
+        {"data", HB_OPTION_TEXT, &o.data, 0, 0, 0},          {"examples", HB_OPTION_WHOLE, &o.examples, 1, 1000000, 0},
+        {"steps", HB_OPTION_WHOLE, &o.steps, 1, 1000, 0},    {"rollouts", HB_OPTION_WHOLE, &o.rollouts, 1, 100000, 0},
+        {"seed", HB_OPTION_COUNT, &o.seed, 0, INT64_MAX, 0}, {"threads", HB_OPTION_WHOLE, &o.threads, 0, 1024, 0},
+        {"json", HB_OPTION_FLAG, &o.json, 0, 0, 0},          {"plot", HB_OPTION_TEXT, &o.plot, 0, 0, 0},
+    };
+    result results[MAX_MODELS] = {0};
+    hb_dataset *d = NULL;
+    hb_pool *pool = NULL;
+    hb_error err = {0};
+    int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help), status;
+
+    if (code >= 0)
+        return code;
+    o.nmodels = argc - optind;
+    o.path = argv + optind;
+    if (!o.data || o.nmodels < 1 || o.nmodels > MAX_MODELS) {
+        fprintf(stderr, "hilbert-eval: prior wants --data and 1 to %d models (try --help)\n", MAX_MODELS);
+        return HB_EXIT_USAGE;
+    }
+    code = HB_EXIT_OK;
+    if ((o.plot && (status = hb_plot_available(&err))) || (status = hb_dataset_read_many(&d, o.data, NULL, &err)) ||
+        (status = hb_pool_new(&pool, o.threads ? o.threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, &err)) ||
+        (status = evaluate(&o, results, d, pool, &err)))
+        code = hb_eval_complain(HB_EXIT_FAILURE, &err);
+    for (int k = 0; k < o.nmodels; k++) {
+        for (int f = 0; f < NFITS; f++)
+            hb_error_summary_free(&results[k].errors[f]);
+        hb_model_free(results[k].model);
+    }
+    hb_pool_free(pool);
+    hb_dataset_free(d);
+    return code;
+}

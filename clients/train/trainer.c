@@ -13,7 +13,8 @@ enum {
     MAX_SKIPPED = 20,           /* in succession */
     GRADIENT_BYTES = 128 << 20, /* for the gradients of all parts, unless fewer than MIN_PARTS fit */
     MIN_PARTS = 8,
-    TERMS = 5, /* of a function: four of the loss, and whether it failed */
+    SMALLEST_SHARE = 8, /* functions that a slot has to itself, if it has any */
+    TERMS = 5,          /* of a function: four of the loss, and whether it failed */
 };
 
 static const double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -31,6 +32,7 @@ struct hb_trainer {
     int *function; /* nfunctions, indices of the data set */
     int nfunctions;
     int *drawn; /* settings.functions: those of this step */
+    int *deck;  /* nfunctions */
     hb_sampler *examples, *queries;
     seat *seat;
     int nparts;
@@ -74,6 +76,7 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     size_t functions = (size_t)s->functions, np = m->nparameters;
 
     t->function = hb_arena_take(arena, (size_t)t->nfunctions, sizeof *t->function);
+    t->deck = hb_arena_take(arena, (size_t)t->nfunctions, sizeof *t->deck);
     t->drawn = hb_arena_take(arena, functions, sizeof *t->drawn);
     t->seat = hb_arena_take(arena, (size_t)nthreads, sizeof *t->seat);
     t->nparts = count_parts(m, s->functions);
@@ -164,18 +167,35 @@ static hb_random_key key_of(const hb_trainer *t)
     return (hb_random_key){.seed = t->settings.seed, .stream = t->state.step};
 }
 
-/* One function of each slot's share: so a rank, which has the same slots in every step, needs no others. Where there
- * are fewer functions than slots, all of them in turn. */
+/* without replacement, and over again when there are fewer than a step wants */
+static void draw_from_all(hb_trainer *t, hb_random_key key)
+{
+    int n = t->nfunctions;
+
+    memcpy(t->deck, t->function, (size_t)n * sizeof *t->deck);
+    for (int slot = 0; slot < t->settings.functions; slot++) {
+        int at = slot % n, pick = at + (int)(hb_random_bits(key, (uint64_t)slot) % (uint64_t)(n - at));
+        int chosen = t->deck[pick];
+        t->deck[pick] = t->deck[at];
+        t->deck[at] = chosen;
+        t->drawn[slot] = chosen;
+    }
+}
+
+/* Each slot has a share of the functions, so that a rank, whose slots are the same in every step, needs no others. With
+ * few functions shares would differ too much in size for all functions to count alike. */
 static void draw_functions(hb_trainer *t)
 {
     hb_random_key key = key_of(t);
     int n = t->nfunctions, nslots = t->settings.functions;
 
+    if (n / nslots < SMALLEST_SHARE) {
+        draw_from_all(t, key);
+        return;
+    }
     for (int slot = 0; slot < nslots; slot++) {
         int first = (int)((int64_t)n * slot / nslots), end = (int)((int64_t)n * (slot + 1) / nslots);
-        uint64_t bits = hb_random_bits(key, n < nslots ? 0 : (uint64_t)slot);
-        t->drawn[slot] = n < nslots ? t->function[((uint64_t)slot + bits % (uint64_t)n) % (uint64_t)n]
-                                    : t->function[first + (int)(bits % (uint64_t)(end - first))];
+        t->drawn[slot] = t->function[first + (int)(hb_random_bits(key, (uint64_t)slot) % (uint64_t)(end - first))];
     }
 }
 

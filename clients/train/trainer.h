@@ -1,6 +1,6 @@
 /* Gradient steps: Algorithms 1 and 2 of the paper.
  *
- *     step k:  draw F functions, one of each slot's share of them all,
+ *     step k:  draw F functions,
  *              and example and query points of each                         keyed by (seed, k)
  *              loss and gradient of every function                          in parallel
  *              mean gradient, clipped by its norm                           summed in a fixed order
@@ -15,8 +15,8 @@
  *        \            |
  *         0-----------+        a sum lives with the rank that has its leftmost part
  *
- * Slot s of a step has the s-th of F equal shares of all functions, and a rank the same slots in every step: its steps
- * read its own share of the data and nothing else.
+ * Where functions are many, slot s of a step draws from the s-th of F equal shares of them, and a rank has the same slots
+ * in every step: its steps read its own share of the data and nothing else.
  *
  * So the same seed gives the same bytes for any number of threads and ranks, and memory does not grow with F. */
 #ifndef HB_TRAINER_H

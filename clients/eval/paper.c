@@ -27,16 +27,17 @@ static const hb_paper_plant plants[NPLANTS] = {
                       .nb = 24,
                       .hidden = {2, {256, 256}},
                       .integration = HB_DIRECT,
-                      .rollout = 5,
+                      .rollout = 2,
                       .examples = 200,
                       .episode_steps = 1000},
     [ANT] = {.name = "ant",
              .inputs = "-x,-y",
              .shape = HB_VECTOR,
-             .nb = 24,
+             .nb = 16,
              .hidden = {2, {256, 256}},
              .integration = HB_DIRECT,
-             .rollout = 5,
+             .fit = HB_FIT_BY_PRIOR,
+             .rollout = 2,
              .examples = 200,
              .episode_steps = 1000},
 };
@@ -291,9 +292,11 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, int a
     /* the recipe for walkers: few functions per step, and rollouts */
     if (row->ours && p->plant->rollout) {
         s->functions = scale->functions < 8 ? scale->functions : 8;
-        s->examples = scale->examples < 100 ? scale->examples : 100;
+        s->examples = scale->examples < 100 ? scale->examples : 112;
         s->rollout = p->plant->rollout;
-        s->queries = (scale->queries < 100 ? scale->queries : 100) / s->rollout;
+        s->queries = scale->queries < 100 ? scale->queries / s->rollout : 32;
+        s->fit = p->plant->fit;
+        s->prior_every = 250;
     }
     s->steps = nb ? scale->bases_steps : scale->steps;
     s->learning_rate = row->inner_product ? inner_product_rate : learning_rate[p->plant - plants][row - rows];

@@ -4,7 +4,13 @@
 
 #include "train/settings.h"
 
-enum { HB_PAPER_MAX_ROWS = 10, HB_PAPER_MAX_BASES = 8, HB_PAPER_MAX_SEEDS = 9, HB_PAPER_LATE = 10, HB_PAPER_FOLDER = 600 };
+enum {
+    HB_PAPER_MAX_ROWS = 10,
+    HB_PAPER_MAX_BASES = 8,
+    HB_PAPER_MAX_SEEDS = 9,
+    HB_PAPER_LATE = 10,
+    HB_PAPER_FOLDER = 600
+};
 
 typedef struct hb_paper_plant {
     const char *name;
@@ -15,6 +21,7 @@ typedef struct hb_paper_plant {
     int nb;              /* of our rows, as in the shipped models */
     hb_widths hidden;    /* their hidden layers */
     int integration;     /* hb_integration of our rows; -1: as usual */
+    int fit;             /* hb_fit_by of our rows' trainings */
     int rollout;  /* transitions that a query point of our rows is rolled out for: there are as many fewer points */
     int examples; /* that models are fitted to, as in the paper */
     bool flies;   /* the planner is compared too */
@@ -57,8 +64,8 @@ typedef struct hb_paper {
     const hb_paper_scale *scale;
     int nrows;
     const hb_paper_row *row[HB_PAPER_MAX_ROWS];
-    char folder[HB_PAPER_FOLDER]; /* of this plant and scale */
-    char sim[HB_PATH_SIZE];       /* hilbert-sim */
+    char folder[HB_PAPER_FOLDER];                 /* of this plant and scale */
+    char sim[HB_PATH_SIZE];                       /* hilbert-sim */
     char train[HB_PATH_SIZE], test[HB_PATH_SIZE]; /* data sets: the folder's own, or such as are there already */
     uint64_t seed;
     int seeds;               /* trainings of each row */

@@ -200,11 +200,7 @@ static int train(int argc, char **argv)
     double cpu_seconds = 0;
     int next = 0, n = 0;
 
-<<<<<<< HEAD
-    /* the one option without a value, and without a meaning for a run */
-=======
     /* these two are no settings of a run: no basis file and no checkpoint need to know them */
->>>>>>> cf7ba6b (train: sizes of shared models by the data set, --cpu-seconds, and a rank's steps read its own share of the functions)
     for (int i = 0; i < argc; i++)
         if (strcmp(argv[i], "--force") == 0) {
             force = true;

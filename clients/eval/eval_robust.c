@@ -231,7 +231,7 @@ static void print_help(void)
         "      --model FILE       basis file [the configuration's]\n"
         "  -j, --threads N        0: as many as there are processors [0]\n"
         "      --json             one object per line: condition, controller, flights, crashed, settled_m, worst_m,\n"
-        "                         rms_m, out_of_span\n"
+        "                         rms_m, out_of_span; where a rotor fails, out_of_span_after_s and unsaid\n"
         "  -o, --output DIR       also write DIR/table.txt, DIR/results.jsonl and the picture DIR/robust.png, .svg\n"
         "      --no-plot          no picture (which needs gnuplot)\n"
         "      --trace DIR        every flight as DIR/CONDITION-CONTROLLER-N.csv\n"

@@ -88,6 +88,12 @@ int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robu
             .parameter = mass,
             .value = type->parameter[mass].low + type->parameter[mass].high - parameter[mass],
         };
+    if (!status && row->rotor_step > 0)
+        f.event[f.nevents++] = (hb_flight_event){
+            .time = row->rotor_step,
+            .parameter = hb_plant_parameter_find(type, "rotor0", NULL) + index % 4,
+            .value = row->rotor,
+        };
     if (!status)
         status = hb_flight_draw_start(p, f.target, 1, &start, f.start, err);
     if (!status)
@@ -109,12 +115,20 @@ int hb_robust_fly(const hb_robust_settings *s, const hb_robust_row *row, hb_robu
 hb_robust_result hb_robust_sum_up(const hb_robust_row *row, hb_robust_controller controller,
                                   const hb_flight_summary *flight, int n)
 {
-    hb_robust_result r = {.row = row, .controller = controller, .flights = n, .worst_m = NAN};
+    hb_robust_result r = {
+        .row = row, .controller = controller, .flights = n, .worst_m = NAN, .said_after_s = NAN, .unsaid = -1};
     double *settled = calloc(2 * (size_t)n + 1, sizeof *settled), *rms = settled ? settled + n : NULL;
     long replies = 0, outside = 0;
     int whole = 0;
 
+    if (row->rotor_step > 0 && controller != HB_ROBUST_PID)
+        r.unsaid = 0;
     for (int i = 0; i < n; i++) {
+        double said = flight[i].nresponses > 0 ? flight[i].response[0].said : INFINITY;
+        if (r.unsaid >= 0 && isfinite(said))
+            r.said_after_s = fmax(r.said_after_s, said);
+        else if (r.unsaid >= 0)
+            r.unsaid++;
         r.crashed += flight[i].crashed;
         for (int k = 0; k < HB_NSTATUSES; k++)
             replies += flight[i].status[k];

@@ -17,6 +17,7 @@ typedef struct hb_robust_row {
     double seconds;                            /* 0: 8 */
     void (*path)(double time, double *target); /* NULL: it hovers at the configured target */
     double mass_step;                          /* seconds after which the mass changes; 0: never */
+    double rotor_step, rotor;                  /* seconds after which a rotor has another efficiency; 0: never */
     bool mixed;                                /* every flight is another draw of everything, beside the weather */
     bool slow;                                 /* about how often a planner is asked: nothing to fly a PID with */
 } hb_robust_row;
@@ -59,6 +60,10 @@ typedef struct hb_robust_result {
     int flights, crashed;
     double settled_m, worst_m, rms_m;
     double out_of_span; /* share of replies; NaN: it makes none */
+    /* where a rotor changes: seconds until a reply said out-of-span, the longest, NaN if none did; and flights in which
+     * none did, -1 where nothing changes */
+    double said_after_s;
+    int unsaid;
 } hb_robust_result;
 
 hb_robust_result hb_robust_sum_up(const hb_robust_row *row, hb_robust_controller controller,

@@ -42,6 +42,8 @@ void hb_robust_print(const hb_robust_result *of_row, FILE *out)
         if (i != HB_ROBUST_PID)
             print_number(out, 100 * r->out_of_span, 4, 0, " %");
     }
+    if (of_row[0].unsaid >= 0 && of_row[0].flights > 0)
+        fprintf(out, "  said after %.2f s at most, %d times not at all", of_row[0].said_after_s, of_row[0].unsaid);
     fprintf(out, "\n");
     fflush(out);
 }
@@ -58,6 +60,10 @@ void hb_robust_print_json(const hb_robust_result *r, FILE *out)
     json_object_set_new(o, "worst_m", hb_json_number(r->worst_m));
     json_object_set_new(o, "rms_m", hb_json_number(r->rms_m));
     json_object_set_new(o, "out_of_span", hb_json_number(r->out_of_span));
+    if (r->unsaid >= 0) {
+        json_object_set_new(o, "out_of_span_after_s", hb_json_number(r->said_after_s));
+        json_object_set_new(o, "unsaid", json_integer(r->unsaid));
+    }
     json_dumpf(o, out, JSON_COMPACT | JSON_REAL_PRECISION(6));
     fputc('\n', out);
     fflush(out);

@@ -71,6 +71,7 @@ typedef struct hb_flight_response {
     double time;        /* of the event */
     double height_loss; /* metres, at most, below the height at the event */
     double settled;     /* seconds after it from which on it stays within 10 cm; infinite when it does not */
+    double said;        /* seconds after it until a reply said out-of-span; infinite when none did */
 } hb_flight_response;
 
 typedef struct hb_flight_summary {

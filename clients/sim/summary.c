@@ -49,7 +49,11 @@ static void responses(const hb_plant_type *plant, const hb_flight_settings *s, c
         *to = (hb_flight_response){
             .time = s->event[i].time,
             .settled = settled > last ? INFINITY : (settled - first) * s->dt,
+            .said = INFINITY,
         };
+        for (int k = last < r->nsteps ? last : r->nsteps - 1; k >= first; k--)
+            if (r->step[k].answer.status == HB_STATUS_OUT_OF_SPAN)
+                to->said = r->step[k].time - to->time;
         for (int k = first; height >= 0 && k <= last; k++)
             to->height_loss = fmax(to->height_loss, r->x[(size_t)first * (size_t)plant->nx + (size_t)height] -
                                                         r->x[(size_t)k * (size_t)plant->nx + (size_t)height]);

@@ -46,6 +46,12 @@ check(run(*few, "--threads", "2").stdout == one, "two threads give the same numb
 check(set(rows(one)) == {("jitter", k) for k in ("adapting", "pid")}, "one line for each")
 check(run(*few, "--seed", "1").stdout != one, "another seed is another flight")
 
+# where a rotor fails, how soon it was said is told, and only there
+failing = rows(run("--flights", "1", "--seconds", "5", "--only", "broken_rotor,ideal", "--controllers", "adapting", "--json").stdout)
+check("unsaid" in failing["broken_rotor", "adapting"] and "out_of_span_after_s" in failing["broken_rotor", "adapting"],
+      "a failing rotor has its columns")
+check("unsaid" not in failing["ideal", "adapting"], "nothing fails in ideal")
+
 # a reduced set: nobody crashes, adapting settles at least as close as the PID, and closer than a bar, metres
 BARS = {"ideal": 0.001, "lag40_told": 0.005, "delay20": 0.005, "noise100hz": 0.008, "circle": 0.02, "rotor": 0.01,
         "mass_step": 0.01, "outlier": 0.005}

@@ -151,6 +151,11 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
     s->ntarget = fill(c, errors, "target", &c->target, &states, s->target);
     memcpy(s->safe_action, m->control_trim, (size_t)m->nu * sizeof *s->safe_action);
     s->nsafe_action = fill(c, errors, "safe_action", &c->safe_action, &controls, s->safe_action);
+    hb_actuator_settings *a = &s->estimator.actuators;
+    for (int i = 0; i < HB_MAX_CONTROLS; i++)
+        a->lags[i] = a->delays[i] = -1; /* as of all */
+    a->nlags = fill(c, errors, "actuators.lags", &c->lags, &controls, a->lags);
+    a->ndelays = fill(c, errors, "actuators.delays", &c->delays, &controls, a->delays);
     if (s->planner.ndirections && c->direction_width != m->nu)
         hb_config_error(errors, c, mark_at(c, "planner.directions"), "planner.directions",
                         "rows of %d numbers where the model has %d controls", c->direction_width, m->nu);

@@ -62,6 +62,16 @@ static const hb_setting estimator[] = {
         ONE_OF(method_name, COUNT(method_name))),
 };
 
+static const hb_setting actuators[] = {
+    ROW("actuators.lags", HB_TYPE_CONTROLS, lags, HB_FIXED,
+        "Time constants of single actuators, in seconds: by names ({f0: 0.03}; others as actuators.lag says) or in "
+        "full. "
+        "Then no lag is looked for in flight.",
+        BETWEEN(0, HB_MAX_CONTROLS)),
+    ROW("actuators.delays", HB_TYPE_CONTROLS, delays, HB_FIXED, "Delays of single actuators, likewise.",
+        BETWEEN(0, HB_MAX_CONTROLS)),
+};
+
 static const hb_setting planner[] = {
     ROW("planner.directions", HB_TYPE_MATRIX, controller.planner.direction, HB_FIXED,
         "Plan in these directions from trim, each a list with a number for every control; empty: every control by "
@@ -162,6 +172,7 @@ hb_setting hb_config_row(int i)
         {hb_estimator_rows(), offsetof(hb_config, controller.estimator)},
         {{estimator, COUNT(estimator)}, 0},
         {hb_actuator_rows(), offsetof(hb_config, controller.estimator.actuators)},
+        {{actuators, COUNT(actuators)}, 0},
         {hb_planner_rows(), offsetof(hb_config, controller.planner)},
         {{planner, COUNT(planner)}, 0},
         {{task, COUNT(task)}, 0},

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 enum {
     MAX_DELAY = 100
@@ -88,9 +89,17 @@ int hb_controller_check(const hb_model *m, const hb_controller_settings *s, hb_e
     return 0;
 }
 
+static bool same(const double *a, int na, const double *b, int nb)
+{
+    return na == nb && memcmp(a, b, (size_t)na * sizeof *a) == 0;
+}
+
 bool hb_controller_same_estimation(const hb_controller_settings *a, const hb_controller_settings *b)
 {
-    return hb_setting_rows_same_fixed(hb_controller_rows(), a, b) &&
+    const hb_actuator_settings *p = &a->estimator.actuators, *q = &b->estimator.actuators;
+
+    return same(p->lags, p->nlags, q->lags, q->nlags) && same(p->delays, p->ndelays, q->delays, q->ndelays) &&
+           hb_setting_rows_same_fixed(hb_controller_rows(), a, b) &&
            hb_setting_rows_same_fixed(hb_estimator_rows(), &a->estimator, &b->estimator) &&
            hb_setting_rows_same_fixed(hb_actuator_rows(), &a->estimator.actuators, &b->estimator.actuators) &&
            a->estimator.method == b->estimator.method;

@@ -35,11 +35,13 @@ typedef enum {
 
 extern const char *const hb_estimate_status_name[]; /* HB_ESTIMATE_NSTATUSES */
 
-/* What stands between commands and controls, for all of them. */
+/* What stands between commands and controls. */
 typedef struct hb_actuator_settings {
-    double delay, lag;         /* seconds; < 0: not given, but the model's, or found in flight */
-    bool identify;             /* find what is not given in flight */
-    double max_delay, max_lag; /* seconds, that are looked for */
+    double delay, lag;  /* of all, in seconds; < 0: not given, but the model's, or found in flight */
+    int ndelays, nlags; /* of the following, each 0 or nu: where there are some, none is found in flight */
+    double delays[HB_MAX_CONTROLS], lags[HB_MAX_CONTROLS]; /* of single controls; < 0: as of all */
+    bool identify;                                         /* find what is not given in flight */
+    double max_delay, max_lag;                             /* seconds, that are looked for */
 } hb_actuator_settings;
 
 typedef struct hb_estimator_settings {

@@ -30,13 +30,15 @@ void hb_estimator_start_actuators(hb_estimator *e)
 {
     const hb_model *m = e->m;
     const hb_actuator_settings *s = &e->s.actuators;
-    bool find_lag = e->identifying && s->lag < 0 && s->max_lag > 0;
-    bool find_delay = e->identifying && s->delay < 0 && s->max_delay > 0;
+    bool find_lag = e->identifying && s->nlags == 0 && s->lag < 0 && s->max_lag > 0;
+    bool find_delay = e->identifying && s->ndelays == 0 && s->delay < 0 && s->max_delay > 0;
 
     e->actuators = (hb_actuators){.nu = m->nu};
     for (int i = 0; i < m->nu; i++) {
-        e->actuators.lag[i] = s->lag < 0 ? m->actuator_lag[i] : s->lag;
-        e->actuators.delay[i] = s->delay < 0 ? m->actuator_delay[i] : s->delay;
+        double lag_given = i < s->nlags && s->lags[i] >= 0 ? s->lags[i] : s->lag;
+        double delay_given = i < s->ndelays && s->delays[i] >= 0 ? s->delays[i] : s->delay;
+        e->actuators.lag[i] = lag_given < 0 ? m->actuator_lag[i] : lag_given;
+        e->actuators.delay[i] = delay_given < 0 ? m->actuator_delay[i] : delay_given;
     }
     double lag = largest(e->actuators.lag, m->nu), delay = largest(e->actuators.delay, m->nu);
     if (find_lag && lag == 0)
@@ -115,6 +117,11 @@ static bool set_candidates(hb_estimator *e, uint64_t sequence, hb_window_entry *
     hb_candidate_rows_start(c, ret_entry->parts, e->control);
     for (int k = 0; k < hb_identification_count(f); k++) {
         hb_actuators a = hb_identification_candidate(f, k);
+        /* what is not looked for is each control's own */
+        if (f->nlags == 1)
+            memcpy(a.lag, e->actuators.lag, sizeof a.lag);
+        if (f->ndelays == 1)
+            memcpy(a.delay, e->actuators.delay, sizeof a.delay);
         known = fmax(known, hb_estimator_controls(e, &a, sequence, ret_entry));
         hb_candidate_rows_set(c, k, e->control);
     }

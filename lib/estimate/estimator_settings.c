@@ -74,6 +74,18 @@ double hb_estimator_memory(const hb_model *m, const hb_estimator_settings *s)
     return (double)hb_estimator_memory_size(m, s) + s->window / m->dt * m->nx * (m->nb + 1.0) * sizeof(double);
 }
 
+/* Of single controls: -1, or within 0..1. */
+static int check_channels(const hb_model *m, const char *key, const double *value, int n, hb_error *err)
+{
+    if (n != 0 && n != m->nu)
+        return hb_fail(err, EINVAL, "actuators.%s: %d numbers where the model has %d controls", key, n, m->nu);
+    for (int i = 0; i < n; i++)
+        if (!(value[i] == -1 || (value[i] >= 0 && value[i] <= 1)))
+            return hb_fail(err, EINVAL, "actuators.%s: %s = %g is outside 0..1, and not -1", key, m->control_name[i],
+                           value[i]);
+    return 0;
+}
+
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err)
 {
     int r = hb_setting_rows_check(hb_estimator_rows(), s, err);
@@ -89,6 +101,10 @@ int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_err
         r = hb_fail(err, EINVAL, "model: %d controls, at most %d are supported", m->nu, (int)HB_MAX_CONTROLS);
     if (!r)
         r = hb_setting_rows_check(hb_actuator_rows(), &s->actuators, err);
+    if (!r)
+        r = check_channels(m, "lags", s->actuators.lags, s->actuators.nlags, err);
+    if (!r)
+        r = check_channels(m, "delays", s->actuators.delays, s->actuators.ndelays, err);
     if (!r && hb_model_allows(m, s->method, err))
         r = hb_fail_in(err, "estimator.method", -EINVAL);
     return r;

@@ -99,6 +99,7 @@ static void test_the_model_gives_names_a_meaning(void **state)
 
     assert_int_equal(hb_model_load(&m, model_path, NULL), 0);
     assert_int_equal(parse("target: {velocity: -1}\n"
+                           "actuators: {lags: {force: 0.03}, delays: [0.01]}\n"
                            "cost:\n"
                            "- {kind: distance, states: [velocity, 0], weight: 3}\n"
                            "- {kind: effort, controls: [force], weight: 1}\n"),
@@ -108,6 +109,9 @@ static void test_the_model_gives_names_a_meaning(void **state)
     assert_int_equal(s->ntarget, 2);
     assert_true(s->target[0] == 0 && s->target[1] == -1);
     assert_int_equal(s->nsafe_action, 0);
+    assert_int_equal(s->estimator.actuators.nlags, 1);
+    assert_int_equal(s->estimator.actuators.ndelays, 1);
+    assert_true(s->estimator.actuators.lags[0] == 0.03 && s->estimator.actuators.delays[0] == 0.01);
     assert_int_equal(s->cost.nterms, 2);
     assert_int_equal(s->cost.term[0].nindices, 2);
     assert_int_equal(s->cost.term[0].index[0], 1);
@@ -123,6 +127,9 @@ static void test_the_model_gives_names_a_meaning(void **state)
         {"target: {altitude: 3}\n", "c.yaml:2:9: target: the model has no state 'altitude'"},
         {"target: {positon: 3}\n", "did you mean position?"},
         {"safe_action: {force: 3}\n", "c.yaml:2:14: safe_action: force = 3 is outside -2..2"},
+        {"actuators: {lags: {force: 2}}\n", "actuators.lags: force = 2 is outside 0..1, and not -1"},
+        {"actuators: {delays: [0.1, 0.2]}\n", "2 numbers where the model has 1 controls"},
+        {"actuators: {lags: {torque: 0.1}}\n", "the model has no control 'torque'"},
         {"safe_action: [0, 0]\n", "2 numbers where the model has 1 controls"},
         {"cost:\n - {kind: squared, states: [2], weight: 1}\n",
          "c.yaml:3:4: cost: there is no state 2: the model has 2"},
@@ -135,7 +142,8 @@ static void test_the_model_gives_names_a_meaning(void **state)
         {"latency: {stale_after: 1, fallback_after: 0.5}\n",
          "c.yaml:2:43: latency.fallback_after: 0.5 is below latency.stale_after (1)"},
         {"latency: {delay: 9}\n", "c.yaml:2:18: latency.delay: 9 is more than 100 of the model's periods"},
-        {"estimator: {window: 10, warmup: 20}\n", "c.yaml:2:33: estimator.warmup: 20 s is above estimator.window (10 s)"},
+        {"estimator: {window: 10, warmup: 20}\n",
+         "c.yaml:2:33: estimator.warmup: 20 s is above estimator.window (10 s)"},
         {"planner: {horizon: 1000, directions: [[0]]}\n", "planner.directions: direction 0 has no finite element"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

@@ -7,11 +7,11 @@
 struct hb_queue {
     int nx, nu, ntarget;
     hb_pilot configured;
-    hb_client *pilot;      /* NULL: nobody flies */
-    hb_client *before;     /* who lost the seat by its silence; NULL: nobody did */
-    double lost_at;        /* and when */
-    hb_client *in_hand_of; /* NULL: nothing is in hand */
-    bool pilot_had_last;   /* the last turn was the pilot's */
+    hb_client *pilot;          /* NULL: nobody flies */
+    hb_client *before;         /* who lost the seat by its silence; NULL: nobody did */
+    double lost_at;            /* and when */
+    hb_client *current_client; /* NULL: there is none */
+    bool pilot_had_last;       /* the last turn was the pilot's */
     uint64_t turns;
     hb_waiting in_hand;
     hb_client client[HB_QUEUE_CLIENTS];
@@ -99,7 +99,7 @@ static bool is_flown(const hb_queue *q, double now)
 {
     const hb_client *p = q->pilot;
 
-    if (!p || p->waits || q->in_hand_of == p)
+    if (!p || p->waits || q->current_client == p)
         return p;
     return now - p->seen <= fmin(fmax(HB_PILOT_PERIODS * p->period, HB_PILOT_SOONEST), HB_PILOT_LATEST);
 }
@@ -165,7 +165,7 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
     }
     /* one place is the pilot's, also before it comes */
     bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e) : !is_flown(q, now);
-    if (flies && !room && q->pilot && !q->pilot->waits && q->in_hand_of != q->pilot)
+    if (flies && !room && q->pilot && !q->pilot->waits && q->current_client != q->pilot)
         room = q->pilot;
     if (!room || (!flies && (newcomers >= HB_QUEUE_NEWCOMERS || places <= !q->pilot)))
         return NULL;
@@ -238,7 +238,7 @@ void hb_queue_take(hb_queue *q, hb_client *c)
     copy(q, &q->in_hand, &c->waiting.envelope, &r, c->waiting.budget);
     q->in_hand.request.fresh = c->fresh;
     q->in_hand.request.guest = c != q->pilot;
-    q->in_hand_of = c;
+    q->current_client = c;
     q->pilot_had_last = c == q->pilot;
     c->fresh = false;
     c->served = ++q->turns;
@@ -247,9 +247,9 @@ void hb_queue_take(hb_queue *q, hb_client *c)
 
 void hb_queue_done(hb_queue *q, double now)
 {
-    if (q->in_hand_of)
-        q->in_hand_of->seen = now;
-    q->in_hand_of = NULL;
+    if (q->current_client)
+        q->current_client->seen = now;
+    q->current_client = NULL;
 }
 
 void hb_queue_drop(hb_client *c)

@@ -64,7 +64,7 @@ typedef struct hb_pilot {
 int hb_queue_new(hb_queue **ret, int nx, int nu, int ntarget, const hb_pilot *pilot, hb_error *err);
 void hb_queue_free(hb_queue *q);
 
-/* A place of one's own for a request, outside the queue: for the one in hand. */
+/* A place of one's own for a request, outside the queue: for the current one. */
 hb_waiting *hb_queue_in_hand(hb_queue *q);
 
 /* The client that an envelope belongs to, admitted if it is new; NULL when there is no place for it. */
@@ -77,9 +77,9 @@ bool hb_queue_pilot_configured(const hb_queue *q);
 void hb_queue_put(hb_queue *q, hb_client *c, const hb_envelope *e, const hb_action_request *r, double budget);
 /* The client whose turn it is, or NULL. */
 hb_client *hb_queue_next(hb_queue *q);
-/* Moves its request to the one in hand: the client waits no longer and has had its turn. */
+/* Moves its request to the current one: the client waits no longer and has had its turn. */
 void hb_queue_take(hb_queue *q, hb_client *c);
-/* The one in hand was answered. */
+/* The current one was answered. */
 void hb_queue_done(hb_queue *q, double now);
 /* As take without a turn: the request was answered otherwise. */
 void hb_queue_drop(hb_client *c);

@@ -14,7 +14,7 @@
 #include "server/server_internal.h"
 #include "server/wake.h"
 
-static const double stop_within = 1;      /* seconds in which what is in hand is answered at the end */
+static const double stop_within = 1;      /* seconds in which the current request is answered at the end */
 static const double longest_sleep = 0.05; /* seconds */
 
 /* ---- messages ---- */
@@ -279,7 +279,7 @@ static void notice_lost_state(hb_server *s)
                 "state_file was cut short by somebody: the window is lost, and starts anew in memory alone");
 }
 
-/* At the end: refuses what waits, answers what is in hand, and says when that is done. */
+/* At the end: refuses what waits, answers the current request, and says when that is done. */
 static bool finished(hb_server *s)
 {
     if (!s->stopping && atomic_load_explicit(&s->stop, memory_order_acquire)) {

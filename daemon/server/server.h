@@ -40,7 +40,7 @@ size_t hb_server_largest_record(const hb_config *c, const hb_model *m);
 int hb_server_new(hb_server **ret, const hb_server_settings *s, hb_error *err);
 void hb_server_free(hb_server *s);
 
-/* Serves until hb_server_stop, then answers what it has in hand and returns. On the server's thread. */
+/* Serves until hb_server_stop, then answers the current request and returns. On the server's thread. */
 void hb_server_run(hb_server *s);
 
 /* What hb_server_run does, piece by piece, for programs that simulate time. One turn of its loop, without sleeping;

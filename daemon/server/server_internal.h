@@ -73,7 +73,7 @@ struct hb_server {
     bool sampled;
     double *newest_state, *newest_control;
 
-    /* the request in hand: from post to collect */
+    /* the current request: from post to collect */
     bool in_hand, answered;
     uint64_t ticks; /* requests handed to the planner */
     double reserve; /* seconds: its largest recent overrun, see server_actions.c */

@@ -4,7 +4,7 @@
  *                                                                          |
  *     reply <-- controllers, models and settings change places, between two requests
  *
- * The plan in hand and the commands under way go over to the new one (hb_controller_take_over). */
+ * The current plan and the commands under way go over to the new one (hb_controller_take_over). */
 #include <errno.h>
 #include <string.h>
 

@@ -52,13 +52,13 @@ typedef struct hb_worker_settings {
 } hb_worker_settings;
 
 int hb_worker_new(hb_worker **ret, const hb_worker_settings *s, hb_error *err);
-void hb_worker_free(hb_worker *w); /* lets it finish what it has in hand */
+void hb_worker_free(hb_worker *w); /* lets it finish its current work */
 
 bool hb_worker_idle(const hb_worker *w);
 void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
 /* Has it end what it prepares, as soon as it may. */
 void hb_worker_interrupt(hb_worker *w);
-/* While idle: until release, nothing is prepared; waits for the piece of work at hand. */
+/* While idle: until release, nothing is prepared; waits for the current piece of work. */
 void hb_worker_hold(hb_worker *w);
 void hb_worker_release(hb_worker *w);
 /* While held: commands and predictions come from another controller from now on. */

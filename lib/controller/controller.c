@@ -128,7 +128,7 @@ struct hb_controller {
     uint32_t reset_counter;
     bool planned;
     int64_t planned_us; /* request time of the last plan that was made */
-    bool followed;      /* the last request was answered with the plan in hand, which the planner moved on to it */
+    bool followed;      /* the last request was answered with the current plan, which the planner moved on to it */
     double preparing;   /* seconds of hb_controller_prepare since the last command */
     bool rehearsing;    /* what is answered is not meant */
     hb_command_history history;

@@ -4,8 +4,8 @@
  *     about a transition   weight, belief, usable, what actuators leave open (nx), increments (nx x nb), residuals (nx)
  *     belief               the numbers of `knowledge`, vectors, scores of the actuators' candidates, sums of the memory
  *
- * With these, coefficients and covariance are the same after a restart as before it, but for rounding. What a bank of
- * candidates knows of its coefficients is learned again from the window.
+ * With these, coefficients and covariance are the same after a restart as before it, except for rounding. What a bank
+ * of candidates knows of its coefficients is learned again from the window.
  *
  * Nothing of it is taken on trust: numbers must be possible, the actuators those that are configured now, and the
  * coefficients that follow must be those of a vehicle and explain the window. Else the window alone is taken up. */
@@ -29,7 +29,7 @@ enum { WEIGHT, BELIEF, USABLE, ABOUT }; /* the first numbers about a transition 
 /* The single numbers of a belief; all are double, so that they can be kept as numbers. */
 typedef struct knowledge {
     double first, next; /* of the window when it was kept: what is older than `first` is in the memory */
-    double origin;      /* negative: it is not at hand */
+    double origin;      /* negative: it is not known */
     double memory_weight, departed, fading, yielding;
     double seed_strength, guess_scale, guessed;
     double unsettled, out_of_span, catching_up, hesitating, knows_actuators, seen;

@@ -301,7 +301,7 @@ hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const h
 
 /* ---- corrections ---- */
 
-/* States along d->u from problem->x0, as the Jacobians in hand predict them: dx[k+1] = A dx[k] + B de[k]. */
+/* States along d->u from problem->x0, as the current Jacobians predict them: dx[k+1] = A dx[k] + B de[k]. */
 static void predict_states(hb_descent *d, const hb_problem *problem, double *states)
 {
     const int nx = d->nx, nu = d->nu;

@@ -156,7 +156,7 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
     return 0;
 }
 
-/* ---- the plan in hand ---- */
+/* ---- the current plan ---- */
 
 void hb_planner_reset(hb_planner *p)
 {
@@ -463,7 +463,7 @@ static bool search_second_order(hb_planner *p)
     return insure(p) && end == HB_DESCENT_ARRIVED;
 }
 
-/* the state and the goal that the plan in hand was made for */
+/* the state and the goal that the current plan was made for */
 static void note_problem(hb_planner *p)
 {
     const hb_goal *goal = p->problem.goal;
@@ -507,7 +507,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.converged = converged && p->plan.evaluated;
     p->plan.cost = p->best.cost;
     hb_preparation_forget(&p->preparation);
-    /* with nothing better, the plan in hand is what will be applied, moved on to this request */
+    /* with nothing better, the current plan is what will be applied, moved on to this request */
     if (!p->plan.evaluated && p->cold)
         return;
     p->population_ahead -= p->elapsed;

@@ -1,6 +1,6 @@
 /* Sampling-plus-gradient planning that can be stopped at any moment.
  *
- * The plan in hand is always the best candidate that was evaluated in full: valid, finite and clamped. Draws are
+ * The current plan is always the best candidate that was evaluated in full: valid, finite and clamped. Draws are
  * keyed by (seed, tick, sample): the same seed gives the same bytes for any number of threads. */
 #ifndef HB_PLANNER_H
 #define HB_PLANNER_H
@@ -41,9 +41,9 @@ typedef struct hb_planner_settings {
     double elites;                    /* fraction of samples that CEM refits to */
     double temperature;               /* of MPPI, relative to the spread of costs */
     bool polish;                      /* end with second-order steps on the best candidate */
-    double tolerance;     /* a gain in cost that is not worth a second-order step */
-    bool prepare;         /* hb_controller_prepare may do something */
-    double prepare_share; /* of the time between requests, that it may take */
+    double tolerance;                 /* a gain in cost that is not worth a second-order step */
+    bool prepare;                     /* hb_controller_prepare may do something */
+    double prepare_share;             /* of the time between requests, that it may take */
     uint64_t seed;
     /* u = trim + B v: ndirections columns of B, each nu; 0: identity */
     int ndirections;
@@ -95,10 +95,10 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
 
 /* Forgets the warm start. */
 void hb_planner_reset(hb_planner *p);
-/* Goes on with the plan in hand of another planner with as many controls, steps and directions: that of another model
+/* Goes on with the current plan of another planner with as many controls, steps and directions: that of another model
  * of the same vehicle. */
 void hb_planner_take_over(hb_planner *p, const hb_planner *from);
-/* Seconds per step of the plan in hand: hb_goal.step of the last plan, or the settings'. */
+/* Seconds per step of the current plan: hb_goal.step of the last plan, or the settings'. */
 double hb_planner_step(const hb_planner *p);
 /* Moves the warm start on by a number of steps (a fraction is interpolated between steps). */
 void hb_planner_shift(hb_planner *p, double steps);
@@ -113,10 +113,10 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
 /* Between plans: makes ready for a request that comes `seconds` after the last one, the first action having been held
  * until then. Goes on where an earlier call for the same request left off. Stops when there is nothing left to do, at
  * the deadline, when *interrupt (may be NULL) becomes true, or when `most` stages are done; returns how many are. The
- * same number of stages leads to the same bytes. The plan in hand stays as it is. */
+ * same number of stages leads to the same bytes. The current plan stays as it is. */
 uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double seconds, const hb_clock *clock,
                             double deadline, const atomic_bool *interrupt, uint64_t most);
-bool hb_planner_prepared(const hb_planner *p);   /* nothing is left to do */
+bool hb_planner_prepared(const hb_planner *p); /* nothing is left to do */
 /* Would hb_planner_feedback begin with what was prepared, now and with steps of so many seconds? */
 bool hb_planner_ready(const hb_planner *p, double step);
 uint64_t hb_planner_stages(const hb_planner *p); /* done for the next request by now */
@@ -130,7 +130,7 @@ const hb_prepared *hb_planner_preparing(const hb_planner *p);
 /* From here on, the clock is not asked: questions are answered as they were answered before, for preparations and for
  * plans. */
 void hb_planner_script(hb_planner *p, const hb_decisions *preparing, const hb_decisions *planning);
-/* The plan in hand as it stands: after a shift, what to apply when there is no time to plan. */
+/* The current plan as it stands: after a shift, what to apply when there is no time to plan. */
 const double *hb_planner_current(const hb_planner *p);
 /* Predicted states of the last plan: (horizon + 1) x nx, physical. */
 const double *hb_planner_states(const hb_planner *p);

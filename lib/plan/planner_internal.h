@@ -68,7 +68,7 @@ struct hb_planner {
     hb_candidate_evaluation *evaluation;
     hb_descent *descent[2];
 
-    hb_real *warm;             /* nh x nv: the plan in hand */
+    hb_real *warm;             /* nh x nv: the current plan */
     bool cold;                 /* there is none: `warm` is trim */
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
@@ -87,14 +87,14 @@ struct hb_planner {
     hb_problem problem;
     hb_random_key key;
     uint64_t round;      /* counts draws */
-    double step;         /* seconds a step of the plan in hand; 0: the settings' */
+    double step;         /* seconds per step of the current plan; 0: the settings' */
     const hb_real *from; /* nh x nv: where the search began */
     int draw_from;       /* samples from this one on are to be drawn */
     int adam;            /* gradient steps since the last refit */
     int elites;          /* samples that the last refit kept */
 
     hb_preparation preparation;
-    hb_decisions decisions; /* of the plan in hand */
+    hb_decisions decisions; /* of the current plan */
 };
 
 static inline size_t hb_planner_sequence_bytes(const hb_planner *p)
@@ -113,7 +113,7 @@ void hb_planner_begin(hb_planner *p, const hb_problem *problem, uint64_t tick, c
 void hb_planner_finish(hb_planner *p, bool converged);
 
 /* Pieces of plans. Each returns false when time ran out, and may then be begun again. */
-void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead); /* ahead: of the plan in hand */
+void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead); /* ahead: of the current plan */
 bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best);
 bool hb_planner_iterate(hb_planner *p, hb_candidate *best);
 bool hb_planner_search(hb_planner *p); /* all iterations */

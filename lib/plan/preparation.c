@@ -1,7 +1,7 @@
 /* Prepare behind the reply, correct on arrival.
  *
  *     predict      the state at the next request, if requests go on as they did and the first action is held until then
- *     evaluate     the plan in hand, moved on to that time, from there
+ *     evaluate     the current plan, moved on to that time, from there
  *     search       iterations of the methods that work on the whole population
  *     linearise    Jacobians and the quadratic model of the cost        \  up to STEPS times, until nothing is left to
  *     improve      a second-order step                                  /  gain
@@ -258,7 +258,7 @@ uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double sec
 {
     hb_preparation *f = &p->preparation;
 
-    /* the plan in hand must be fresh, and reach beyond the next request */
+    /* the current plan must be fresh, and reach beyond the next request */
     if (p->cold || p->elapsed > 0 || !(seconds > 0) || !(seconds < p->settings.horizon * hb_planner_step(p)))
         return f->stages;
     if (!f->begun)
@@ -298,7 +298,7 @@ static bool correct(hb_planner *p)
     return end == HB_DESCENT_ARRIVED;
 }
 
-/* The prepared sequence, the plan in hand and the best samples from the true state. If the best of them costs what was
+/* The prepared sequence, the current plan and the best samples from the true state. If the best of them costs what was
  * expected after all iterations, it is the answer, which nobody has tried to improve at this very state; else they
  * are improved here. */
 static bool choose(hb_planner *p)

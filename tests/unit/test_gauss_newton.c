@@ -114,7 +114,7 @@ static hb_gauss_newton *to_newton(const linear_problem *p, double bound, hb_gaus
     return n;
 }
 
-/* gradient and Hessian by differences; exact but for rounding */
+/* gradient and Hessian by differences; exact except for rounding */
 static void differentiate(const linear_problem *p, double *gradient, double *hessian)
 {
     int size = NH * p->nv;

@@ -270,6 +270,7 @@ class Pilot(TestCase):
         self.assertGreater(before.counters.transitions, 10)
         for k in range(20):
             guest.request(2**60 + (20 + k) * 50000, [k, -k], applied=[0.5])
+            pilot.request(cart.time_us, cart.state)  # it is still there, and has nothing to teach
         status = pilot.status()
         self.assertEqual(status.counters.transitions, before.counters.transitions)
         self.assertEqual(status.counters.guest_requests, 40)

@@ -1,6 +1,7 @@
 """Flies the shipped quadrotor over the daemon's sockets in an engine that shares no line with ours.
 
 usage: test_other_engine.py BUILD_ROOT [--flights N] [--seed N] [--rows NAME,...] [--seconds S] [--pid] [--real-time] [--trace FILE]
+                            [--record FOLDER]
 
 A rigid body in plain Python: Newton and Euler about the centre of mass, Runge-Kutta at 1 kHz, rotors that spin down
 more slowly than up, quadratic drag, gusts, telemetry of the body's origin (not of its centre of mass) as a flight
@@ -10,6 +11,7 @@ controllers as well, with the gains of hilbert-sim's.
 import argparse
 import collections
 import math
+import os
 import random
 import re
 import sys
@@ -276,11 +278,14 @@ def main():
     parser.add_argument("--pid", action="store_true")
     parser.add_argument("--real-time", action="store_true")
     parser.add_argument("--trace")
+    parser.add_argument("--record", help="the daemon records to this folder, which is there")
     options = parser.parse_args()
     trace = open(options.trace, "w") if options.trace else None
     config = shipped("quadrotor")
     if not options.real_time:  # time stands still while a plan is made: a busy machine may take its time
         config = re.sub(r"(?m)^  budget: .*", "  budget: 10\n  stale_after: 10\n  fallback_after: 20", config)
+    if options.record:
+        config += f"\nrecorder:\n  enabled: true\n  directory: {os.path.abspath(options.record)}\n"
     daemon = Daemon(config, model=None).start()
     crashed = 0
     try:

@@ -395,23 +395,27 @@ bool hb_planner_search(hb_planner *p)
     return true;
 }
 
-/* Draws samples widely around trim, because the warm start may lead to a poor local minimum. */
+/* Trim, and samples drawn widely around it, because the warm start may lead to a poor local minimum. The first sample is
+ * that start: a plan that it led to would be found again from there. */
 bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
 {
     hb_population *pop = &p->population;
 
     hb_control_map_hold(&p->map, p->settings.horizon, p->problem.goal->trim, p->mean);
+    if (pop->ns > 1)
+        hb_population_put(pop, 1, p->mean);
     for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)(wide * p->settings.noise);
     p->round++;
-    const hb_candidate_job all = job_on(p, pop->ns, HB_PIECE_FORWARD, 1);
+    const hb_candidate_job all = job_on(p, pop->ns, HB_PIECE_FORWARD, 2);
     if (!hb_candidate_evaluation_run(p->evaluation, &all, best)) {
         p->round--;
         return false;
     }
-    p->picked = hb_population_rank(pop, p->order) > 0;
+    const int finite = hb_population_rank(pop, p->order), second = finite > 0 && p->order[0] == 0;
+    p->picked = finite > second;
     if (p->picked)
-        hb_population_get(pop, p->order[0], p->kept);
+        hb_population_get(pop, p->order[second], p->kept);
     return true;
 }
 

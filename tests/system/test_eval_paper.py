@@ -112,6 +112,27 @@ class Paper(unittest.TestCase):
         self.assertNotIn('flights', result['rows'][-1])
         self.assertEqual(result['examples'], 200)
 
+    def test_rows_and_seeds(self):
+        with tempfile.TemporaryDirectory() as other:
+            train, test = (self.path('quadrotor-tiny', f'{name}.h5') for name in ('train', 'test'))
+            given = ['quadrotor', '--no-plot', '--no-bases', '--train', train, '--test', test]
+            result = json.loads(paper(other, *given, '--json', '--rows', 'fe-res,ours', '--seeds', '3').stdout)
+            self.assertEqual([(r['row'], [a['seed'] for a in r['again']]) for r in result['rows']],
+                             [('FE + Res, least squares', [1, 2]), ('ours', [1, 2])])
+            self.assertEqual(result['bases'], [])
+            # the first seed is the same run as without the others, and the others differ from it
+            first = {r['row']: r['adapted'] for r in self.first['rows']}
+            for row in result['rows']:
+                self.assertEqual(row['adapted'], first[row['row']])
+                self.assertEqual(len({r['adapted']['median'][9] for r in (row, *row['again'])}), 3)
+            text = paper(other, *given, '--finished', '--seeds', '9').stdout
+            self.assertIn('\n3 x ours ', text)
+            self.assertNotIn('\nNODE ', text)
+            medians = sorted(r['adapted']['median'][9] for r in (result['rows'][1], *result['rows'][1]['again']))
+            line = next(line for line in text.split('\n') if line.startswith('3 x ours'))
+            self.assertIn(f'{medians[1]:.2e} [{medians[0]:.1e} {medians[2]:.1e}]', line)
+            self.assertIn("'many' is not one of node, fe-res-ip", paper(other, 'ant', '--rows', 'many', code=2).stderr)
+
     def test_the_same_time_for_all(self):
         with tempfile.TemporaryDirectory() as other:
             result = json.loads(paper(other, 'half-cheetah', '--json', '--no-plot', '--cpu-seconds', '1').stdout)

@@ -103,8 +103,8 @@ make() {
         ;;
     ant)
         collect ant ant -f 400 -e 2 -s 5
-        fit ant ant --inputs=-x,-y --nb 24 --hidden 256,256 --integration direct --functions 8 --examples 100 \
-            --rollout 5 --queries 20 --learning-rate 0.007 --decay cosine --steps 2000
+        fit ant ant --inputs=-x,-y --nb 16 --hidden 256,256 --integration direct --functions 8 --examples 112 \
+            --rollout 2 --queries 32 --fit prior --prior-every 250 --learning-rate 0.007 --decay cosine --steps 1511
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

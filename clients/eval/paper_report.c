@@ -236,7 +236,8 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
     fprintf(out, "%s, scale %s\n", p->plant->name, s->name);
     hb_paper_wrap(out, s->help, 0, 110);
     if (p->cpu_seconds_each > 0)
-        fprintf(out, "%g seconds of processor time for each row's training\n", p->cpu_seconds_each);
+        fprintf(out, "steps chosen for %g seconds of processor time for each row; what they took is in the table\n",
+                p->cpu_seconds_each);
     if (strncmp(p->train, p->folder, strlen(p->folder)) != 0)
         fprintf(out, "trained on %s instead of the scale's data\n", p->train);
     fprintf(out, "\n");

@@ -95,6 +95,9 @@ static int set(hb_mav_settings *s, const setting *t, const char *text, hb_error 
     if (t->type == TEXT) {
         if (strlen(text) >= HB_SETTING_TEXT)
             return hb_fail(err, EINVAL, "%s: longer than %d characters", t->key, HB_SETTING_TEXT - 1);
+        for (const char *c = text; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                return hb_fail(err, EINVAL, "%s: contains a control character", t->key);
         strcpy(at(s, t), text);
         return 0;
     }
@@ -243,6 +246,17 @@ void hb_mav_settings_socket(const hb_mav_settings *s, const char *given, const c
         snprintf(endpoint, 2 * HB_SETTING_TEXT, "ipc:///run/hilbertd/%s%s%s", s->name, s->name[0] ? "/" : "", socket);
 }
 
+/* With no more digits than are needed to read the same number. */
+static void print_number(FILE *out, const char *before, double v)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%g", v);
+    if (strtod(text, NULL) != v)
+        snprintf(text, sizeof text, "%.17g", v);
+    fprintf(out, "%s%s", before, text);
+}
+
 void hb_mav_settings_print(const hb_mav_settings *s, FILE *out)
 {
     for (int i = 0; i < NSETTINGS; i++) {
@@ -258,13 +272,19 @@ void hb_mav_settings_print(const hb_mav_settings *s, FILE *out)
             fprintf(out, "# %.*s\n", n, text);
             text += n + (text[n] == ' ');
         }
-        if (t->type == TEXT)
-            fprintf(out, "%s: '%s'\n", t->key, (const char *)value);
-        else if (t->type == WHOLE)
-            fprintf(out, "%s: %d\n", t->key, *(const int *)value);
-        else if (t->type == NUMBER)
-            fprintf(out, "%s: %g\n", t->key, *v);
-        else
-            fprintf(out, "%s: [%g, %g, %g]\n", t->key, v[0], v[1], v[2]);
+        fprintf(out, "%s: ", t->key);
+        if (t->type == TEXT) {
+            fputc('\'', out);
+            for (const char *c = value; *c; c++)
+                fprintf(out, *c == '\'' ? "''" : "%c", *c);
+            fputc('\'', out);
+        } else if (t->type == WHOLE) {
+            fprintf(out, "%d", *(const int *)value);
+        } else {
+            for (int k = 0; k < (t->type == POINT ? 3 : 1); k++)
+                print_number(out, t->type != POINT ? "" : k ? ", " : "[", v[k]);
+            fputs(t->type == POINT ? "]" : "", out);
+        }
+        fputc('\n', out);
     }
 }

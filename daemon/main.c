@@ -55,6 +55,7 @@ typedef struct options {
 typedef struct hb_daemon {
     hb_log log;
     hb_config *config, *next, *spare; /* in force; as read on reload; and what both make together */
+    hb_config *first;                 /* as it was at the start, for threads: a reload may come before they began */
     hb_order *order;
     hb_config_errors *errors;
     hb_inherited inherited;
@@ -239,7 +240,7 @@ static void pool_started(void *context, int index)
     char name[16];
 
     snprintf(name, sizeof name, "planner-%d", index);
-    hb_realtime_thread(d->config, HB_ROLE_PLANNER, name);
+    hb_realtime_thread(d->first, HB_ROLE_PLANNER, name);
 }
 
 /* The shadow's estimator has its window in plain memory; its planner waits until it is promoted. */
@@ -354,7 +355,7 @@ static void *serve(void *context)
 {
     hb_daemon *d = context;
 
-    hb_realtime_thread(d->config, HB_ROLE_SERVER, "server");
+    hb_realtime_thread(d->first, HB_ROLE_SERVER, "server");
     hb_server_run(d->server);
     return NULL;
 }
@@ -363,6 +364,7 @@ static int set_up(hb_daemon *d, hb_error *err)
 {
     int r = take_signals(d, err);
 
+    *d->first = *d->config;
     if (!r)
         r = hb_limits_raise(d->config->threads, err);
     if (!r)
@@ -624,12 +626,13 @@ int main(int argc, char **argv)
         return hb_replay(&o.replayed);
     hb_notify_inherited(&d.inherited);
     d.config = calloc(1, sizeof *d.config);
+    d.first = calloc(1, sizeof *d.first);
     d.next = calloc(1, sizeof *d.next);
     d.spare = calloc(1, sizeof *d.spare);
     d.order = calloc(1, sizeof *d.order);
     d.errors = calloc(1, sizeof *d.errors);
     d.shadow_settings = calloc(1, sizeof *d.shadow_settings);
-    if (!d.config || !d.next || !d.spare || !d.order || !d.errors || !d.shadow_settings)
+    if (!d.config || !d.first || !d.next || !d.spare || !d.order || !d.errors || !d.shadow_settings)
         fputs("hilbertd: out of memory\n", stderr);
     else if (o.print)
         status = print_config(&d, &o);
@@ -646,6 +649,7 @@ int main(int argc, char **argv)
     free(d.order);
     free(d.spare);
     free(d.next);
+    free(d.first);
     free(d.config);
     return status;
 }

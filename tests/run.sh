@@ -1,17 +1,21 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs all tests: with gcc as released, and the unit tests again with clang and
-# with the address and undefined-behaviour sanitizers. Ends with a line "N passed, N failed".
+# with the address and undefined-behaviour sanitizers; modules with threads and a flight with the thread sanitizer. Ends
+# with a line "N passed, N failed".
 #
-# usage: run.sh [--quick | --fast]     --quick leaves the clang and sanitizer builds out, --fast all but the unit tests
+# usage: run.sh [--quick | --fast | --thorough]
+#        --quick leaves the clang and sanitizer builds out, --fast all but the unit tests; --thorough also runs the
+#        daemon's system tests with the address sanitizer
 set -eu
 cd "$(dirname "$0")/.."
 
-quick=no fast=no
+quick=no fast=no thorough=no
 for option; do
     case $option in
     --quick) quick=yes ;;
     --fast) quick=yes fast=yes ;;
-    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --thorough) thorough=yes ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "run.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
     esac
 done
@@ -34,14 +38,15 @@ suite() {
     passed=$((passed + ok)) failed=$((failed + bad))
 }
 
-# build FOLDER [setup options...]
+# build FOLDER [setup options...]; `targets`, if set: only these
 build() {
     folder=$1
     shift
     echo "== build in $folder"
     if [ ! -f "$folder/build.ninja" ]; then meson setup "$folder" "$@" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }; fi
     rm -f "$folder.log"
-    ninja -C "$folder" >"$folder/ninja.log" 2>&1 || { tail -n 60 "$folder/ninja.log"; exit 1; }
+    # shellcheck disable=SC2086 # one word per target
+    ninja -C "$folder" ${targets-} >"$folder/ninja.log" 2>&1 || { tail -n 60 "$folder/ninja.log"; exit 1; }
     if grep -q 'warning:' "$folder/ninja.log"; then
         grep -A6 'warning:' "$folder/ninja.log"
         echo "run.sh: the build in $folder has warnings" >&2
@@ -56,6 +61,16 @@ if [ $quick = no ]; then
     suite build-clang --suite unit
     build build-sanitize -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
     suite build-sanitize --suite unit
+    # what has threads of its own
+    targets='daemon/hilbertd clients/ctl/hilbertctl clients/sim/hilbert-sim tests/unit/test_pool tests/unit/test_queue
+        tests/unit/test_shadow tests/unit/test_client'
+    build build-thread -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
+    targets=
+    TSAN_OPTIONS="suppressions=$PWD/tests/system/threads.supp exitcode=66" \
+        suite build-thread pool queue shadow client 'threads flight'
+fi
+if [ $thorough = yes ]; then
+    suite build-sanitize 'daemon actions' 'daemon messages' 'daemon life' 'daemon security' 'daemon ctl' 'daemon shadow'
 fi
 
 echo "$passed passed, $failed failed"

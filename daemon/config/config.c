@@ -905,6 +905,7 @@ static void read_document(reader *r, yaml_parser_t *parser, const char *text, si
     else if (root && !is_empty(root))
         COMPLAIN(r, root, NULL, "%s where a mapping of keys is expected", kind_of(root));
     yaml_document_delete(&document);
+    r->document = NULL;
     /* else what follows would be ignored silently */
     if (!yaml_parser_load(parser, &document)) {
         not_yaml(r, parser, text, size);

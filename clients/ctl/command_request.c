@@ -15,7 +15,7 @@ typedef struct question {
 
 static void print_rows(const char *title, const double *v, int n, Hilbert__V1__Channel **channel, int width)
 {
-    if (!n)
+    if (!n || width < 1)
         return;
     printf("%s\n  step", title);
     for (int i = 0; i < width; i++)

@@ -152,7 +152,7 @@ static int add(hb_flight_log *log, hb_series_id series, double time, const doubl
 static int take(hb_flight_log *log, const kind *k, const uint8_t *m, hb_error *err)
 {
     const double degree = M_PI / 180;
-    double v[MAX_COLUMNS], core = 0;
+    double v[MAX_COLUMNS] = {0}, core = 0;
 
     if (strcmp(k->name, "PARM") == 0) {
         char letter;

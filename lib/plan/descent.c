@@ -141,6 +141,13 @@ static void put_trial(hb_descent *d, int lane, const hb_real *w)
         d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane] = w[at];
 }
 
+/* so much of the step that was solved for last, from d->base */
+static void put_step(hb_descent *d, int lane, double of_it)
+{
+    for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
+        d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane] = (hb_real)(d->base[at] + of_it * d->step[at]);
+}
+
 /* the step with one damping, from d->base, into `count` lanes: so many lengths of it */
 static void propose(hb_descent *d, int level, int i, int lane, int count)
 {
@@ -154,9 +161,8 @@ static void propose(hb_descent *d, int level, int i, int lane, int count)
         d->expected = failed ? INFINITY : hb_gauss_newton_decrease(n, d->step);
         d->moved = failed ? INFINITY : largest(d->step, size);
     }
-    for (int at = 0; at < size; at++)
-        for (int j = 0; j < count; j++)
-            d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane + j] = (hb_real)(d->base[at] + length[j] * d->step[at]);
+    for (int j = 0; j < count; j++)
+        put_step(d, lane + j, length[j]);
 }
 
 /* the whole step with the least damping, in the first lane */
@@ -329,13 +335,32 @@ static void predict_states(hb_descent *d, const hb_problem *problem, double *sta
     }
 }
 
-/* The first step of a correction: the whole step, the sequence itself and `also`; unless the first is worth it, all
- * dampings and lengths beside them. False: there was no time for that. */
-static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_real *also,
-                         hb_candidate *from, bool *as_expected, bool *other)
-{
-    double whole = INFINITY, unchanged = INFINITY, given = INFINITY;
+/* What became of the first step of a correction. */
+typedef struct correction {
+    double whole, unchanged, given; /* costs of the whole step, of the sequence itself and of `also` */
+    bool as_expected;               /* the whole step brought what was predicted */
+    bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
+} correction;
 
+/* Some of the lengths of both dampings, where there is no time for all: faster side by side than a vector of them. */
+static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
+{
+    if (!hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh) || !hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return false;
+    put_step(d, 0, 0.2);
+    propose(d, 0, 1, 1, 1);
+    put_step(d, 2, 0.5);
+    put_step(d, 3, 0.2);
+    hb_candidate_evaluation_rest(e);
+    return run_trials(d, e, HB_FEW, from);
+}
+
+/* The first step of a correction: the whole step and half of it, the sequence itself and `also`; unless the first is
+ * worth it, all dampings and lengths beside them, or a few where there is no time for all. False: time ran out. */
+static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_real *also,
+                         hb_candidate *from, correction *c)
+{
+    *c = (correction){.whole = INFINITY, .unchanged = INFINITY, .given = INFINITY};
     from->cost = INFINITY;
     if (!hb_candidate_evaluation_fits(e, d->probes ? HB_PIECE_FEW : HB_PIECE_TRIAL, problem->nh)) {
         /* the sequence as it is, so that there is an answer */
@@ -346,33 +371,41 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pro
     if (d->probes) {
         put_trial(d, 1, d->base);
         put_trial(d, 2, also);
-        if (!run_trials(d, e, 3, from))
+        put_step(d, 3, 0.5);
+        if (!run_trials(d, e, HB_FEW, from))
             return false;
-        whole = d->trial.cost[0];
-        unchanged = d->trial.cost[1];
-        given = d->trial.cost[2];
+        c->whole = d->trial.cost[0];
+        c->unchanged = d->trial.cost[1];
+        c->given = d->trial.cost[2];
     }
-    if (!d->probes || !(from->cost == whole && unchanged - whole >= worth * d->expected - negligible(problem, whole))) {
+    /* costs that differ by less than what is negligible are as good */
+    if (!d->probes || !(c->whole <= from->cost + negligible(problem, from->cost) &&
+                        c->unchanged - c->whole >= worth * d->expected - negligible(problem, from->cost))) {
         enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
+        if (d->probes && !hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
+            try_few_shorter(d, e, problem, from);
+            return false;
+        }
         propose_all(d, 0);
         put_trial(d, ALSO, also);
         put_trial(d, UNCHANGED, d->base);
         if (!run_trials(d, e, TRIALS, from))
             return false;
-        whole = d->trial.cost[0];
-        unchanged = d->trial.cost[UNCHANGED];
-        given = d->trial.cost[ALSO];
+        c->whole = d->trial.cost[0];
+        c->unchanged = d->trial.cost[UNCHANGED];
+        c->given = d->trial.cost[ALSO];
     }
-    *as_expected =
-        from->cost == whole && fabs(unchanged - whole - d->expected) <= agreement * fabs(whole) + problem->tolerance;
-    *other = !isfinite(from->cost) || from->cost == given;
+    const double slack = negligible(problem, from->cost);
+    c->as_expected = c->whole <= from->cost + slack &&
+                     fabs(c->unchanged - c->whole - d->expected) <= agreement * fabs(c->whole) + problem->tolerance;
+    c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - slack;
     return true;
 }
 
 hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
                                   const hb_real *also, hb_candidate *from, int *steps)
 {
-    bool as_expected, other;
+    correction first;
 
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return HB_DESCENT_STOPPED;
@@ -382,14 +415,13 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     model_cost(d, problem, from->states);
     propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
-    if (!correct_once(d, e, problem, also, from, &as_expected, &other))
+    if (!correct_once(d, e, problem, also, from, &first))
         return HB_DESCENT_STOPPED;
     ++*steps;
-
-    /* as expected, or was there nothing to gain? then nothing is left to be gained */
-    if (other)
+    if (first.elsewhere)
         return HB_DESCENT_UNDER_WAY;
-    if (as_expected)
+    /* a model that predicted this well is minimised: nothing is left to gain */
+    if (first.as_expected)
         return HB_DESCENT_ARRIVED;
 
     for (int i = 1;; i++) {

@@ -205,6 +205,7 @@ typedef struct flight {
     int every;            /* milliseconds from one sample of telemetry to the next */
     int n;
     double *action, *floor, *planning, *preparing; /* seconds, n each */
+    double *queue, *total;                         /* likewise: in the daemon, as its replies tell */
     int status[HILBERT_REFUSED + 1], failed, corrected;
 } flight;
 
@@ -276,6 +277,8 @@ static void fly(flight *f, echo *e)
             f->status[reply.status]++;
             f->planning[k] = reply.planning;
             f->preparing[k] = reply.preparing;
+            f->queue[k] = reply.queue;
+            f->total[k] = reply.total;
             f->corrected += reply.corrected;
             if (reply.naction == NU) {
                 pthread_mutex_lock(&f->lock);
@@ -388,6 +391,8 @@ static void new_flight(flight *f, const daemon_process *d, int n)
     f->floor = calloc((size_t)n, sizeof *f->floor);
     f->planning = calloc((size_t)n, sizeof *f->planning);
     f->preparing = calloc((size_t)n, sizeof *f->preparing);
+    f->queue = calloc((size_t)n, sizeof *f->queue);
+    f->total = calloc((size_t)n, sizeof *f->total);
 }
 
 static void free_flight(flight *f)
@@ -397,6 +402,47 @@ static void free_flight(flight *f)
     free(f->floor);
     free(f->planning);
     free(f->preparing);
+    free(f->queue);
+    free(f->total);
+}
+
+/* Where the time of slow replies went. */
+enum { ON_THE_WAY, IN_QUEUE, IN_PLAN, ON_THE_WAY_BACK, NPLACES };
+static const char *const place_name[NPLACES] = {
+    "transport",        /* from the client to the server's thread, and from its sending to the client */
+    "queue",            /* from there until the planner's thread began */
+    "plan", "handover", /* from the planner's thread through the server's until it was sent */
+};
+
+/* Of replies that took longer than `after`: how many, and in which place most of the time went. Must come before the
+ * quantiles, which sort. */
+static void set_places(bench *b, const char *word, const flight *f, double after)
+{
+    int slow = 0, most_in[NPLACES] = {0};
+    double longest[NPLACES] = {0};
+    char key[64];
+
+    for (int i = 0; i < f->n; i++) {
+        const double in[NPLACES] = {f->action[i] - f->total[i], f->queue[i], f->planning[i],
+                                    f->total[i] - f->queue[i] - f->planning[i]};
+        int most = 0;
+        if (f->action[i] <= after)
+            continue;
+        for (int j = 0; j < NPLACES; j++) {
+            most = in[j] > in[most] ? j : most;
+            longest[j] = fmax(longest[j], in[j]);
+        }
+        slow++;
+        most_in[most]++;
+    }
+    snprintf(key, sizeof key, "%s", word);
+    bench_set_int(b, key, slow);
+    for (int j = 0; j < NPLACES; j++) {
+        snprintf(key, sizeof key, "%s_%s", word, place_name[j]);
+        bench_set_int(b, key, most_in[j]);
+        snprintf(key, sizeof key, "%s_%s_max_ms", word, place_name[j]);
+        bench_set_number(b, key, 1e3 * longest[j]);
+    }
 }
 
 static const char cost[] = "cost:\n"
@@ -431,6 +477,9 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     daemon_process_stop(&d, SIGTERM);
     stop_echo(&e);
 
+    /* in the order of the replies: before anything is sorted */
+    set_places(b, "over_1ms", &f, 1e-3);
+    set_places(b, "over_budget", &f, budget);
     const double floor_p999 = hb_quantile(f.floor, f.n, 0.999);
     int late = 0;
     for (int i = 0; i < f.n; i++)

@@ -694,6 +694,36 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     }
 }
 
+static double no_time(void *context)
+{
+    (void)context;
+    return 1;
+}
+
+/* a request with no time for anything: the plan in hand is followed, and the next request is prepared for from there */
+static void test_a_plan_that_ran_out_of_time_is_prepared_from(void **state)
+{
+    (void)state;
+
+    for (int prepared = 0; prepared < 2; prepared++) {
+        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
+        rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+        const hb_clock clock = {.now = no_time};
+        hb_planner_plan(r.planner, r.predictor, start, &goal, 0, NULL, 0);
+        if (prepared)
+            hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
+        hb_planner_shift(r.planner, 1);
+        assert_false(hb_planner_feedback(r.planner, r.predictor, next_start, &goal, 1, &clock, 0)->evaluated);
+        assert_true(hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX) > 3);
+        hb_planner_shift(r.planner, 1);
+        const hb_plan *plan = hb_planner_feedback(r.planner, r.predictor, start, &goal, 2, NULL, 0);
+        double best[NH * NU], least = optimum(&goal, 2, best);
+        assert_true(plan->corrected && plan->converged);
+        assert_near(simulate(&goal, plan->action), least, 2e-4 * least);
+        rig_free(&r);
+    }
+}
+
 static void test_random_settings_give_valid_plans(void **state)
 {
     (void)state;
@@ -843,6 +873,7 @@ int main(void)
         cmocka_unit_test(test_interruptions_leave_no_trace),
         cmocka_unit_test(test_one_correction_finds_the_optimum),
         cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
+        cmocka_unit_test(test_a_plan_that_ran_out_of_time_is_prepared_from),
         cmocka_unit_test(test_random_settings_give_valid_plans),
         cmocka_unit_test(test_settings_are_checked),
     };

@@ -38,6 +38,9 @@ static const double seed_strength = 10;
 /* innovations that add up in a block: how many times the energy of noise is no noise; what noise adds up to there, in
  * that of one transition; and what is excused, as a fraction of the path and on its own (normalised) */
 static const double systematic = 4, noise_of_block = 1.4, span_path = 0.1, span_rest = 2e-4;
+/* standard deviations of the trained population by which coefficients may wander within moments, as they do in gusts:
+ * dynamics that move so little are none that no trained vehicle has */
+static const double wanders = 0.2;
 /* what is left of an out-of-span fraction after a transition that shows none; and after one that comes after half a
  * second in which nothing added up beyond noise: then a second is enough to forget it */
 static const double span_memory = 0.99, quiet_memory = 0.9;
@@ -139,6 +142,26 @@ static double known_share(const hb_estimator *e, const double *unsure)
     return 1 / (1 + most);
 }
 
+/* Variance of what the trained population would have made of a state's row; 0 without a prior. */
+static double spread_of_row(const hb_estimator *e, const double *row, int state)
+{
+    const hb_model *m = e->m;
+    size_t nb = (size_t)m->nb;
+    const double *g = row + state * e->posterior.ld;
+    double sum = 0;
+
+    if (!m->has_prior)
+        return 0;
+    const double *covariance = m->prior_covariance + (e->posterior.nproblems > 1 ? (size_t)state * nb * nb : 0);
+    for (size_t i = 0; i < nb; i++) {
+        double product = 0;
+        for (size_t j = 0; j < nb; j++)
+            product += covariance[i * nb + j] * g[j];
+        sum += g[i] * product;
+    }
+    return fmax(0, sum);
+}
+
 static bool believed_enough(const hb_estimator *e)
 {
     for (int k = 0; k < e->posterior.nproblems; k++)
@@ -182,7 +205,8 @@ static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, 
         v->set_aside = weight == 0;
         for (int d = 0; d < nx; d++) {
             e->doubt[at * (size_t)nx + (size_t)d] =
-                sqrt(fmax(0, e->expected[d] - e->posterior.noise[d] - e->tolerance[d]));
+                sqrt(fmax(0, e->expected[d] - e->posterior.noise[d] - e->tolerance[d]) +
+                     square(wanders) * spread_of_row(e, e->rows.row, d));
             e->expected[d] *= usual;
         }
     }

@@ -223,6 +223,7 @@ static int take_signals(hb_daemon *d, hb_error *err)
     sigset_t set;
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is a full disk to the recorder, and not the end */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         sigaddset(&set, ours[i]);

@@ -454,7 +454,8 @@ void hb_journal_step(hb_journal *j)
     if (milliseconds(j) - j->flushed >= CHUNK_MS)
         flush(j);
     bool on = atomic_load_explicit(&j->on, memory_order_acquire);
-    if (j->was_on && !on) {
+    /* it may also have been switched on and off again since it last looked */
+    if (!on && (j->was_on || j->fd >= 0)) {
         drain(j);
         flush(j);
         end_file(j, true);

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -142,6 +143,19 @@ class Recorder(TestCase):
             out, (replies, identical) = self.replay([path])
             self.assertEqual(replies, identical, out)
             self.assertGreater(replies, 20)
+
+    def test_a_limit_on_the_size_of_files_is_a_full_disk(self):
+        daemon = self.started(CART + RECORDER % "", limits={resource.RLIMIT_FSIZE: 100000})
+        client = daemon.client()
+        k = 0
+        while "flying goes on" not in daemon.text() and k < 4000:
+            k += 1
+            client.request(20000 * k, [0, 0])
+        self.assertIn("recorder: ", daemon.text())
+        self.assertIn("File too large", daemon.text())
+        self.assertGreater(client.status().recorder.errors, 0)
+        client.request(20000 * (k + 1), [0, 0])
+        self.assertEqual(daemon.stop(), 0)
 
     def test_files_of_a_run_follow_on_one_another(self):
         daemon = self.started(CART + RECORDER % ", file_age: 1")

@@ -1,5 +1,9 @@
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/numeric.h"
 #include "common/options.h"
@@ -57,12 +61,21 @@ int main(int argc, char **argv)
         fprintf(stderr, "hilbert-world: '%s' is not an option (try --help)\n", argv[optind]);
         return 2;
     }
+    FILE *out = trace ? fopen(trace, "w") : NULL;
+    if (trace && !out) {
+        perror(trace);
+        return 2;
+    }
+    char folder[] = "/dev/shm/hilbert-world.XXXXXX", here[] = "/tmp/hilbert-world.XXXXXX";
+    const char *place = mkdtemp(folder) ? folder : mkdtemp(here);
+    if (!place || chdir(place) || mkdir("recordings", 0700)) {
+        perror("hilbert-world: a folder for recordings");
+        return 2;
+    }
+    signal(SIGXFSZ, SIG_IGN); /* a full disk is a limit on the size of files */
     hb_numeric_single_thread();
     for (uint64_t i = 0; i < seeds; i++) {
-        FILE *out = trace && i + 1 == seeds ? fopen(trace, "w") : NULL;
-        world_result r = world_run(seed + i, seconds, out);
-        if (out)
-            fclose(out);
+        world_result r = world_run(seed + i, seconds, i + 1 == seeds ? out : NULL);
         bad += *r.first != 0;
         for (int k = 0; k < NPROMISES; k++)
             broken[k] += r.broken[k];
@@ -73,6 +86,10 @@ int main(int argc, char **argv)
     for (int k = 0; k < NPROMISES; k++)
         if (broken[k])
             printf("%s: broken in %" PRIu64 " of %" PRIu64 " worlds\n", promise_name[k], broken[k], seeds);
+    if (out)
+        fclose(out);
+    if (rmdir("recordings") || chdir("/") || rmdir(place))
+        perror("hilbert-world: recordings were left behind");
     printf("%" PRIu64 " worlds, %" PRIu64 " broke a promise\n", seeds, bad);
     return bad != 0;
 }

@@ -13,6 +13,8 @@
     X(CONTROL_ANSWERED, "control-answered", "each request of the control socket gets exactly one reply")               \
     X(WINDOW_KEPT, "window-kept", "after a restart window and coefficients are those before it")                       \
     X(STOPS, "stops", "asked to stop, the daemon answers what it has and ends within a second")                        \
+    X(RECORDED, "recorded",                                                                                            \
+      "a recording holds what was sent, in order; what is missing is counted and marked as a gap")                     \
     X(CALM_FLIES, "calm-flies", "in calm weather a vehicle of the trained kind does not crash")
 
 typedef enum {

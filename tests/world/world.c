@@ -12,6 +12,7 @@
 #include "plant_quadrotor.h"
 #include "quadrotor_model.h"
 #include "server/server.h"
+#include "world_recorder.h"
 
 enum {
     NX = QUADROTOR_NX,
@@ -42,57 +43,59 @@ const char *const promise_meaning[] = {
 
 /* How bad things are. Probabilities are for each message, rates for each second. */
 typedef struct faults {
-    double loss, duplicate, slow, slowest;            /* of messages; slowest: seconds */
-    double worker_stall, server_stall, longest_stall; /* rates; seconds */
-    int guests;                                       /* at most */
-    double guest_rate, nonsense;                      /* requests of each; part of them that make no sense */
-    double reset, clock_step, kill, stop, operator;   /* rates */
+    double loss, duplicate, slow, slowest;                     /* of messages; slowest: seconds */
+    double worker_stall, server_stall, longest_stall;          /* rates; seconds */
+    int guests;                                                /* at most */
+    double guest_rate, nonsense;                               /* requests of each; part of them that make no sense */
+    double reset, clock_step, kill, stop, operator, disk_full; /* rates */
 } faults;
 
 /* What "calm" is: below this level a vehicle of the trained kind must not crash. */
-static const faults faults_of[NWEATHERS] = {{.loss = 0.005,
-                                             .duplicate = 0.005,
-                                             .slow = 0.02,
-                                             .slowest = 0.005,
-                                             .worker_stall = 0.2,
-                                             .server_stall = 0.2,
-                                             .longest_stall = 0.01,
-                                             .guests = 2,
-                                             .guest_rate = 5,
-                                             .nonsense = 0.2,
-                                             .operator= 1 },
-                                             {.loss = 0.05,
-                                              .duplicate = 0.03,
-                                              .slow = 0.1,
-                                              .slowest = 0.05,
-                                              .worker_stall = 0.5,
-                                              .server_stall = 0.5,
-                                              .longest_stall = 0.1,
-                                              .guests = 6,
-                                              .guest_rate = 10,
-                                              .nonsense = 0.3,
-                                              .reset = 0.1,
-                                              .clock_step = 0.06,
-                                              .kill = 0.06,
-                                              .stop = 0.06,
-                                              .operator= 3 },
-                                              {
-                                                  .loss = 0.2,
-                                                  .duplicate = 0.1,
-                                                  .slow = 0.2,
-                                                  .slowest = 0.5,
-                                                  .worker_stall = 2,
-                                                  .server_stall = 1,
-                                                  .longest_stall = 1,
-                                                  .guests = LARGEST,
-                                                  .guest_rate = 10,
-                                                  .nonsense = 0.5,
-                                                  .reset = 0.6,
-                                                  .clock_step = 0.4,
-                                                  .kill = 0.3,
-                                                  .stop = 0.2,
-                                                  .operator= 10 },
-                                             };
+static const faults faults_of[NWEATHERS] = {{
+    .loss = 0.005,
+    .duplicate = 0.005,
+    .slow = 0.02,
+    .slowest = 0.005,
+    .worker_stall = 0.2,
+    .server_stall = 0.2,
+    .longest_stall = 0.01,
+    .guests = 2,
+    .guest_rate = 5,
+    .nonsense = 0.2,
+    .operator= 1 },
+    {.loss = 0.05,
+     .duplicate = 0.03,
+     .slow = 0.1,
+     .slowest = 0.05,
+     .worker_stall = 0.5,
+     .server_stall = 0.5,
+     .longest_stall = 0.1,
+     .guests = 6,
+     .guest_rate = 10,
+     .nonsense = 0.3,
+     .reset = 0.1,
+     .clock_step = 0.06,
+     .kill = 0.06,
+     .stop = 0.06,
+     .operator= 3,
+     .disk_full = 0.1},
+    {.loss = 0.2,
+     .duplicate = 0.1,
+     .slow = 0.2,
+     .slowest = 0.5,
+     .worker_stall = 2,
+     .server_stall = 1,
+     .longest_stall = 1,
+     .guests = LARGEST,
+     .guest_rate = 10,
+     .nonsense = 0.5,
+     .reset = 0.6,
+     .clock_step = 0.4,
+     .kill = 0.3,
+     .stop = 0.2,
+     .operator= 10,
+     .disk_full = 0.3},
+};
 
 /* ---- messages and events ---- */
 
@@ -123,11 +126,13 @@ typedef enum {
     START,
     RESET_VEHICLE,
     STEP_CLOCK,
+    RECORDER,  /* writes */
+    DISK_FULL, /* for a while */
 } event_kind;
 
-static const char *const event_name[] = {"vehicle",     "arrives",     "replied", "guest", "operator",
-                                         "worker-runs", "worker-done", "turn",    "stall", "reload",
-                                         "kill",        "stop",        "start",   "reset", "step-clock"};
+static const char *const event_name[] = {"vehicle",     "arrives", "replied",    "guest",    "operator", "worker-runs",
+                                         "worker-done", "turn",    "stall",      "reload",   "kill",     "stop",
+                                         "start",       "reset",   "step-clock", "recorder", "disk-full"};
 
 typedef struct event {
     double time;
@@ -169,6 +174,10 @@ typedef struct world {
     hb_controller *controller;
     hb_server *server; /* NULL: not running */
     int life;
+    world_recorder recorder;
+    bool records;      /* there is a recorder */
+    double full_until; /* of its disk */
+    long full_at;      /* bytes of a file */
     bool stopping;
     double stop_by, blocked_until, next_turn;
     bool worker_busy, in_worker;
@@ -545,11 +554,12 @@ static void live_as_operator(world *w)
     Hilbert__V1__Coefficients coefficients = HILBERT__V1__COEFFICIENTS__INIT;
     double state[NX], controls[20 * NU], value = between(w, -2, 2);
     bool calm = w->result.weather == CALM;
-    static const int wishes[] = {0, 0, 0, 1, 2, 5, 6, 3, 4, 7};
+    static const int wishes[] = {0, 0, 0, 1, 2, 5, 6, 3, 4, 7, 8};
+    Hilbert__V1__Record record = HILBERT__V1__RECORD__INIT;
 
     r.id = ++w->next_id;
     memcpy(state, quadrotor_hover_target, sizeof state);
-    switch (wishes[below(w, calm ? 7 : 10)]) {
+    switch (wishes[below(w, calm ? 7 : 11)]) {
     case 0:
         r.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS;
         r.get_status = &nothing;
@@ -588,6 +598,11 @@ static void live_as_operator(world *w)
     case 6:
         r.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD;
         r.reload = &nothing;
+        break;
+    case 8:
+        r.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_RECORD;
+        r.record = &record;
+        record.on = chance(w, 0.7);
         break;
     default:
         r.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET;
@@ -838,9 +853,10 @@ static bool send_frames(void *context, hb_channel to, const hb_frame *frame, int
     if (to == HB_CHANNEL_STATUS)
         return true;
     int client = client_of(&frame[0]);
-    if (to == HB_CHANNEL_ACTIONS)
+    if (to == HB_CHANNEL_ACTIONS) {
+        world_recorder_sent(&w->recorder, body->data, body->size);
         sent_action(w, client, body);
-    else
+    } else
         sent_control(w, client, body);
     message *m = new_message(client, to, body->size);
     memcpy(m->data, body->data, body->size);
@@ -871,6 +887,8 @@ static void start(world *w)
         return;
     w->life++;
     w->result.lives++;
+    if (w->records)
+        world_recorder_start(&w->recorder, w->config, w->model, (hb_clock){.now = read_clock, .context = w}, &w->log);
     if (hb_controller_new(&w->controller, w->model, &w->config->controller, w->pool, w->memory, &resumed, &err) ||
         hb_server_new(&w->server,
                       &(hb_server_settings){
@@ -881,6 +899,7 @@ static void start(world *w)
                           .clock = {read_clock, w},
                           .wall = {read_wall, w},
                           .log = &w->log,
+                          .journal = w->recorder.journal,
                           .stepped = true,
                       },
                       &err)) {
@@ -911,6 +930,10 @@ static void start(world *w)
                        variance[i], resumed.text);
         }
     }
+    if (w->records) {
+        schedule(w, w->now + 0.05, RECORDER, 0, w->life, NULL);
+        schedule(w, w->now + wait_for(w, w->f.disk_full), DISK_FULL, 0, w->life, NULL);
+    }
     schedule(w, w->now + wait_for(w, w->f.kill), KILL, 0, w->life, NULL);
     schedule(w, w->now + wait_for(w, w->f.stop), STOP, 0, w->life, NULL);
     schedule(w, w->now + wait_for(w, w->f.server_stall), SERVER_STALL, 0, w->life, NULL);
@@ -918,8 +941,10 @@ static void start(world *w)
 }
 
 /* The process is gone; the window's memory is as it was at that moment. */
-static void end_life(world *w)
+static void end_life(world *w, bool killed)
 {
+    char wrong[128];
+
     w->kept = true;
     w->kept_samples = hb_controller_health(w->controller)->samples;
     w->kept_status = (int)hb_controller_health(w->controller)->status;
@@ -929,6 +954,8 @@ static void end_life(world *w)
     memcpy(w->kept_variance, variance, (size_t)hb_model_ncoefficients(w->model) * sizeof *variance);
     memcpy(w->copy, w->memory, w->memory_size);
     hb_server_free(w->server);
+    if (!world_recorder_end(&w->recorder, killed, uniform(w), wrong, sizeof wrong))
+        breaks(w, PROMISE_RECORDED, "%s", wrong);
     hb_controller_free(w->controller);
     memcpy(w->memory, w->copy, w->memory_size);
     w->server = NULL;
@@ -1003,7 +1030,7 @@ static void turn(world *w)
                 breaks(w, PROMISE_CONTROL_ANSWERED, "it ended with %d control requests unanswered, the first %" PRIu64,
                        w->nasked, w->asked[0].id);
             tell(w, "stopped");
-            end_life(w);
+            end_life(w, false);
             return;
         }
         bool more = false;
@@ -1105,7 +1132,7 @@ static void happen(world *w, const event *e)
         turn(w);
         break;
     case KILL:
-        end_life(w);
+        end_life(w, true);
         break;
     case STOP:
         hb_server_stop(w->server);
@@ -1126,6 +1153,16 @@ static void happen(world *w, const event *e)
         w->upset = w->now;
         schedule(w, w->now + wait_for(w, w->f.clock_step), STEP_CLOCK, 0, 0, NULL);
         break;
+    case RECORDER:
+        world_recorder_step(&w->recorder, w->now < w->full_until ? w->full_at : -1);
+        schedule(w, w->now + 0.05 + (chance(w, 0.1) ? between(w, 0, w->f.longest_stall) : 0), RECORDER, 0, w->life,
+                 NULL);
+        break;
+    case DISK_FULL:
+        w->full_until = w->now + between(w, 0, 3);
+        w->full_at = (long)between(w, 0, chance(w, 0.5) ? 4000 : 100000);
+        schedule(w, w->full_until + wait_for(w, w->f.disk_full), DISK_FULL, 0, w->life, NULL);
+        break;
     }
     free(e->message);
 }
@@ -1144,6 +1181,10 @@ static void configure(world *w)
     w->config->threads = 1;
     w->config->sockets.max_message = MAX_MESSAGE;
     w->config->status_period = 0.1;
+    w->records = chance(w, 0.25);
+    w->config->recorder.enabled = chance(w, 0.8);
+    w->config->recorder.file_age = 3;
+    snprintf(w->config->recorder.directory, sizeof w->config->recorder.directory, "recordings");
     *s = hb_controller_defaults();
     s->cost = quadrotor_hover_cost;
     s->cost.limits = hb_controller_defaults().cost.limits;
@@ -1196,7 +1237,12 @@ static void set_up(world *w)
 
 static void tear_down(world *w)
 {
+    char wrong[128];
+
     hb_server_free(w->server);
+    if (!world_recorder_end(&w->recorder, false, 0, wrong, sizeof wrong))
+        breaks(w, PROMISE_RECORDED, "%s", wrong);
+    free(w->recorder.sent);
     hb_controller_free(w->controller);
     empty_inboxes(w);
     for (int c = 0; c < HB_NCHANNELS; c++)
@@ -1243,8 +1289,8 @@ world_result world_run(uint64_t seed, double seconds, FILE *trace)
             tell(w, "%s %d", event_name[e.kind], e.who);
         happen(w, &e);
     }
-    world_result result = w->result;
     tear_down(w);
+    world_result result = w->result;
     free(w);
     return result;
 }

@@ -2,6 +2,7 @@
  * number of threads, and with models that go wrong. */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -671,6 +672,63 @@ static void test_one_correction_finds_the_optimum(void **state)
     }
 }
 
+/* A plan that turns a quadrotor over is a minimum of its own, and is found again from where it led to. It is left for
+ * the better one by the next request. */
+static void test_a_poor_minimum_is_left(void **state)
+{
+    enum { STATES = 13, CONTROLS = 4, STEPS = 10 };
+    /* too high, and rising: turning over would stop it, too */
+    static const double rising[STATES] = {-0.21,  0.74,   0.26,  -0.55, 1.36, 1.23, -0.025,
+                                          -0.049, -0.243, 0.968, 0,     0,    -0.5};
+    static const double upright[STATES] = {[4] = 1, [9] = 1},
+                        over[STATES] = {[4] = 1, [6] = -0.285, [7] = -0.945, [8] = -0.048, [9] = 0.155};
+    static const hb_cost turning = {
+        .nterms = 2,
+        .term = {{.kind = HB_COST_ATTITUDE, .weight = 5, .terminal = 20, .nindices = 4, .index = {6, 7, 8, 9}},
+                 {.kind = HB_COST_SLEW, .weight = 200, .nindices = 4, .index = {0, 1, 2, 3}}}};
+    static const hb_cost shipped = {
+        .nterms = 5,
+        .term = {{.kind = HB_COST_DISTANCE, .weight = 3, .terminal = 10, .nindices = 3, .index = {0, 2, 4}},
+                 {.kind = HB_COST_TILT, .weight = 5, .terminal = 10, .nindices = 4, .index = {6, 7, 8, 9}},
+                 {.kind = HB_COST_SQUARED, .weight = 1, .terminal = 10, .nindices = 3, .index = {1, 3, 5}},
+                 {.kind = HB_COST_VELOCITY, .weight = 0.05, .terminal = 10, .nindices = 3, .index = {10, 11, 12}},
+                 {.kind = HB_COST_SLEW, .weight = 200, .nindices = 4, .index = {0, 1, 2, 3}}}};
+    hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
+    char path[4096];
+    hb_model *m[3];
+    hb_error err;
+    (void)state;
+
+    s.horizon = STEPS;
+    snprintf(path, sizeof path, "%s/models/quadrotor.safetensors", getenv("HILBERT_CONFIG_FOLDER"));
+    for (int i = 0; i < 3; i++)
+        if (hb_model_load(&m[i], path, &err))
+            fail_msg("%s", err.text);
+    hb_goal g = {.target = over, .ntargets = 1, .last_control = m[0]->control_trim, .trim = m[0]->control_trim};
+    rig turned = rig_new(m[0], &s, &turning, 1), taken = rig_new(m[1], &s, &shipped, 1),
+        fresh = rig_new(m[2], &s, &shipped, 1);
+    hb_predictor_set(turned.predictor, NULL);
+    hb_predictor_set(taken.predictor, NULL);
+    hb_predictor_set(fresh.predictor, NULL);
+    hb_planner_plan(turned.planner, turned.predictor, rising, &g, 0, NULL, 0);
+    const double *end = hb_planner_states(turned.planner) + STEPS * STATES;
+    assert_true(1 - 2 * (end[6] * end[6] + end[7] * end[7]) < 0); /* upside down */
+
+    g.target = upright;
+    const double better = hb_planner_plan(fresh.planner, fresh.predictor, rising, &g, 0, NULL, 0)->cost;
+    hb_planner_take_over(taken.planner, turned.planner);
+    double cost = INFINITY;
+    for (int request = 0; request < 2; request++) {
+        hb_planner_prepare(taken.planner, taken.predictor, m[1]->dt, NULL, 0, NULL, UINT64_MAX);
+        hb_planner_shift(taken.planner, 1);
+        cost = hb_planner_feedback(taken.planner, taken.predictor, rising, &g, 1, NULL, 0)->cost;
+    }
+    assert_near(cost, better, 0.01 * better);
+    rig_free(&turned);
+    rig_free(&taken);
+    rig_free(&fresh);
+}
+
 /* too late, reset, retuned, or never prepared: planned in full */
 static void test_what_does_not_fit_is_planned_in_full(void **state)
 {
@@ -872,6 +930,7 @@ int main(void)
         cmocka_unit_test(test_same_stages_same_bytes),
         cmocka_unit_test(test_interruptions_leave_no_trace),
         cmocka_unit_test(test_one_correction_finds_the_optimum),
+        cmocka_unit_test(test_a_poor_minimum_is_left),
         cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
         cmocka_unit_test(test_a_plan_that_ran_out_of_time_is_prepared_from),
         cmocka_unit_test(test_random_settings_give_valid_plans),

@@ -92,6 +92,13 @@ typedef struct comparison {
     uint64_t read; /* messages, without the head of each file */
 } comparison;
 
+static bool sent_again(const world_recorder *r, int from, uint64_t hash)
+{
+    while (from < r->nsent && r->sent[from].hash != hash)
+        from++;
+    return from < r->nsent;
+}
+
 static bool compare(world_recorder *r, comparison *c, const hb_mcap_message *m, char *text, size_t size)
 {
     hb_topic topic = hb_topic_find(m->channel->topic);
@@ -112,7 +119,7 @@ static bool compare(world_recorder *r, comparison *c, const hb_mcap_message *m, 
     hilbert__v1__recorded_reply__free_unpacked(recorded, NULL);
     if (unsent)
         return true;
-    for (; c->next < r->nsent && r->sent[c->next].hash != hash; c->next++)
+    for (; c->next < r->nsent && !(r->sent[c->next].hash == hash && r->sent[c->next].on); c->next++)
         known &= !r->sent[c->next].on || c->gap;
     if (c->next == r->nsent || !known) {
         snprintf(text, size, "reply to %" PRIu64 ": %s", id,
@@ -120,7 +127,8 @@ static bool compare(world_recorder *r, comparison *c, const hb_mcap_message *m, 
         return false;
     }
     c->next++;
-    c->gap = false;
+    /* a request that came twice has the same reply twice: after a gap it may be the one sent later */
+    c->gap = c->gap && sent_again(r, c->next, hash);
     return true;
 }
 

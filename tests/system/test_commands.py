@@ -54,6 +54,8 @@ NOT_RUN = [
     (r"sh tests/system/systemd.sh$", "minutes, and root; opt-in"),
     (r"sh packaging/build-deb.sh$", "minutes; tests/system/systemd.sh begins with it"),
     (r"sh config/models/make.sh$", "hours of training"),
+    (r"sh tests/fuzz/run.sh 60$", "a minute for each reader; the tests 'corpus ...' run over what was found"),
+    (r"sh tests/analysis/run.sh$", "minutes, and packages that only it needs; opt-in"),
     (r"sh tests/bench/run.sh$", "measures for minutes"),
     (r"python3 tests/bench/render.py$", "writes to the README; the test 'figures' runs it with --check"),
 ]
@@ -202,6 +204,10 @@ class Commands(unittest.TestCase):
                     with open(f"{self.folder}/example.yaml", "w") as file:
                         file.write(block.replace("model: ", f"model: {SOURCE}/config/models/"))
                     self.type(name, "hilbertd --check example.yaml")
+                    continue
+                if heading == "SECURITY":  # clients with their keys; test_daemon_security.py has one that the daemon reads
+                    for line in block.strip().split("\n"):
+                        self.assertRegex(line, r"^\s*(#|\S+ +\S{40} +(telemetry|act|observe|operate)(,(telemetry|act|observe|operate))*$)")
                     continue
                 self.assertEqual(heading, "EXAMPLES", f"{name}: a literal block elsewhere")
                 for line in joined(block.split("\n")):

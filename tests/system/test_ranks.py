@@ -122,7 +122,7 @@ class Ranks(unittest.TestCase):
         self.assertIn('no such file', run(TRAIN, '--data', self.path('none-*.h5'), '--output', parts, '--force', code=1).stderr)
         run(SIM, *self.collect, '--dt', '0.2', '-o', self.path('other.h5'))
         self.assertIn('period', run(TRAIN, 'data', self.data + ',' + self.path('other.h5'), code=1).stderr)
-        self.assertIn("--shard '5/4'", run(SIM, *self.collect, '--shard', '5/4', '-o', self.path('x.h5'), code=2).stderr)
+        self.assertIn("--shard: '5/4'", run(SIM, *self.collect, '--shard', '5/4', '-o', self.path('x.h5'), code=2).stderr)
 
 
 if __name__ == '__main__':

@@ -151,7 +151,8 @@ static const hb_setting process[] = {
         "Allow tcp without keys: anyone who reaches the port can fly this vehicle.", BETWEEN(0, 1)),
     ROW("security.pilot", HB_TYPE_TEXT, security.pilot, HB_FIXED,
         "Name (routing id) of the client that flies. It is served first, and only its requests move the plan and the "
-        "window; all others are guests. Empty: the client that asks first, until it is silent for five of its periods.",
+        "window; all others are guests. Empty: the client that asks first, until it is silent for five of its periods, "
+        "or another one comes after a reset of the window.",
         .max = HB_NAME_SIZE),
     ROW("security.pilot_key", HB_TYPE_PATH, security.pilot_key, HB_FIXED,
         "File with the public key of the client that flies, instead of a name; nobody else can then claim to be it.",

@@ -10,6 +10,7 @@ struct hb_queue {
     hb_client *pilot;          /* NULL: nobody flies */
     hb_client *before;         /* who lost the seat by its silence; NULL: nobody did */
     double lost_at;            /* and when */
+    double vacated;            /* since when the seat is free for who comes anew; infinite: it is not */
     hb_client *current_client; /* NULL: there is none */
     bool pilot_had_last;       /* the last turn was the pilot's */
     uint64_t turns;
@@ -58,6 +59,7 @@ int hb_queue_new(hb_queue **ret, int nx, int nu, int ntarget, const hb_pilot *pi
     if (r)
         return r;
     *ret = lay_out(&sizes, &arena);
+    (*ret)->vacated = INFINITY;
     return 0;
 }
 
@@ -109,18 +111,34 @@ static bool returns(const hb_queue *q, const hb_client *c, double now)
     return c == q->before && now - q->lost_at <= HB_PILOT_RETURNS;
 }
 
+static bool may_fly(const hb_queue *q, const hb_client *c, double now)
+{
+    if (hb_queue_pilot_configured(q))
+        return is_configured(q, &c->waiting.envelope);
+    return !is_flown(q, now) || returns(q, c, now) || c->since >= q->vacated;
+}
+
+/* The client has asked: it takes the seat if it may. */
 static void seat_pilot(hb_queue *q, hb_client *c, double now)
 {
-    bool configured = hb_queue_pilot_configured(q);
+    bool flies_on = c == q->pilot;
 
-    if (c == q->pilot ||
-        (configured ? !is_configured(q, &c->waiting.envelope) : is_flown(q, now) && !returns(q, c, now)))
+    if (!flies_on && !may_fly(q, c, now))
+        return;
+    q->vacated = INFINITY;
+    if (flies_on)
         return;
     q->before = c != q->before ? q->pilot : NULL;
     q->lost_at = now;
     q->pilot = c;
     q->pilot_had_last = false;
     c->fresh = true;
+}
+
+void hb_queue_vacate(hb_queue *q, double now)
+{
+    if (q->pilot && !q->pilot->waits && q->current_client != q->pilot)
+        q->vacated = now;
 }
 
 bool hb_queue_flies(const hb_queue *q, const hb_client *c)
@@ -164,7 +182,7 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
             room = c;
     }
     /* one place is the pilot's, also before it comes */
-    bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e) : !is_flown(q, now);
+    bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e) : !is_flown(q, now) || now >= q->vacated;
     if (flies && !room && q->pilot && !q->pilot->waits && q->current_client != q->pilot)
         room = q->pilot;
     if (!room || (!flies && (newcomers >= HB_QUEUE_NEWCOMERS || places <= !q->pilot)))

@@ -10,8 +10,9 @@
  *
  * One client is the pilot: who is configured so, and always goes first; or, when nobody is, the first one to ask, and
  * it takes turns with the others. Its seat falls free when it has been silent for five of its usual periods (at most a
- * second): a simulator may open a client for every flight. If it comes back, it has the seat again. The others are
- * guests: new ones among them may take a part of the places only.
+ * second), and after a reset of the window at once for a client that comes anew: a simulator may open a client for every
+ * flight. If the pilot comes back, it has the seat again. The others are guests: new ones among them may take a part of
+ * the places only.
  *
  * Fixed memory; clients that have nothing waiting make room for new ones, the longest silent first; never the pilot. */
 #ifndef HB_QUEUE_H
@@ -73,6 +74,8 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now);
 bool hb_queue_flies(const hb_queue *q, const hb_client *c);
 bool hb_queue_is_pilots(const hb_queue *q, const hb_envelope *e, double now);
 bool hb_queue_pilot_configured(const hb_queue *q);
+/* Another flight begins: unless the pilot asks first, the seat is for the next client that was not there before. */
+void hb_queue_vacate(hb_queue *q, double now);
 /* Puts a request into its client's place. */
 void hb_queue_put(hb_queue *q, hb_client *c, const hb_envelope *e, const hb_action_request *r, double budget);
 /* The client whose turn it is, or NULL. */

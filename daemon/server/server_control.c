@@ -222,6 +222,7 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
         hb_shadow_forget(s->shadow);
+        hb_queue_vacate(s->queue, hb_server_now(s));
         if (hb_log_due(&s->reset_limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request (%u more like it before)", held);
         break;

@@ -228,6 +228,40 @@ static void test_the_seat_falls_free_after_a_few_periods(void **state)
     hb_queue_free(q);
 }
 
+/* A simulator resets the window and opens a client for the next flight, without a pause. */
+static void test_after_a_reset_a_new_client_flies_at_once(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){0});
+
+    assert_true(hb_queue_flies(q, ask(q, 1, 1, 100)));
+    serve(q);
+    assert_false(hb_queue_flies(q, ask(q, 2, 2, 100.001)));
+    serve(q);
+    hb_queue_vacate(q, 100.002);
+    /* not who was a guest before, but who comes now */
+    assert_false(hb_queue_flies(q, ask(q, 2, 3, 100.003)));
+    serve(q);
+    assert_true(hb_queue_flies(q, ask(q, 3, 4, 100.004)));
+    serve(q);
+    assert_true(hb_queue_in_hand(q)->request.fresh);
+    assert_false(hb_queue_flies(q, ask(q, 4, 5, 100.005)));
+    serve(q);
+    /* the reset was in mid-flight: the seat is the old pilot's again */
+    assert_true(hb_queue_flies(q, ask(q, 1, 6, 100.02)));
+    serve(q);
+    hb_queue_vacate(q, 100.021);
+    assert_true(hb_queue_flies(q, ask(q, 1, 7, 100.04)));
+    serve(q);
+    assert_false(hb_queue_flies(q, ask(q, 5, 8, 100.041)));
+    serve(q);
+    /* nor is it free while the pilot waits for an answer */
+    ask(q, 1, 9, 100.06);
+    hb_queue_vacate(q, 100.061);
+    assert_false(hb_queue_flies(q, ask(q, 6, 10, 100.062)));
+    hb_queue_free(q);
+}
+
 static void test_a_pilot_by_name_or_key_goes_first_and_has_a_place(void **state)
 {
     (void)state;
@@ -301,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_the_longest_silent_makes_room),
         cmocka_unit_test(test_the_first_to_ask_flies_until_it_is_silent),
         cmocka_unit_test(test_the_seat_falls_free_after_a_few_periods),
+        cmocka_unit_test(test_after_a_reset_a_new_client_flies_at_once),
         cmocka_unit_test(test_a_pilot_by_name_or_key_goes_first_and_has_a_place),
         cmocka_unit_test(test_newcomers_have_a_part_of_the_places),
         cmocka_unit_test(test_guests_go_by_deadline_and_the_first_to_come_takes_turns),

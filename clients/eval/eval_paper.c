@@ -157,25 +157,28 @@ static int list_jobs(hb_paper_results *r, job list[MAX_JOBS])
 
 /* A guess from few functions first, which is cheap whatever the batch; then a twentieth of the time with the batch that
  * comes of it. */
-static int fit_into(const hb_paper *p, hb_settings *s, double seconds, hb_error *err)
+static int fit_into(const hb_paper *p, hb_settings *s, bool prior, double seconds, hb_error *err)
 {
     enum { FEW = 2, SHORT = 4, LONG = 200 };
-    double step_seconds = 0;
-    int status = hb_step_seconds_measure(s, FEW, SHORT, &stop, &step_seconds, err);
+    double step_seconds = 0, prior_seconds = 0;
+    int status = hb_step_seconds_measure(s, FEW, SHORT, &stop, &step_seconds, NULL, err);
 
     if (status)
         return status;
     hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
     uint64_t steps = (uint64_t)fmin(LONG, fmax(SHORT, 0.05 * (double)s->steps));
-    if ((status = hb_step_seconds_measure(s, s->functions, steps, &stop, &step_seconds, err)))
+    if ((status =
+             hb_step_seconds_measure(s, s->functions, steps, &stop, &step_seconds, prior ? &prior_seconds : NULL, err)))
         return status;
-    hb_paper_fit_into(s, seconds, step_seconds, p->scale->least_steps);
+    /* half at least is left for the steps */
+    hb_paper_fit_into(s, fmax(seconds - prior_seconds, 0.5 * seconds), step_seconds, p->scale->least_steps);
     return 0;
 }
 
 /* Batch and steps that fit into the row's processor time; kept in a file, so that a run can go on. */
-static int settle(const hb_paper *p, hb_settings *s, double share, hb_error *err)
+static int settle(const hb_paper *p, hb_paper_result *x, double share, hb_error *err)
 {
+    hb_settings *s = &x->settings;
     char path[HB_PATH_SIZE + 8];
     unsigned long long steps = 0;
     int status;
@@ -190,7 +193,7 @@ static int settle(const hb_paper *p, hb_settings *s, double share, hb_error *err
         s->steps = steps;
         return n == 4 ? 0 : hb_fail(err, EINVAL, "%s: is damaged: remove it and what was made with it", path);
     }
-    if ((status = fit_into(p, s, share * p->cpu_seconds_each, err)))
+    if ((status = fit_into(p, s, x->row->ours, share * p->cpu_seconds_each, err)))
         return status;
     file = fopen(path, "we");
     if (!file ||
@@ -216,7 +219,7 @@ static int train(const hb_paper *p, hb_paper_results *r, const hb_dataset *d, hb
             s->examples = first->examples;
             s->queries = first->queries;
             s->steps = first->steps;
-        } else if ((status = settle(p, s, list[i].other_bases ? 0.1 : 1, err))) {
+        } else if ((status = settle(p, list[i].result, list[i].other_bases ? 0.1 : 1, err))) {
             return status;
         }
     }
@@ -263,9 +266,9 @@ static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *tes
 {
     static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
     hb_prediction_settings s = {.examples = p->plant->examples,
-                               .rollouts = p->scale->rollouts,
-                               .steps = p->scale->rollout_steps,
-                               .seed = p->seed};
+                                .rollouts = p->scale->rollouts,
+                                .steps = p->scale->rollout_steps,
+                                .seed = p->seed};
     job list[MAX_JOBS];
     int njobs = list_jobs(r, list);
     hb_pool *pool = NULL;

@@ -9,6 +9,12 @@
 
 enum { PASSES = 3, ITERATIONS = 20 };
 
+/* variances that change by less in a round have settled */
+#define SETTLED 1e-3
+
+/* of a quick one */
+enum { QUICK_PASSES = 2, QUICK_ITERATIONS = 4, QUICK_EXAMPLES = HB_STRIDE, QUICK_FUNCTIONS = 160, QUICK_SPARE = 3 };
+
 /* random numbers that no gradient step has */
 static const uint64_t prior_stream = UINT64_MAX - 5;
 
@@ -29,6 +35,7 @@ typedef struct prior {
     const hb_dataset *data;
     const int *function;
     int nfunctions, nsystems, examples;
+    int passes, iterations;
     uint64_t seed;
     hb_function_fit **fitter; /* one per thread */
     sums *of;                 /* nfunctions */
@@ -227,16 +234,24 @@ static void settle(void *context, int system, int thread)
     prior *p = context;
     size_t nb = (size_t)p->m->nb;
     double *covariance = p->m->prior_covariance + (size_t)system * nb * nb;
-    double *mean = p->scratch + (size_t)system * scratch_size(p->m) + 4 * nb * nb + nb;
+    double *mean = p->scratch + (size_t)system * scratch_size(p->m) + 4 * nb * nb + nb, *before = mean + nb;
 
     (void)thread;
     for (size_t i = 0; i < nb; i++)
         mean[i] = p->m->prior_mean[i * (size_t)p->nsystems + (size_t)system];
-    for (int k = 0; k < ITERATIONS; k++)
+    for (int k = 0; k < p->iterations; k++) {
+        double change = 0;
+        for (size_t i = 0; i < nb; i++)
+            before[i] = covariance[i * (nb + 1)];
         if (improve(p, system, mean, covariance)) {
             p->of[0].failed = true;
             return;
         }
+        for (size_t i = 0; i < nb; i++)
+            change = fmax(change, fabs(covariance[i * (nb + 1)] / before[i] - 1));
+        if (change < SETTLED)
+            break;
+    }
     for (size_t i = 0; i < nb; i++)
         p->m->prior_mean[i * (size_t)p->nsystems + (size_t)system] = mean[i];
 }
@@ -285,7 +300,7 @@ static int estimate(prior *p, hb_pool *pool, hb_error *err)
 {
     int status;
 
-    for (int pass = 0; pass < PASSES; pass++) {
+    for (int pass = 0; pass < p->passes; pass++) {
         for (int t = 0; pass > 0 && t < hb_pool_nthreads(pool); t++)
             if ((status = hb_function_fit_use_prior(p->fitter[t], err)))
                 return status;
@@ -301,6 +316,26 @@ static int estimate(prior *p, hb_pool *pool, hb_error *err)
     return 0;
 }
 
+static int run(prior *p, hb_pool *pool, hb_error *err)
+{
+    int status;
+
+    if (!p->m->has_prior || !hb_prior_applies(p->m))
+        return hb_fail(err, EINVAL, "a prior goes with basis functions and least squares");
+    if (p->nfunctions < HB_PRIOR_FUNCTIONS)
+        return hb_fail(err, EINVAL, "a prior needs %d functions at least: the data have %d", HB_PRIOR_FUNCTIONS,
+                       p->nfunctions);
+    if (!(status = allocate(p, pool, err)) && !(status = estimate(p, pool, err)))
+        hb_model_seal(p->m);
+    for (int t = 0; p->fitter && t < hb_pool_nthreads(pool); t++)
+        hb_function_fit_free(p->fitter[t]);
+    free(p->fitter);
+    free(p->of);
+    free(p->memory);
+    free(p->scratch);
+    return status;
+}
+
 int hb_prior_estimate(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples,
                       uint64_t seed, hb_pool *pool, hb_error *err)
 {
@@ -310,21 +345,26 @@ int hb_prior_estimate(hb_model *m, const hb_dataset *d, const int *function, int
                .nfunctions = function ? nfunctions : d->nfunctions,
                .nsystems = hb_model_nproblems(m),
                .examples = examples,
+               .passes = PASSES,
+               .iterations = ITERATIONS,
                .seed = seed};
-    int status;
 
-    if (!m->has_prior || !hb_prior_applies(m))
-        return hb_fail(err, EINVAL, "a prior goes with basis functions and least squares");
-    if (p.nfunctions < HB_PRIOR_FUNCTIONS)
-        return hb_fail(err, EINVAL, "a prior needs %d functions at least: the data have %d", HB_PRIOR_FUNCTIONS,
-                       p.nfunctions);
-    if (!(status = allocate(&p, pool, err)) && !(status = estimate(&p, pool, err)))
-        hb_model_seal(m);
-    for (int t = 0; p.fitter && t < hb_pool_nthreads(pool); t++)
-        hb_function_fit_free(p.fitter[t]);
-    free(p.fitter);
-    free(p.of);
-    free(p.memory);
-    free(p.scratch);
-    return status;
+    return run(&p, pool, err);
+}
+
+int hb_prior_estimate_quickly(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, uint64_t seed,
+                              hb_pool *pool, hb_error *err)
+{
+    int most = QUICK_SPARE * m->nb > QUICK_FUNCTIONS ? QUICK_SPARE * m->nb : QUICK_FUNCTIONS;
+    prior p = {.m = m,
+               .data = d,
+               .function = function,
+               .nfunctions = nfunctions < most ? nfunctions : most,
+               .nsystems = hb_model_nproblems(m),
+               .examples = QUICK_EXAMPLES,
+               .passes = QUICK_PASSES,
+               .iterations = QUICK_ITERATIONS,
+               .seed = seed};
+
+    return run(&p, pool, err);
 }

@@ -15,7 +15,7 @@
 #include "data/dataset.h"
 #include "model/model.h"
 
-enum { HB_PRIOR_EXAMPLES = 1000, HB_PRIOR_FUNCTIONS = 2 };
+enum { HB_PRIOR_EXAMPLES = 300, HB_PRIOR_FUNCTIONS = 2 };
 
 /* Can this model have a prior: has it coefficients, found by least squares? */
 bool hb_prior_applies(const hb_model *m);
@@ -24,5 +24,9 @@ bool hb_prior_applies(const hb_model *m);
  * set's, HB_PRIOR_FUNCTIONS at least; NULL: all. Does not depend on the number of threads. */
 int hb_prior_estimate(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples,
                       uint64_t seed, hb_pool *pool, hb_error *err);
+/* The same at a fraction of the work, for the fits of a training that goes on: from the first functions, and few
+ * examples of each. */
+int hb_prior_estimate_quickly(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, uint64_t seed,
+                              hb_pool *pool, hb_error *err);
 
 #endif

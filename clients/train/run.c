@@ -22,7 +22,7 @@
 #define WORTH_WAITING 0.01
 #define LAST_PART     0.1
 
-enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20, TRAINING_PRIOR_EXAMPLES = 300 };
+enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20 };
 
 /* random numbers that no gradient step has */
 static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2, weight_stream = UINT64_MAX - 3;
@@ -232,6 +232,7 @@ static int make_trainer(run *r, hb_error *err)
                              .examples = s->examples,
                              .queries = s->queries,
                              .query_steps = s->rollout,
+                             .growth_steps = (uint64_t)(s->rollout_growth * (double)s->steps),
                              .learning_rate = s->learning_rate,
                              .clip = s->clip,
                              .decay_steps = s->decay == HB_DECAY_COSINE ? s->steps : 0,
@@ -294,8 +295,7 @@ static int renew_prior(run *r, uint64_t step, hb_error *err)
 
     if (s->fit != HB_FIT_BY_PRIOR || step % s->prior_every || step == s->steps)
         return 0;
-    int status =
-        hb_prior_estimate(r->model, r->data, r->function, r->nlearned, TRAINING_PRIOR_EXAMPLES, s->seed, r->pool, err);
+    int status = hb_prior_estimate_quickly(r->model, r->data, r->function, r->nlearned, s->seed, r->pool, err);
     return status ? status : use_prior(r, err);
 }
 
@@ -465,6 +465,7 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
                            .last = report,
                            .validation = v,
                            .seconds = seconds,
+                           .cpu_seconds = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu,
                            .steps_per_second = (double)(state->step - first) / seconds};
     if (status == -EPIPE && o->ranks) {
         /* the step that a dead rank broke off changed nothing; every rank that is left keeps what all of them had */
@@ -508,6 +509,7 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 
     ret->with_prior = (hb_validation){.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
     bool keep = keeps_prior(r);
+    double began = hb_now(), cpu_began = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     if (r->options->no_prior || !hb_prior_applies(r->model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
         return 0;
     if ((status = hb_model_copy(&m, r->model, true, NULL, err)))
@@ -515,6 +517,9 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
     status = keep ? copy_prior(m, r->initial)
                   : hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed,
                                       r->pool, err);
+    if (!status && r->log)
+        hb_training_log_write_prior(r->log, ret->steps, ret->seconds + hb_now() - began,
+                                    ret->cpu_seconds + hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_began);
     if (!status && r->errors && !(status = new_prediction_errors(r, m, &e, err)))
         ret->with_prior = validate_by(r, e, true);
     hb_prediction_errors_free(e);
@@ -545,8 +550,8 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
                                                  r->settings->seed, err)))
         return status;
     /* the prior that fits were held by is one about the average before it was centred */
-    if (r->prior_is_known && ((status = hb_prior_estimate(r->model, r->data, r->function, r->nlearned,
-                                                          TRAINING_PRIOR_EXAMPLES, r->settings->seed, r->pool, err)) ||
+    if (r->prior_is_known && ((status = hb_prior_estimate_quickly(r->model, r->data, r->function, r->nlearned,
+                                                                  r->settings->seed, r->pool, err)) ||
                               (status = use_prior(r, err))))
         return status;
     ret->validation = validate(r, true);

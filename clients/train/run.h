@@ -28,6 +28,7 @@ typedef struct hb_run_result {
     hb_trainer_report last;
     hb_validation validation, without; /* without: coefficients zero */
     hb_validation with_prior;          /* coefficients by the prior that was written; NAN: there is none */
+    double cpu_seconds;                /* of the steps */
     double seconds;
     double steps_per_second;
     size_t peak_memory; /* bytes, of the process so far */

@@ -98,6 +98,8 @@ static const setting table[] = {
     {"examples", INTEGER, AT(examples), 1, 1e6, NULL, "100", true, "example points of each (the paper: 200)"},
     {"queries", INTEGER, AT(queries), 1, 1e6, NULL, "100", true, "query points of each (the paper: 800)"},
     {"rollout", INTEGER, AT(rollout), 1, 1000, NULL, "1", true, "transitions that each query point is rolled out for"},
+    {"rollout-growth", NUMBER, AT(rollout_growth), 0, 1, NULL, "0", true,
+     "part of the steps over which rollouts grow from one transition to that length; 0: none"},
     {"refinements", INTEGER, AT(refinements), 0, HB_MAX_REFINEMENTS, NULL, "0", true,
      "further fits of a shared model's coefficients, along the model that the last one gave, as in flight"},
     {"regulariser", NUMBER, AT(regulariser), 0, 1e6, NULL, "0.1", true,

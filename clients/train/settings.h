@@ -63,6 +63,7 @@ typedef struct hb_settings {
     int controls; /* hb_controls */
     /* loss */
     int functions, examples, queries, rollout;
+    double rollout_growth; /* part of the steps */
     int refinements;
     double regulariser, matryoshka;
     int weighting; /* hb_weighting */

@@ -204,6 +204,16 @@ static int first_slot(const hb_trainer *t, int part)
     return (int)((int64_t)t->settings.functions * part / t->nparts);
 }
 
+/* transitions that query points are rolled out for in this step */
+static int rollout_length(const hb_trainer *t)
+{
+    const hb_trainer_settings *s = &t->settings;
+
+    if (t->state.step >= s->growth_steps)
+        return s->query_steps;
+    return 1 + (int)((double)t->state.step / (double)s->growth_steps * s->query_steps);
+}
+
 /* loss and gradient of one of this rank's parts */
 static void run_part(void *context, int index, int thread)
 {
@@ -216,6 +226,7 @@ static void run_part(void *context, int index, int thread)
     hb_real *gradient = t->gradient + (size_t)part * np;
     int nb = t->model->nb;
 
+    at->query.nsteps = rollout_length(t);
     memset(gradient, 0, np * sizeof *gradient);
     for (int slot = first_slot(t, part); slot < first_slot(t, part + 1); slot++) {
         int f = t->drawn[slot], prefix = 0;

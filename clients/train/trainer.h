@@ -15,8 +15,8 @@
  *        \            |
  *         0-----------+        a sum lives with the rank that has its leftmost part
  *
- * Where functions are many, slot s of a step draws from the s-th of F equal shares of them, and a rank has the same slots
- * in every step: its steps read its own share of the data and nothing else.
+ * Where functions are many, slot s of a step draws from the s-th of F equal shares of them, and a rank has the same
+ * slots in every step: its steps read its own share of the data and nothing else.
  *
  * So the same seed gives the same bytes for any number of threads and ranks, and memory does not grow with F. */
 #ifndef HB_TRAINER_H
@@ -30,11 +30,12 @@
 typedef struct hb_trainer_settings {
     int functions; /* F, a step */
     int examples, queries;
-    int query_steps;      /* transitions that a query point is rolled out for */
-    double learning_rate; /* of Adam */
-    double clip;          /* norm of the gradient at most; 0: no limit */
-    uint64_t decay_steps; /* the learning rate falls to zero along half a cosine by then; 0: it stays */
-    bool matryoshka;      /* draw a prefix of the basis for each function */
+    int query_steps;       /* transitions that a query point is rolled out for */
+    uint64_t growth_steps; /* rollouts grow to that length from one transition until then; 0: they have it at once */
+    double learning_rate;  /* of Adam */
+    double clip;           /* norm of the gradient at most; 0: no limit */
+    uint64_t decay_steps;  /* the learning rate falls to zero along half a cosine by then; 0: it stays */
+    bool matryoshka;       /* draw a prefix of the basis for each function */
     uint64_t seed;
     hb_loss_settings loss;
     const hb_ranks *ranks; /* that train together; NULL: this process alone */

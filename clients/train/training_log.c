@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/statistics.h"
 #include "common/json.h"
 #include "common/plot.h"
 
@@ -68,6 +69,18 @@ void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds
         set_number(line, "one_step", v->one_step);
         set_number(line, "ten_step", v->ten_step);
     }
+    set_number(line, "seconds", seconds);
+    set_number(line, "cpu_seconds", cpu_seconds);
+    json_dumpf(line, log, JSON_REAL_PRECISION(9));
+    fputc('\n', log);
+    fflush(log);
+    json_decref(line);
+}
+
+void hb_training_log_write_prior(FILE *log, uint64_t steps, double seconds, double cpu_seconds)
+{
+    json_t *line = json_pack("{s:I, s:b}", "step", (json_int_t)steps, "prior", 1);
+
     set_number(line, "seconds", seconds);
     set_number(line, "cpu_seconds", cpu_seconds);
     json_dumpf(line, log, JSON_REAL_PRECISION(9));
@@ -141,20 +154,33 @@ int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds
     return 0;
 }
 
-int hb_training_log_step_seconds(const char *path, double *cpu_seconds, hb_error *err)
+/* from one line to the next */
+static double seconds_of(const json_t *lines, size_t line)
+{
+    return json_number_value(json_object_get(json_array_get(lines, line), "cpu_seconds")) -
+           json_number_value(json_object_get(json_array_get(lines, line - 1), "cpu_seconds"));
+}
+
+int hb_training_log_step_seconds(const char *path, hb_training_log_seconds *ret, hb_error *err)
 {
     json_t *lines = read_lines(path, err);
     if (!lines)
         return err ? -err->code : -EIO;
 
     size_t n = json_array_size(lines);
-    double first = n ? json_number_value(json_object_get(json_array_get(lines, 0), "cpu_seconds")) : 0;
-    double last = n ? json_number_value(json_object_get(json_array_get(lines, n - 1), "cpu_seconds")) : 0;
+    bool ended = n > 1 && json_is_true(json_object_get(json_array_get(lines, n - 1), "prior"));
+    double *step = calloc(n + 1, sizeof *step), end = ended ? seconds_of(lines, n - 1) : 0;
+    n -= ended;
+    for (size_t i = 1; step && i < n; i++)
+        step[i - 1] = seconds_of(lines, i);
     json_decref(lines);
-    if (n < 2)
-        return hb_fail(err, EINVAL, "%s: has fewer than two steps", path);
-    *cpu_seconds = (last - first) / (double)(n - 1);
-    return 0;
+    if (step && n > 1)
+        *ret = (hb_training_log_seconds){hb_quantile(step, (int)n - 1, 0.5), hb_quantile(step, (int)n - 1, 1), end};
+    int status = !step   ? hb_fail(err, ENOMEM, "out of memory")
+                 : n < 2 ? hb_fail(err, EINVAL, "%s: has fewer than two steps", path)
+                         : 0;
+    free(step);
+    return status;
 }
 
 int hb_training_log_plot(const char *path, const char *name, hb_error *err)

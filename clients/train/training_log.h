@@ -18,10 +18,18 @@ int hb_training_log_open(FILE **ret, const char *path, uint64_t step, hb_error *
 /* seconds, cpu_seconds: since this run began or was resumed. validation may be NULL. */
 void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds,
                            const hb_validation *v);
+/* The last line: the prior was made after so many steps. */
+void hb_training_log_write_prior(FILE *log, uint64_t steps, double seconds, double cpu_seconds);
 /* How long the training took, over all runs of it; 0 where the log does not say. */
 int hb_training_log_times(const char *path, double *seconds, double *cpu_seconds, hb_error *err);
-/* Processor seconds of a step, the first one left out, by a log with a line for every step. */
-int hb_training_log_step_seconds(const char *path, double *cpu_seconds, hb_error *err);
+/* Processor seconds by a log with a line for every step. */
+typedef struct hb_training_log_seconds {
+    double usual,
+        longest; /* of a step, the first one left out: the median, which other work moves little, and the most */
+    double end;  /* of the prior after the last step */
+} hb_training_log_seconds;
+
+int hb_training_log_step_seconds(const char *path, hb_training_log_seconds *ret, hb_error *err);
 /* Draws loss and errors of the log at `path` into name.svg and name.png. */
 int hb_training_log_plot(const char *path, const char *name, hb_error *err);
 

@@ -78,7 +78,7 @@ class Train(unittest.TestCase):
         other = self.path('overwritten')
         run(TRAIN, '--data', self.data, '--output', other, '--steps', '3', *TINY)
         run(TRAIN, '--force', '--data', self.data, '--output', other, '--steps', '4', *TINY)
-        self.assertEqual(read_log(other + '.jsonl')[-1]['step'], 3)
+        self.assertEqual(read_log(other + '.jsonl')[-2]['step'], 3)
 
     def test_one_function_gives_a_warning(self):
         one = self.path('one.h5')
@@ -137,6 +137,9 @@ class Train(unittest.TestCase):
         self.assertIn('peak memory', self.trained.stderr)
         lines = read_log(self.model + '.jsonl')
         self.assertEqual(lines[0]['step'], 0)
+        # the prior comes after the last step
+        self.assertTrue(lines[-1]['prior'])
+        self.assertEqual(lines.pop()['step'], 400)
         self.assertEqual(lines[-1]['step'], 399)
         self.assertLess(lines[-1]['query'], 0.1 * lines[0]['query'])
         self.assertIn('ten_step', lines[-1])

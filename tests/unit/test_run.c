@@ -598,6 +598,66 @@ static void test_fit_by_prior(void **state)
     free(without);
 }
 
+static bool differ(const char *a, const char *b)
+{
+    size_t n, m;
+    char *one = read_file(in_folder(a), &n), *other = read_file(in_folder(b), &m);
+    /* the headers name the settings: the numbers stand behind them */
+    size_t tail = 512;
+    bool different = n < tail || m < tail || memcmp(one + n - tail, other + m - tail, tail) != 0;
+    free(one);
+    free(other);
+    return different;
+}
+
+/* rollouts that grow are as long as those that do not once they have grown, and shorter before */
+static void test_rollouts_grow(void **state)
+{
+    (void)state;
+    hb_settings full = small_run("full-rollouts"), at_once = small_run("at-once"), half = small_run("half");
+    full.rollout = at_once.rollout = half.rollout = 3;
+    full.steps = at_once.steps = half.steps = 12;
+    at_once.rollout_growth = 1e-3; /* of twelve steps: none */
+    half.rollout_growth = 0.5;
+    train(&full, NULL);
+    train(&at_once, NULL);
+    train(&half, NULL);
+    assert_false(differ("full-rollouts", "at-once"));
+    assert_true(differ("full-rollouts", "half"));
+
+    /* the first step rolls out one transition instead of three, whose error is a fraction */
+    full.steps = half.steps = 1;
+    half.rollout_growth = 1;
+    assert_true(train(&full, NULL).last.terms.query > 1.5 * train(&half, NULL).last.terms.query);
+}
+
+/* steps of 1 s, of which one was disturbed, and a prior of 7 s at the end */
+static void test_seconds_of_a_log(void **state)
+{
+    static const double at[] = {5, 6, 7, 11, 12, 13, 20};
+    enum { LINES = sizeof at / sizeof *at };
+    hb_training_log_seconds seconds;
+    hb_error err = {0};
+    FILE *out = fopen(in_folder("seconds.jsonl"), "w");
+    (void)state;
+
+    assert_non_null(out);
+    for (int i = 0; i < LINES; i++)
+        fprintf(out, "{\"step\": %d, %s\"cpu_seconds\": %g}\n", i, i < LINES - 1 ? "" : "\"prior\": true, ", at[i]);
+    fclose(out);
+    assert_int_equal(hb_training_log_step_seconds(in_folder("seconds.jsonl"), &seconds, &err), 0);
+    assert_true(fabs(seconds.usual - 1) < 1e-12);
+    assert_true(fabs(seconds.longest - 4) < 1e-12);
+    assert_true(fabs(seconds.end - 7) < 1e-12);
+
+    /* of a run: the prior counts too */
+    double wall, cpu;
+    hb_settings s = small_run("timed");
+    hb_run_result r = train(&s, NULL);
+    assert_int_equal(hb_training_log_times(in_folder("timed.jsonl"), &wall, &cpu, &err), 0);
+    assert_true(cpu > r.cpu_seconds);
+}
+
 static void test_patience(void **state)
 {
     (void)state;
@@ -633,6 +693,8 @@ int main(void)
         cmocka_unit_test(test_initial),
         cmocka_unit_test(test_patience),
         cmocka_unit_test(test_fit_by_prior),
+        cmocka_unit_test(test_rollouts_grow),
+        cmocka_unit_test(test_seconds_of_a_log),
         cmocka_unit_test(test_stream),
         cmocka_unit_test(test_pooled_errors),
     };

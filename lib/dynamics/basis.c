@@ -137,9 +137,142 @@ static void combined_increments(const hb_model *m, hb_workspace *w, const hb_bat
     }
 }
 
+/* ---- a shared network that is integrated with its head left for the end ----
+ *
+ * g_i = W_i h + b_i is linear in what the trunk puts out. So h is integrated along the way, and the head, which has
+ * most of the weights, is applied once to the integral; the way itself needs no more than the collapsed head. */
+
+/* W_avg + sum c_i W_i, and the biases in the same way; false when there is nothing in it. */
+static bool collapse_head(const hb_model *m, const hb_real *coefficient, hb_real *weight, hb_real *bias)
+{
+    const hb_head h = hb_mlp_head(&m->basis);
+    const size_t nx = (size_t)m->nx;
+
+    for (size_t k = 0; k < nx * h.width; k++)
+        weight[k] = 0;
+    for (size_t r = 0; r < nx; r++)
+        bias[r] = 0;
+    for (size_t i = coefficient ? 0 : (size_t)m->nb; i < h.rows / nx; i++)
+        for (size_t r = 0; r < nx; r++) {
+            const hb_real c = i == (size_t)m->nb ? 1 : coefficient[m->shape == HB_PER_STATE ? i * nx + r : i];
+            const hb_real *restrict from = m->parameter + h.weight + (i * nx + r) * h.width;
+            hb_real *restrict to = weight + r * h.width;
+            for (size_t k = 0; k < h.width; k++)
+                to[k] += c * from[k];
+            bias[r] += c * m->parameter[h.bias + i * nx + r];
+        }
+    return coefficient || m->average == HB_AVERAGE_HEAD;
+}
+
+/* The rate of the model in use at one stage, to w->rate. What the trunk puts out there is added to its integral, and
+ * the rate of an average outside the network to `average`, with this weight. */
+static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, bool headed,
+                           hb_real weight, hb_real *average)
+{
+    const hb_kernels *k = w->kernels;
+    const int width = (int)hb_mlp_head(&m->basis).width, nin = m->basis.width[0];
+    hb_term term;
+
+    hb_field_gather(m, n, z, u, w->input);
+    if (n == 1) {
+        hb_real *x = w->single, *y = x + hb_padded(nin);
+        for (int i = 0; i < nin; i++)
+            x[i] = w->input[i * HB_STRIDE];
+        const hb_real *h = hb_network_trunk_single(k, &m->basis, m->activation, m->parameter, x, w->scratch);
+        for (int i = 0; i < width; i++)
+            w->trunk[i] += weight * w->step[0] * h[i];
+        if (headed)
+            k->affine_single(m->nx, width, w->head, w->head_bias, h, y);
+        for (int i = 0; i < m->nx; i++)
+            w->rate[i * HB_STRIDE] = headed ? y[i] : 0;
+    } else {
+        const hb_real *h = hb_network_trunk(k, &m->basis, m->activation, m->parameter, w->input, n, w->scratch);
+        hb_batch_advance(k, width, n, w->trunk, weight, w->step, h, w->trunk);
+        if (headed)
+            k->affine(m->nx, width, w->head, width, 1, w->head_bias, h, HB_STRIDE, w->rate, HB_STRIDE, hb_padded(n),
+                      NULL);
+        else
+            hb_batch_clear(m->nx, n, w->rate);
+    }
+    if (!average_term(m, &term))
+        return;
+    if (term.shape)
+        hb_field_network(m, w, term.shape, term.parameter, n == 1, w->input, w->output, n, NULL);
+    else
+        hb_field_nominal(m, w, n, z, u, w->output);
+    hb_batch_advance(k, m->nx, n, average, weight, w->step, w->output, average);
+    hb_batch_add(k, m->nx, n, w->output, w->rate);
+}
+
+/* The head, applied to the integral of the trunk's outputs. */
+static void apply_head(const hb_model *m, hb_workspace *w, int n, const hb_real *seconds, hb_real *g)
+{
+    const hb_head h = hb_mlp_head(&m->basis);
+    const hb_real *weight = m->parameter + h.weight, *bias = m->parameter + h.bias;
+
+    if (n == 1) {
+        hb_real *y = w->single;
+        for (size_t r = 0; r < h.rows; r++)
+            w->all[r] = seconds[0] * bias[r];
+        w->kernels->affine_single((int)h.rows, (int)h.width, weight, w->all, w->trunk, y);
+        for (size_t r = 0; r < h.rows; r++)
+            g[r * HB_STRIDE] = y[r];
+        return;
+    }
+    w->kernels->affine((int)h.rows, (int)h.width, weight, (ptrdiff_t)h.width, 1, NULL, w->trunk, HB_STRIDE, g,
+                       HB_STRIDE, hb_padded(n), NULL);
+    for (size_t r = 0; r < h.rows; r++)
+        for (int s = 0; s < hb_padded(n); s++)
+            g[r * HB_STRIDE + (size_t)s] += bias[r] * seconds[s];
+}
+
+static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
+                             const hb_real *coefficient, hb_real *g)
+{
+    const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
+    const bool headed = collapse_head(m, coefficient, w->head, w->head_bias);
+    hb_real *average = g + m->nb * m->nx * HB_STRIDE, *seconds = w->trunk + width * HB_STRIDE;
+
+    hb_batch_copy(m->nx, n, in->z, w->base);
+    hb_batch_clear(width + 1, n, w->trunk);
+    for (int i = 0; i < width && n == 1; i++)
+        w->trunk[i] = 0;
+    if (m->average != HB_AVERAGE_HEAD)
+        hb_batch_clear(m->nx, n, average);
+    for (int p = 0; p < parts; p++) {
+        const hb_real *u = in->u ? in->u + p * m->nu * HB_STRIDE : NULL, *dt = in->dt + p * HB_STRIDE;
+        for (int s = 0; s < hb_padded(n); s++) {
+            w->step[s] = dt[s] / (hb_real)m->substeps;
+            seconds[s] += dt[s];
+        }
+        for (int sub = 0; sub < m->substeps; sub++) {
+            hb_batch_clear(m->nx, n, w->sum);
+            for (int s = 0; s < 4; s++) {
+                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, hb_rk4_weight[s] / 6, average);
+                hb_rk4_add(m, w, n, s);
+            }
+            hb_rk4_advance(m, w, n, w->base);
+        }
+    }
+    apply_head(m, w, n, seconds, g);
+}
+
+bool hb_basis_joins_parts(const hb_model *m)
+{
+    return m->integration == HB_COMBINED && m->architecture == HB_SHARED && m->basis.nlayers > 0;
+}
+
+void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
+                                  const hb_real *coefficient, hb_real *g)
+{
+    trunk_increments(m, w, in, parts, coefficient, g);
+}
+
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
 {
-    if (m->integration == HB_SEPARATE)
+    if (hb_basis_joins_parts(m))
+        trunk_increments(m, w, in, 1, coefficient, g);
+    else if (m->integration == HB_SEPARATE)
         separate_increments(m, w, in, g);
     else if (m->integration == HB_DIRECT)
         all_rates(m, w, in->n, in->z, in->u, g, NULL);

@@ -84,6 +84,41 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
     }
 }
 
+const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                                const hb_real *parameter, const hb_real *in, int n, hb_real *scratch)
+{
+    const size_t half = (size_t)widest(shape) * HB_STRIDE;
+    const hb_real *x = in;
+
+    for (int l = 0; l < shape->nlayers - 1; l++) {
+        const int nin = shape->width[l], nout = shape->width[l + 1];
+        hb_real *y = scratch + (l % 2 ? half : 0);
+
+        k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, NULL, hb_padded(n), NULL);
+        parameter += nout * nin + nout;
+        x = y;
+    }
+    return x;
+}
+
+const hb_real *hb_network_trunk_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                                       const hb_real *parameter, const hb_real *in, hb_real *scratch)
+{
+    const int half = hb_padded(widest(shape));
+    const hb_real *x = in;
+
+    for (int l = 0; l < shape->nlayers - 1; l++) {
+        const int nin = shape->width[l], nout = shape->width[l + 1];
+        hb_real *y = scratch + (l % 2 ? half : 0);
+
+        k->affine_single(nout, nin, parameter, parameter + nout * nin, x, y);
+        k->activate(activation, 1, y, NULL, hb_padded(nout));
+        parameter += nout * nin + nout;
+        x = y;
+    }
+    return x;
+}
+
 void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                                const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch)
 {

@@ -25,6 +25,12 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
 void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                                const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch);
 
+/* All layers but the last: where their outputs lie, rows of a batch, or contiguous for one sample. */
+const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                                const hb_real *parameter, const hb_real *in, int n, hb_real *scratch);
+const hb_real *hb_network_trunk_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                                       const hb_real *parameter, const hb_real *in, hb_real *scratch);
+
 /* A network's parameters with the columns of each layer contiguous, and its biases behind them, each padded: what
  * hb_kernels.few takes. Numbers that they need, and making them of the layers from `first` on. */
 size_t hb_network_columns_size(const hb_mlp *shape);

@@ -14,6 +14,7 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
 {
     const size_t nx = (size_t)m->nx, nu = (size_t)m->nu, ninputs = (size_t)(m->ninputs + m->nu);
     const size_t all = (size_t)(m->nb + 1) * nx;
+    const hb_head head = hb_mlp_head(&m->basis);
     const size_t widest_out = larger(nx, m->basis.nlayers ? (size_t)m->basis.width[m->basis.nlayers] : 0);
 
     hb_arena_take(arena, 1, sizeof *w);
@@ -35,7 +36,10 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     w->gradient_z = ROWS(nx);
     w->all = ROWS(larger(all, widest_out));
     w->all_gradient = gradients ? ROWS(larger(all, widest_out)) : NULL;
+    w->trunk = ROWS(head.width + 1);
 #undef ROWS
+    w->head = hb_arena_take(arena, nx * (head.width + 1), sizeof(hb_real));
+    w->head_bias = w->head + nx * head.width;
     size_t scratch = 0;
     if (m->basis.nlayers)
         scratch = larger(scratch, hb_network_scratch_size(&m->basis, gradients));

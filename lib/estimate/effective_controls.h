@@ -1,13 +1,14 @@
 /* What actuators made of commands while a transition lasted.
  *
  * Commands are steps: u_0 since ever (at rest, or the first command that is known), then u_k from time s_k on. Through
- * delay d and lag tau a unit step at s has moved the actuator, integrated until t, by
+ * a lag tau the actuator's state, and its integral, are
  *
- *     F(t - d - s)         F(x) = x - tau (1 - exp(-x / tau)) for x > 0, else 0
+ *     a(t) = u_k + (a(s_k) - u_k) exp(-x / tau)        x = t - s_k, s_k <= t < s_k+1
+ *     A(t) = A(s_k) + u_k x + (a(s_k) - u_k) tau (1 - exp(-x / tau))
  *
- * so that the control that acts, averaged over a part [t0, t1] of h seconds, is
+ * and a delay d is the same, later. The control that acts, averaged over a part [t0, t1] of h seconds, is
  *
- *     u_0 + sum_k (u_k - u_k-1) (F(t1 - d - s_k) - F(t0 - d - s_k)) / h
+ *     (A(t1 - d) - A(t0 - d)) / h
  *
  * exactly, whatever the lengths of parts. The steps are those of the transition itself and of the ones before it, as
  * far back as they follow on one another. */
@@ -28,6 +29,17 @@ typedef struct hb_past {
 /* Controls (parts x nu, in the units of the entries) of the transition. Returns the seconds before its start for which
  * commands are known, at most as many as matter. */
 double hb_effective_controls(const hb_past *past, const hb_actuators *a, double *ret);
+
+/* The same for all lags and delays of a grid, both ascending and common to all controls, at little more than the cost
+ * of one: ret is nlags x ndelays x HB_TRANSITION_PARTS x nu. */
+enum { HB_MOST_DELAYS = 16 };
+
+typedef struct hb_actuator_grid {
+    int nlags, ndelays; /* at most HB_MOST_DELAYS */
+    const double *lag, *delay;
+} hb_actuator_grid;
+
+double hb_effective_controls_of_grid(const hb_past *past, int nu, const hb_actuator_grid *grid, double *ret);
 
 /* Seconds of commands before a transition that matter to it. */
 double hb_effective_reach(const hb_actuators *a);

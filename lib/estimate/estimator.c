@@ -91,6 +91,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
         hb_identification_lay_out(&e.identification, arena);
         e.candidates = (hb_candidate_rows){.nu = m->nu, .size = m->nx * e.posterior.ld};
         hb_candidate_rows_lay_out(&e.candidates, arena);
+        e.grid_control = hb_arena_take(arena, HB_GRID * HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.grid_control);
         e.bank_prior = hb_arena_take(arena, (size_t)nproblems * nb * nb, sizeof *e.bank_prior);
         e.bank_vector = hb_arena_take(arena, (size_t)nproblems * nb, sizeof *e.bank_vector);
     }
@@ -188,15 +189,30 @@ static bool since_the_beginning(const hb_past *past)
     return true;
 }
 
-double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t sequence, hb_window_entry *ret_entry)
+static hb_past past_of(const hb_estimator *e, uint64_t sequence)
 {
     hb_past past = {.context = e, .sequence = sequence, .at = entry_before};
-    bool beginning = since_the_beginning(&past);
 
-    past.rest = beginning ? e->rest_control : NULL;
+    past.rest = since_the_beginning(&past) ? e->rest_control : NULL;
+    return past;
+}
+
+double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t sequence, hb_window_entry *ret_entry)
+{
+    hb_past past = past_of(e, sequence);
     double known = hb_effective_controls(&past, a, e->control);
     entry_before(&past, 0, ret_entry);
-    return beginning ? INFINITY : known;
+    return past.rest ? INFINITY : known;
+}
+
+double hb_estimator_controls_of_grid(hb_estimator *e, uint64_t sequence)
+{
+    const hb_identification *f = &e->identification;
+    hb_past past = past_of(e, sequence);
+    const hb_actuator_grid grid = {.nlags = f->nlags, .ndelays = f->ndelays, .lag = f->lag, .delay = f->delay};
+    double known = hb_effective_controls_of_grid(&past, e->m->nu, &grid, e->grid_control);
+
+    return past.rest ? INFINITY : known;
 }
 
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)

@@ -115,9 +115,14 @@ static bool set_candidates(hb_estimator *e, uint64_t sequence, hb_window_entry *
 
     hb_estimator_controls(e, &e->actuators, sequence, ret_entry);
     hb_candidate_rows_start(c, ret_entry->parts, e->control);
-    for (int k = 0; k < hb_identification_count(f); k++) {
+    if (f->nlags > 1 && f->ndelays > 1) {
+        known = hb_estimator_controls_of_grid(e, sequence);
+        for (int k = 0; k < hb_identification_count(f); k++)
+            hb_candidate_rows_set(c, k, e->grid_control + k * HB_TRANSITION_PARTS * e->m->nu);
+    }
+    /* what is not looked for is each control's own */
+    for (int k = 0; k < hb_identification_count(f) && (f->nlags == 1 || f->ndelays == 1); k++) {
         hb_actuators a = hb_identification_candidate(f, k);
-        /* what is not looked for is each control's own */
         if (f->nlags == 1)
             memcpy(a.lag, e->actuators.lag, sizeof a.lag);
         if (f->ndelays == 1)

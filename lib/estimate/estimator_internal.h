@@ -65,8 +65,9 @@ struct hb_estimator {
     /* posterior */
     bool identifying; /* actuators are looked for */
     hb_identification identification;
-    hb_candidate_rows candidates; /* rows of the transition `explained`, by the actuators looked for */
-    uint64_t explained;           /* UINT64_MAX: none */
+    hb_candidate_rows candidates;     /* rows of the transition `explained`, by the actuators looked for */
+    uint64_t explained;               /* UINT64_MAX: none */
+    double *grid_control;             /* HB_GRID x HB_TRANSITION_PARTS x nu */
     double *bank_prior, *bank_vector; /* P0^-1 and P0^-1 c0 of the bank, where the model has no prior */
     int catching_up;                  /* entries that were evaluated with other actuators */
     int hesitating;                   /* transitions in a row that are hard to believe */
@@ -124,6 +125,8 @@ double hb_estimator_error(const hb_estimator *e, const double *row, const hb_rea
 /* The entry `sequence` of the window, or the staged one that will be it, and the controls that actuators `a` made act,
  * to e->control; the seconds before it for which commands are known. */
 double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t sequence, hb_window_entry *ret_entry);
+/* The same for all actuators that are looked for, to e->grid_control. */
+double hb_estimator_controls_of_grid(hb_estimator *e, uint64_t sequence);
 /* The same with the present actuators, and loads it. */
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence);
 /* What the present coefficients make of the transition in rows.row, to e->error. */

@@ -17,7 +17,7 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena)
     r->g = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *r->g);
     r->part = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *r->part);
     r->at = hb_arena_take(arena, nx * HB_STRIDE, sizeof *r->at);
-    r->part_dt = hb_arena_take(arena, HB_STRIDE, sizeof *r->part_dt);
+    r->part_dt = hb_arena_take(arena, HB_TRANSITION_PARTS * HB_STRIDE, sizeof *r->part_dt);
     r->row = hb_arena_take(arena, size, sizeof *r->row);
     r->recalled = hb_arena_take(arena, size, sizeof *r->recalled);
 }
@@ -66,12 +66,10 @@ static void advance(hb_rows *r, int n, const hb_real *coefficient)
 static void evaluate_part(hb_rows *r, hb_workspace *w, int lanes, int p, const hb_real *coefficient)
 {
     int n = hb_padded(lanes), rows = (r->m->nb + 1) * r->m->nx;
+    const hb_batch in = {
+        .n = lanes, .z = r->at, .u = r->u + p * r->m->nu * HB_STRIDE, .dt = r->part_dt + p * HB_STRIDE};
 
-    for (int lane = 0; lane < n; lane++) /* lanes that have ended stay as they are */
-        r->part_dt[lane] = lane >= lanes || p < r->parts[lane] ? r->dt[lane] : 0;
-    hb_basis_increments(r->m, w,
-                        &(hb_batch){.n = lanes, .z = r->at, .u = r->u + p * r->m->nu * HB_STRIDE, .dt = r->part_dt},
-                        coefficient, r->part);
+    hb_basis_increments(r->m, w, &in, coefficient, r->part);
     for (int k = 0; k < rows; k++)
         for (int lane = 0; lane < n; lane++)
             r->g[k * HB_STRIDE + lane] += r->part[k * HB_STRIDE + lane];
@@ -97,6 +95,14 @@ void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coe
     }
     if (most == 1) {
         hb_basis_increments(r->m, w, &(hb_batch){.n = lanes, .z = r->z, .u = r->u, .dt = r->dt}, coefficient, r->g);
+        return;
+    }
+    for (int p = 0; p < most; p++) /* lanes that have ended stay as they are */
+        for (int lane = 0; lane < hb_padded(lanes); lane++)
+            r->part_dt[p * HB_STRIDE + lane] = lane >= lanes || p < r->parts[lane] ? r->dt[lane] : 0;
+    if (hb_basis_joins_parts(r->m)) {
+        const hb_batch in = {.n = lanes, .z = r->z, .u = r->u, .dt = r->part_dt};
+        hb_basis_increments_of_parts(r->m, w, &in, most, coefficient, r->g);
         return;
     }
     memcpy(r->at, r->z, (size_t)nx * HB_STRIDE * sizeof *r->at);

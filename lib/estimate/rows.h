@@ -27,7 +27,7 @@ typedef struct hb_rows {
     hb_real *z, *u, *dt; /* u: HB_TRANSITION_PARTS of them; dt: of a part */
     int parts[HB_STRIDE];
     hb_real *g, *part;      /* increments of all parts, and of one; (nb + 1) x nx */
-    hb_real *at, *part_dt;  /* where a part starts, and how long it is: 0 for lanes that have no such part */
+    hb_real *at, *part_dt;  /* where a part starts, and how long each is: 0 for lanes that have no such part */
     double *row, *recalled; /* nx x ld */
 } hb_rows;
 

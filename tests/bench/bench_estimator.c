@@ -9,7 +9,11 @@
 #include "bench_models.h"
 #include "estimate/estimator.h"
 #include "base/numeric.h"
+#include "controller/controller.h"
 #include "estimate/regression.h"
+#include "pilot_quadrotor.h"
+#include "plant_quadrotor.h"
+#include "quadrotor_model.h"
 
 enum { NX = 13, NU = 4, WINDOW = 2000, PUSHES = 4000 };
 
@@ -114,6 +118,113 @@ static void run_push(bench *b)
     measure_push(b, "paper", paper_model(HB_PER_STATE, HB_LEAST_SQUARES), 5);
 }
 
+/* ---- telemetry of the shipped quadrotor ---- */
+
+enum { FLIGHT = 20000, REPEATS = 3 }; /* milliseconds; flights, of which the least of each sample counts */
+
+/* A flight at 1 kHz: rotors that lag by 20 ms and sensors with noise. */
+typedef struct flight {
+    double x[FLIGHT][NX], u[FLIGHT][NU];
+} flight;
+
+static void fly(flight *f)
+{
+    static const double sensor[NX] = {2e-3, 1e-2, 2e-3, 1e-2, 2e-3, 1e-2, 2e-3, 2e-3, 2e-3, 2e-3, 2e-2, 2e-2, 2e-2};
+    const double step = 1e-3, lag = 0.02, keep = exp(-step / lag);
+    plant_quadrotor plant = plant_quadrotor_crazyflie;
+    pilot_quadrotor pilot = {.seed = 4, .reach = 0.8, .tremble = 1e-3};
+    double x[NX] = {[4] = 1, [9] = 1}, u[NU], made[NU];
+    uint64_t draws = 0;
+
+    plant.mass = 0.03;
+    for (int i = 0; i < NU; i++)
+        made[i] = plant_quadrotor_hover_thrust(&plant);
+    for (int k = 0; k < FLIGHT; k++) {
+        if (k % 20 == 0)
+            pilot_quadrotor_fly(&pilot, &plant, x, u);
+        memcpy(f->u[k], u, sizeof u);
+        for (int i = 0; i < NX; i++)
+            f->x[k][i] = x[i] + sensor[i] * hb_random_normal((hb_random_key){9, 0}, draws++);
+        for (int i = 0; i < NU; i++)
+            made[i] = u[i] + (made[i] - u[i]) * keep;
+        plant_quadrotor_step(&plant, x, made, step);
+    }
+}
+
+/* What matters of config/quadrotor.yaml. */
+static hb_controller_settings flight_settings(void)
+{
+    hb_controller_settings s = hb_controller_defaults();
+
+    s.estimator.window = 2;
+    s.cost = quadrotor_hover_cost;
+    s.ntarget = NX;
+    memcpy(s.target, quadrotor_hover_target, sizeof quadrotor_hover_target);
+    return s;
+}
+
+/* Processor time of each sample, the least of several flights: what others do on the machine is left out. */
+static int learn_flight(const hb_model *m, hb_pool *pool, const flight *f, int rate, void *memory, size_t size,
+                        double *seconds)
+{
+    hb_controller_settings s = flight_settings();
+    int n = 0;
+
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        hb_controller *c;
+        hb_error err;
+        memset(memory, 0, size);
+        if (hb_controller_new(&c, m, &s, pool, memory, NULL, &err))
+            bench_fail("%s", err.text);
+        n = 0;
+        for (int k = 0; k < FLIGHT; k += 1000 / rate, n++) {
+            hb_observation o = {.time_us = 1000000 + 1000 * k, .x = f->x[k], .nx = NX, .u = f->u[k], .nu = NU};
+            double before = bench_cpu();
+            hb_controller_observe(c, &o, 1e-3 * k);
+            double took = bench_cpu() - before;
+            seconds[n] = repeat > 0 ? fmin(seconds[n], took) : took;
+        }
+        hb_controller_free(c);
+    }
+    return n;
+}
+
+static void run_telemetry(bench *b)
+{
+    static const int rates[] = {25, 50, 250, 1000};
+    flight *f = calloc(1, sizeof *f);
+    double *seconds = calloc(FLIGHT, sizeof *seconds);
+    hb_controller_settings s = flight_settings();
+    hb_model *m;
+    hb_pool *pool;
+    hb_error err;
+
+    if (hb_pool_new(&pool, 1, NULL, NULL, &err) || hb_model_load(&m, HB_SOURCE_MODELS "/quadrotor.safetensors", &err))
+        bench_fail("%s", err.text);
+    size_t size = (hb_estimator_memory_size(m, &s.estimator) + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;
+    void *memory = aligned_alloc(HB_ALIGNMENT, size);
+    if (!f || !seconds || !memory)
+        bench_fail("out of memory");
+    fly(f);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        int n = learn_flight(m, pool, f, rates[i], memory, size, seconds);
+        double sum = 0;
+        for (int k = 0; k < n; k++)
+            sum += seconds[k] / n;
+        bench_set_text(b, "model", "quadrotor.safetensors");
+        bench_set_int(b, "hertz", rates[i]);
+        bench_set_number(b, "cpu_seconds", sum);
+        bench_set_number(b, "cpu_seconds_p99", hb_quantile(seconds, n, 0.99));
+        bench_set_number(b, "cpu_seconds_worst", hb_quantile(seconds, n, 1));
+        bench_emit(b);
+    }
+    hb_pool_free(pool);
+    hb_model_free(m);
+    free(memory);
+    free(seconds);
+    free(f);
+}
+
 /* ---- drift ---- */
 
 enum { NB = 8, LD = 12 };
@@ -181,6 +292,8 @@ static void run_drift(bench *b)
 
 const bench_case bench_estimator_cases[] = {
     {"estimator_push", "one sample of telemetry: basis, window, sums and solve", run_push},
+    {"estimator_telemetry", "processor time of a sample of telemetry, shipped quadrotor, actuators identified",
+     run_telemetry},
     {"estimator_drift", "coefficients after 10 million samples against a fresh computation", run_drift},
     {NULL, NULL, NULL},
 };

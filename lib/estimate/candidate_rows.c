@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "dynamics/kernels.h"
+
 /* s_j at least, in standard deviations of the control: less drowns in rounding */
 static const double least_scale = 0.01;
 
@@ -11,6 +13,7 @@ void hb_candidate_rows_lay_out(hb_candidate_rows *c, hb_arena *arena)
 {
     size_t controls = (size_t)(HB_TRANSITION_PARTS * c->nu), size = (size_t)c->size;
 
+    c->arithmetic = hb_arithmetic_find(hb_kernels_default()->name);
     c->present = hb_arena_take(arena, controls, sizeof(double));
     c->control = hb_arena_take(arena, controls, sizeof(double));
     c->difference = hb_arena_take(arena, HB_GRID * controls, sizeof(double));
@@ -101,15 +104,7 @@ bool hb_candidate_rows_combine(hb_candidate_rows *c, int candidates, hb_rows *ro
         for (int i = 0; i < c->directions; i++)
             for (int s = 0; s < HB_SIDES; s++)
                 c->share[i][s] = share(c, first + s < candidates ? first + s : candidates - 1, i);
-        for (int at = 0; at < c->size; at++) {
-            hb_sides sum;
-            for (int s = 0; s < HB_SIDES; s++)
-                sum[s] = c->base[at];
-            for (int i = 0; i < c->directions; i++)
-                for (int s = 0; s < HB_SIDES; s++)
-                    sum[s] += c->share[i][s] * c->slope[i * c->size + at];
-            memcpy(to[at], sum, sizeof sum);
-        }
+        c->arithmetic->sides_mix(c->size, c->directions, c->base, c->slope, c->share, to);
     }
     return true;
 }

@@ -20,6 +20,7 @@
 #include "estimate/rows.h"
 
 typedef struct hb_candidate_rows {
+    const hb_arithmetic *arithmetic;
     int nu, size;          /* size: nx x ld, of rows */
     int parts, directions; /* of the transition; lanes besides the present one */
     double *present;       /* HB_TRANSITION_PARTS x nu */

@@ -80,6 +80,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
         e.solved_noise = hb_arena_take(arena, nx, sizeof *e.solved_noise);
         e.expected = hb_arena_take(arena, nx, sizeof *e.expected);
         e.tolerance = hb_arena_take(arena, nx, sizeof *e.tolerance);
+        e.spread = hb_arena_take(arena, nx, sizeof *e.spread);
         e.trial_solution = hb_arena_take(arena, nc, sizeof *e.trial_solution);
         e.scratch = hb_arena_take(arena, 4 * nb, sizeof *e.scratch);
         e.iscratch = hb_arena_take(arena, nb, sizeof *e.iscratch);

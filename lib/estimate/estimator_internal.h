@@ -89,6 +89,7 @@ struct hb_estimator {
     double *first_row;            /* nx x ld: of a transition that is seen in another light */
     bool refined;                 /* one was, and the lanes used for it */
     double *expected, *tolerance; /* nx, of the transition being judged */
+    double *spread;               /* nx, likewise: variance over the trained population */
     double *sorted, *distance;    /* nw, when a window is taken up */
 
     /* scratch */

@@ -93,7 +93,7 @@ static double distance_of(hb_estimator *e, const double *row, const double *unsu
     for (int d = 0; d < e->m->nx; d++) {
         double motion = row[d * p->ld + dz], lately = square(motion);
         if (p->weight >= 1)
-            lately = hb_posterior_energy(p, d).motion / p->weight;
+            lately = hb_posterior_motion(p, d) / p->weight;
         e->tolerance[d] = square(inexact_now * motion) + square(inexact_lately) * lately + square(rounding) +
                           (unsure ? unsure[d] : 0);
     }
@@ -142,26 +142,6 @@ static double known_share(const hb_estimator *e, const double *unsure)
     return 1 / (1 + most);
 }
 
-/* Variance of what the trained population would have made of a state's row; 0 without a prior. */
-static double spread_of_row(const hb_estimator *e, const double *row, int state)
-{
-    const hb_model *m = e->m;
-    size_t nb = (size_t)m->nb;
-    const double *g = row + state * e->posterior.ld;
-    double sum = 0;
-
-    if (!m->has_prior)
-        return 0;
-    const double *covariance = m->prior_covariance + (e->posterior.nproblems > 1 ? (size_t)state * nb * nb : 0);
-    for (size_t i = 0; i < nb; i++) {
-        double product = 0;
-        for (size_t j = 0; j < nb; j++)
-            product += covariance[i * nb + j] * g[j];
-        sum += g[i] * product;
-    }
-    return fmax(0, sum);
-}
-
 static bool believed_enough(const hb_estimator *e)
 {
     for (int k = 0; k < e->posterior.nproblems; k++)
@@ -203,10 +183,10 @@ static double judge(hb_estimator *e, const hb_window_entry *entry, bool usable, 
             e->refined = true;
         }
         v->set_aside = weight == 0;
+        hb_posterior_spread(&e->posterior, e->rows.row, e->spread);
         for (int d = 0; d < nx; d++) {
-            e->doubt[at * (size_t)nx + (size_t)d] =
-                sqrt(fmax(0, e->expected[d] - e->posterior.noise[d] - e->tolerance[d]) +
-                     square(wanders) * spread_of_row(e, e->rows.row, d));
+            e->doubt[at * (size_t)nx + (size_t)d] = sqrt(
+                fmax(0, e->expected[d] - e->posterior.noise[d] - e->tolerance[d]) + square(wanders) * e->spread[d]);
             e->expected[d] *= usual;
         }
     }

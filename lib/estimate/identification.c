@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "dynamics/kernels.h"
+
 /* seconds: how far lag and delay may be from where they start, before anything is seen */
 static const double lag_scale = 0.04, delay_scale = 0.02;
 /* t, and the capacity of scores */
@@ -26,6 +28,7 @@ void hb_identification_lay_out(hb_identification *f, hb_arena *arena)
 {
     size_t nb = (size_t)f->m->nb, nx = (size_t)f->m->nx;
 
+    f->arithmetic = hb_arithmetic_find(hb_kernels_default()->name);
     f->nb = f->m->nb;
     f->nx = f->m->nx;
     f->nproblems = f->m->shape == HB_PER_STATE ? f->m->nx : 1;
@@ -38,7 +41,8 @@ void hb_identification_lay_out(hb_identification *f, hb_arena *arena)
     f->innovation = hb_arena_take(arena, HB_GRID_BLOCKS * nx, sizeof(hb_sides));
     f->doubt = hb_arena_take(arena, HB_GRID_BLOCKS * nx, sizeof(hb_sides));
     f->matrix = hb_arena_take(arena, nb * nb, sizeof(hb_sides));
-    f->solution = hb_arena_take(arena, nb, sizeof(hb_sides));
+    f->solution = hb_arena_take(arena, 4 * nb, sizeof(hb_sides));
+    f->weight = hb_arena_take(arena, nx, sizeof(double));
 }
 
 /* Nothing is known of any candidate's coefficients. */
@@ -97,26 +101,29 @@ static const hb_sides *block_rows(const hb_identification *f, const hb_sides *ro
     return rows + (size_t)block * (size_t)(f->nx * f->ld);
 }
 
-/* nu of the candidates of a block, and g L^-1 g^T = |L^-1 g|^2 of each of their rows */
+/* The rows of a problem: which, and how many. */
+static int first_row(const hb_identification *f, int p)
+{
+    return f->nproblems > 1 ? p : 0;
+}
+
+static int count_rows(const hb_identification *f)
+{
+    return f->nproblems > 1 ? 1 : f->nx;
+}
+
+/* nu of the candidates of a block, and g L^-1 g^T of each of their rows */
 static void predict(hb_identification *f, int block, const hb_sides *rows)
 {
     size_t nb = (size_t)f->nb;
 
-    for (int d = 0; d < f->nx; d++) {
-        size_t at = (size_t)(block * f->nproblems + (f->nproblems > 1 ? d : 0));
-        const hb_sides *g = rows + d * f->ld, *c = f->coefficient + at * nb;
-        double *nu = f->innovation[block * f->nx + d], *doubt = f->doubt[block * f->nx + d];
-        memcpy(f->solution, g, nb * sizeof *g);
-        hb_sides_forward(f->nb, f->factor + at * nb * nb, f->solution);
-        for (int s = 0; s < HB_SIDES; s++) {
-            nu[s] = g[nb][s];
-            doubt[s] = 0;
-        }
-        for (size_t i = 0; i < nb; i++)
-            for (int s = 0; s < HB_SIDES; s++) {
-                nu[s] -= c[i][s] * g[i][s];
-                doubt[s] += f->solution[i][s] * f->solution[i][s];
-            }
+    for (int p = 0; p < f->nproblems; p++) {
+        size_t at = (size_t)(block * f->nproblems + p);
+        int row = first_row(f, p), to = block * f->nx + row;
+        const hb_sides *g = rows + row * f->ld;
+        f->arithmetic->sides_error(f->nb, f->coefficient + at * nb, count_rows(f), f->ld, g, f->innovation + to);
+        f->arithmetic->sides_doubt(f->nb, f->factor + at * nb * nb, count_rows(f), f->ld, g, f->solution,
+                                   f->doubt + to);
     }
 }
 
@@ -124,21 +131,12 @@ static void predict(hb_identification *f, int block, const hb_sides *rows)
 static void add(hb_identification *f, int block, int p, const hb_sides *rows, double keep, double weight)
 {
     size_t nb = (size_t)f->nb, at = (size_t)(block * f->nproblems + p);
-    hb_sides *information = f->information + at * nb * nb, *vector = f->vector + at * nb, precision;
-    int first = f->nproblems > 1 ? p : 0, last = f->nproblems > 1 ? p + 1 : f->nx;
+    int row = first_row(f, p);
 
-    for (size_t i = 0; i < nb * nb; i++)
-        for (int s = 0; s < HB_SIDES; s++)
-            information[i][s] *= keep;
-    for (size_t i = 0; i < nb; i++)
-        for (int s = 0; s < HB_SIDES; s++)
-            vector[i][s] *= keep;
-    for (int d = first; d < last; d++) {
-        const hb_sides *g = rows + d * f->ld;
-        for (int s = 0; s < HB_SIDES; s++)
-            precision[s] = weight / f->variance[d];
-        hb_sides_add(f->nb, precision, g, g[nb], information, vector);
-    }
+    for (int d = 0; d < count_rows(f); d++)
+        f->weight[d] = weight / f->variance[row + d];
+    f->arithmetic->sides_add(f->nb, keep, count_rows(f), f->ld, f->weight, rows + row * f->ld,
+                             f->information + at * nb * nb, f->vector + at * nb);
 }
 
 /* The coefficients of a block from its sums and the prior; they stay as they are where that has no solution. */
@@ -150,17 +148,14 @@ static void solve(hb_identification *f, int block, int p, const double *prior, c
 
     prior += (size_t)p * nb * nb;
     prior_vector += (size_t)p * nb;
-    for (size_t i = 0; i < nb * nb; i++)
-        for (int s = 0; s < HB_SIDES; s++)
-            f->matrix[i][s] = information[i][s] + prior[i];
-    if (!hb_sides_cholesky(f->nb, f->matrix, f->matrix))
+    if (!f->arithmetic->sides_cholesky(f->nb, information, prior, f->matrix))
         return;
-    memcpy(f->factor + at * nb * nb, f->matrix, nb * nb * sizeof *f->matrix);
+    for (size_t i = 0; i < nb; i++)
+        memcpy(f->factor + (at * nb + i) * nb, f->matrix + i * nb, (i + 1) * sizeof *f->matrix);
     for (size_t i = 0; i < nb; i++)
         for (int s = 0; s < HB_SIDES; s++)
             c[i][s] = vector[i][s] + prior_vector[i];
-    hb_sides_forward(f->nb, f->matrix, c);
-    hb_sides_backward(f->nb, f->matrix, c);
+    f->arithmetic->sides_solve(f->nb, f->matrix, c);
 }
 
 static void solve_all(hb_identification *f, const double *prior, const double *prior_vector)

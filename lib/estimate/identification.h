@@ -21,7 +21,7 @@
 #include <stdbool.h>
 
 #include "dynamics/actuators.h"
-#include "estimate/side_by_side.h"
+#include "estimate/arithmetic.h"
 #include "model/model.h"
 
 /* Candidates are kept eight side by side: candidate k is side k % HB_SIDES of block k / HB_SIDES. */
@@ -42,6 +42,7 @@ typedef struct hb_actuator_belief {
 
 typedef struct hb_identification {
     const hb_model *m;
+    const hb_arithmetic *arithmetic;
     int nb, nx, nproblems, ld; /* ld: of rows */
     int nlags, ndelays;        /* 1: it is given */
     double lag[HB_GRID_LAGS], delay[HB_GRID_DELAYS];
@@ -56,7 +57,8 @@ typedef struct hb_identification {
 
     double *variance;             /* nx: V */
     hb_sides *innovation, *doubt; /* of each block, nx: nu, and what the coefficients leave open of it, squared */
-    hb_sides *matrix, *solution;  /* nb x nb and nb, scratch */
+    double *weight;               /* nx, scratch */
+    hb_sides *matrix, *solution;  /* nb x nb and 4 nb, scratch */
 } hb_identification;
 
 /* Rows of all candidates: of each block nx x ld. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "dynamics/kernels.h"
 
 /* condition (by the factor's diagonal) from which the window does not determine the coefficients: increments have
  * single precision, so what is left of a smaller eigenvalue is rounding */
@@ -34,6 +35,7 @@ void hb_posterior_lay_out(hb_posterior *p, hb_arena *arena)
     bool per_state = m->shape == HB_PER_STATE;
     size_t nb = (size_t)m->nb, nx = (size_t)m->nx;
 
+    p->arithmetic = hb_arithmetic_find(hb_kernels_default()->name);
     p->nb = m->nb;
     p->nx = m->nx;
     p->nproblems = per_state ? m->nx : 1;
@@ -53,7 +55,7 @@ void hb_posterior_lay_out(hb_posterior *p, hb_arena *arena)
     p->factor = hb_arena_take(arena, np * nb * nb, sizeof(double));
     p->covariance = hb_arena_take(arena, np * nb * nb, sizeof(double));
     p->solved = hb_arena_take(arena, np, sizeof *p->solved);
-    p->matrix = hb_arena_take(arena, 3 * nb * nb, sizeof(double));
+    p->matrix = hb_arena_take(arena, 4 * nb * nb, sizeof(double));
     p->vector = hb_arena_take(arena, nb, sizeof(double));
     p->products = hb_arena_take(arena, nx * nb, sizeof(double));
     p->innovation_covariance = hb_arena_take(arena, nx * nx + 2 * nx, sizeof(double));
@@ -186,31 +188,10 @@ void hb_posterior_guess(hb_posterior *p, const double *variance)
 
 /* ---- sums ---- */
 
-/* s += weight x^T x, lower triangle (and a little beyond, to whole groups of four) */
-static void add_products(int n, int ld, const double *restrict x, double weight, double *restrict s)
-{
-    for (int i = 0; i < n; i++) {
-        double scale = weight * x[i];
-        for (int j = 0; j < i / 4 * 4 + 4; j++)
-            s[i * ld + j] += scale * x[j];
-    }
-}
-
-/* s += in y^T y - out x^T x */
-static void exchange_products(int n, int ld, const double *restrict x, double out, const double *restrict y, double in,
-                              double *restrict s)
-{
-    for (int i = 0; i < n; i++) {
-        double leaving = out * x[i], coming = in * y[i];
-        for (int j = 0; j < i / 4 * 4 + 4; j++)
-            s[i * ld + j] += coming * y[j] - leaving * x[j];
-    }
-}
-
 static void add_rows(const hb_posterior *p, const double *row, double weight, double *sums)
 {
     for (int d = 0; d < p->nx && weight != 0; d++)
-        add_products(p->n, p->ld, row + d * p->ld, weight, sum_of(p, sums, d));
+        p->arithmetic->add_products(p->n, p->ld, row + d * p->ld, weight, sum_of(p, sums, d));
 }
 
 static void yield_to_window(hb_posterior *p, double fraction);
@@ -247,9 +228,7 @@ static void add_information(const hb_posterior *p, const double *sums, int probl
     for (int d = first_state(p, problem); d < end_state(p, problem); d++) {
         const double *s = sums + (size_t)d * (size_t)(p->n * ld);
         double precision = scale / p->noise[d];
-        for (int i = 0; i < nb; i++)
-            for (int j = 0; j <= i; j++)
-                matrix[i * nb + j] += precision * s[i * ld + j];
+        p->arithmetic->add_scaled(nb, ld, precision, s, matrix);
         for (int i = 0; vector && i < nb; i++)
             vector[i] += precision * s[nb * ld + i];
     }
@@ -264,39 +243,24 @@ static void window_information(const hb_posterior *p, int problem, double *matri
 }
 
 /* S := T S T^T in the rows and columns of G, where T = I - X; its vector follows so that the coefficients `mean`, which
- * are those of all memory, stay what they were. */
-static void shrink_sum(const hb_posterior *p, const double *x, const double *mean, double *s, double *before,
-                       double *half)
+ * are those of all memory, stay what they were. scratch: nb x nb twice */
+static void shrink_sum(const hb_posterior *p, const double *x, const double *transposed, const double *mean, double *s,
+                       double *scratch)
 {
     int nb = p->nb, ld = p->ld;
 
-    for (int i = 0; i < nb; i++)
-        for (int j = 0; j <= i; j++)
-            before[i * nb + j] = before[j * nb + i] = s[i * ld + j];
-    for (int i = 0; i < nb; i++)
-        for (int j = 0; j < nb; j++) {
-            double sum = before[i * nb + j];
-            for (int k = 0; k < nb; k++)
-                sum -= x[i * nb + k] * before[k * nb + j];
-            half[i * nb + j] = sum;
-        }
-    for (int i = 0; i < nb; i++)
-        for (int j = 0; j <= i; j++) {
-            double sum = half[i * nb + j];
-            for (int k = 0; k < nb; k++)
-                sum -= half[i * nb + k] * x[j * nb + k];
-            s[i * ld + j] = sum;
-        }
+    p->arithmetic->congruence(nb, ld, x, transposed, s, scratch);
     for (int i = 0; i < nb; i++)
         for (int j = 0; j < nb; j++)
-            s[nb * ld + i] -= (before[i * nb + j] - s[(i > j ? i : j) * ld + (i > j ? j : i)]) * mean[j];
+            s[nb * ld + i] -= (scratch[i * nb + j] - s[(i > j ? i : j) * ld + (i > j ? j : i)]) * mean[j];
 }
 
 /* Memory loses, of the parallel sum of itself and the window, this fraction. */
 static void give_way(hb_posterior *p, int problem, double fraction)
 {
     int nb = p->nb;
-    double *window = p->matrix, *factor = window + nb * nb, *x = factor + nb * nb, trace = 0;
+    double *window = p->matrix, *factor = window + nb * nb, *x = factor + nb * nb, *transposed = x + nb * nb;
+    double trace = 0;
 
     window_information(p, problem, window, NULL);
     memset(factor, 0, (size_t)(nb * nb) * sizeof *factor);
@@ -328,10 +292,11 @@ static void give_way(hb_posterior *p, int problem, double fraction)
     mirror(nb, window);
     memcpy(x, window, (size_t)(nb * nb) * sizeof *x);
     hb_cholesky_solve(nb, factor, nb, x);
-    for (int i = 0; i < nb * nb; i++)
-        x[i] *= fraction / 2;
-    for (int d = first_state(p, problem); d < end_state(p, problem); d++)
-        shrink_sum(p, x, p->vector, sum_of(p, p->memory, d), window, factor);
+    for (int i = 0; i < nb; i++)
+        for (int j = 0; j < nb; j++)
+            transposed[j * nb + i] = x[i * nb + j] *= fraction / 2;
+    for (int d = first_state(p, problem); d < end_state(p, problem); d++) /* window and factor are scratch from here */
+        shrink_sum(p, x, transposed, p->vector, sum_of(p, p->memory, d), window);
 }
 
 /* The same for a basis so large that this would take too long: memory is reduced as a whole. */
@@ -365,8 +330,8 @@ void hb_posterior_depart(hb_posterior *p, const double *row, double weight, doub
 
     p->fading *= exp(-dt / p->fade);
     for (int d = 0; d < p->nx && weight != 0; d++) {
-        add_products(p->n, p->ld, row + d * p->ld, weight, sum_of(p, p->memory, d));
-        add_products(p->n, p->ld, row + d * p->ld, -weight, sum_of(p, p->sum, d));
+        p->arithmetic->add_products(p->n, p->ld, row + d * p->ld, weight, sum_of(p, p->memory, d));
+        p->arithmetic->add_products(p->n, p->ld, row + d * p->ld, -weight, sum_of(p, p->sum, d));
     }
     p->memory_weight += weight;
     p->weight -= weight;
@@ -391,9 +356,9 @@ void hb_posterior_replace(hb_posterior *p, int age, const double *before, double
 
     for (int d = 0; d < p->nx; d++) {
         const double *x = before + d * p->ld, *y = after + d * p->ld;
-        exchange_products(p->n, p->ld, x, weight_before, y, weight_after, sum_of(p, p->sum, d));
+        p->arithmetic->exchange_products(p->n, p->ld, x, weight_before, y, weight_after, sum_of(p, p->sum, d));
         if (in_spare)
-            exchange_products(p->n, p->ld, x, weight_before, y, weight_after, sum_of(p, p->spare, d));
+            p->arithmetic->exchange_products(p->n, p->ld, x, weight_before, y, weight_after, sum_of(p, p->spare, d));
     }
     p->weight += weight_after - weight_before;
     if (in_spare)
@@ -499,44 +464,26 @@ double hb_posterior_condition(hb_posterior *p, int problem, double *scratch, int
 
 /* ---- noise ---- */
 
-/* c^T A c of a state, and tr(covariance A) */
-static double quadratic(const hb_posterior *p, int state, const double *c)
+static const double *sum_at(const hb_posterior *p, int state)
 {
-    const double *s = p->sum + (size_t)state * (size_t)(p->n * p->ld);
-    double sum = 0;
-
-    for (int i = 0; i < p->nb; i++) {
-        double product = 0.5 * s[i * p->ld + i] * c[i];
-        for (int j = 0; j < i; j++)
-            product += s[i * p->ld + j] * c[j];
-        sum += 2 * c[i] * product;
-    }
-    return sum;
+    return p->sum + (size_t)state * (size_t)(p->n * p->ld);
 }
 
-static double trace_of_fit(const hb_posterior *p, int state, const double *covariance)
+double hb_posterior_motion(const hb_posterior *p, int state)
 {
-    const double *s = p->sum + (size_t)state * (size_t)(p->n * p->ld);
-    double sum = 0;
-
-    for (int i = 0; i < p->nb; i++) {
-        sum += s[i * p->ld + i] * covariance[i * p->nb + i];
-        for (int j = 0; j < i; j++)
-            sum += 2 * s[i * p->ld + j] * covariance[i * p->nb + j];
-    }
-    return sum;
+    return fmax(0, sum_at(p, state)[(p->nb + 1) * p->ld + p->nb + 1]);
 }
 
 static hb_window_energy energy_with(const hb_posterior *p, int state, const double *c)
 {
-    const double *s = p->sum + (size_t)state * (size_t)(p->n * p->ld), *b = s + p->nb * p->ld;
+    const double *s = sum_at(p, state), *b = s + p->nb * p->ld;
     double cb = 0;
 
     for (int i = 0; i < p->nb; i++)
         cb += c[i] * b[i];
-    return (hb_window_energy){.unexplained = fmax(0, b[p->nb] - 2 * cb + quadratic(p, state, c)),
+    return (hb_window_energy){.unexplained = fmax(0, b[p->nb] - 2 * cb + p->arithmetic->quadratic(p->nb, p->ld, s, c)),
                               .residual = fmax(0, b[p->nb]),
-                              .motion = fmax(0, s[(p->nb + 1) * p->ld + p->nb + 1])};
+                              .motion = hb_posterior_motion(p, state)};
 }
 
 hb_window_energy hb_posterior_energy(const hb_posterior *p, int state)
@@ -560,7 +507,8 @@ static bool fit_window(hb_posterior *p, int problem, double *unexplained, double
     for (int d = first_state(p, problem); d < end_state(p, problem); d++) {
         unexplained[d] = energy_with(p, d, c).unexplained;
         /* at least a tenth is left, since no fit is that free */
-        freedom[d] = fmax(0.1 * p->weight, p->weight - trace_of_fit(p, d, inverse) / p->noise[d]);
+        double trace = p->arithmetic->inner_product(nb, p->ld, sum_at(p, d), nb, inverse);
+        freedom[d] = fmax(0.1 * p->weight, p->weight - trace / p->noise[d]);
     }
     return true;
 }
@@ -584,12 +532,35 @@ void hb_posterior_learn_noise(hb_posterior *p)
         double guessed = proportion_freedom / (1 + freedom[d] / proportion_until);
         double variance = (guessed * p->guess_scale * p->guess[d] + unexplained[d]) / (guessed + freedom[d]);
         double least = rounding * rounding + of_model * of_model +
-                       least_of_motion * least_of_motion * hb_posterior_energy(p, d).motion / p->weight;
+                       least_of_motion * least_of_motion * hb_posterior_motion(p, d) / p->weight;
         p->noise[d] = fmax(variance, least);
     }
 }
 
 /* ---- judging ---- */
+
+/* Rows times a matrix, or one of each problem, to p->products. */
+static void multiply(hb_posterior *p, const double *row, const double *matrix)
+{
+    int rows = p->nproblems > 1 ? 1 : p->nx;
+
+    for (int k = 0; k < p->nproblems; k++)
+        p->arithmetic->times(rows, p->nb, p->ld, row + k * p->ld, matrix + (size_t)k * (size_t)(p->nb * p->nb),
+                             p->products + k * p->nb);
+}
+
+void hb_posterior_spread(hb_posterior *p, const double *row, double *ret)
+{
+    memset(ret, 0, (size_t)p->nx * sizeof *ret);
+    if (!p->m->has_prior)
+        return;
+    multiply(p, row, p->m->prior_covariance);
+    for (int d = 0; d < p->nx; d++) {
+        for (int i = 0; i < p->nb; i++)
+            ret[d] += p->products[d * p->nb + i] * row[d * p->ld + i];
+        ret[d] = fmax(0, ret[d]);
+    }
+}
 
 double hb_posterior_distance(hb_posterior *p, const double *row, const double *nu, const double *extra,
                              double *variance)
@@ -598,16 +569,7 @@ double hb_posterior_distance(hb_posterior *p, const double *row, const double *n
     double *s = p->innovation_covariance, *x = s + nx * nx, distance = 0;
 
     memset(s, 0, (size_t)(nx * nx) * sizeof *s);
-    /* G cov */
-    for (int d = 0; d < nx; d++) {
-        const double *covariance = p->covariance + (p->nproblems > 1 ? (size_t)d * (size_t)(nb * nb) : 0);
-        const double *g = row + d * p->ld;
-        double *product = p->products + d * nb;
-        memset(product, 0, (size_t)nb * sizeof *product);
-        for (int i = 0; i < nb; i++)
-            for (int j = 0; j < nb; j++)
-                product[j] += g[i] * covariance[i * nb + j];
-    }
+    multiply(p, row, p->covariance);
     for (int d = 0; d < nx; d++)
         for (int other = p->nproblems > 1 ? d : 0; other <= d; other++) {
             double sum = other == d ? p->noise[d] + extra[d] : 0;

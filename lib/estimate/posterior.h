@@ -35,10 +35,12 @@
 
 #include <stdbool.h>
 
+#include "estimate/arithmetic.h"
 #include "model/model.h"
 
 typedef struct hb_posterior {
     const hb_model *m;
+    const hb_arithmetic *arithmetic;
     int nb, nx, nproblems;
     int nw;        /* transitions of a full window */
     int n, ld;     /* of S_d; a transition's rows are nx x ld */
@@ -67,7 +69,7 @@ typedef struct hb_posterior {
     double *covariance;  /* nproblems x nb x nb, both triangles */
     bool *solved;        /* nproblems: factor, coefficients and covariance are there */
 
-    double *matrix, *vector;       /* nb x nb three times, nb: scratch */
+    double *matrix, *vector;       /* nb x nb four times, nb: scratch */
     double *products;              /* nx x nb, scratch */
     double *innovation_covariance; /* nx x nx and 2 nx, scratch */
 } hb_posterior;
@@ -121,6 +123,11 @@ typedef struct hb_window_energy {
 } hb_window_energy;
 
 hb_window_energy hb_posterior_energy(const hb_posterior *p, int state);
+/* The last of these alone. */
+double hb_posterior_motion(const hb_posterior *p, int state);
+
+/* Variance of what the trained population would make of each state's row, to ret (nx); 0 without a prior. */
+void hb_posterior_spread(hb_posterior *p, const double *row, double *ret);
 
 /* (c - c0)^T P0^-1 (c - c0) over the number of coefficients, with the prior as the model has it: about 1 for a vehicle
  * of the trained population. 0 without a prior. c: nproblems x nb. */

@@ -1,4 +1,4 @@
-/* Systems side by side against elimination, and rows of candidates against the model at each one's own controls. */
+/* Rows of candidates against the model at each one's own controls. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -12,73 +12,6 @@ static double normal(uint64_t stream, uint64_t index)
 {
     return hb_random_normal((hb_random_key){.seed = 5, .stream = stream}, index);
 }
-
-/* ---- side by side ---- */
-
-enum { N = 7, SAMPLES = 11 };
-
-/* sums of g g^T and g y, with a weight of their own */
-static void make_sums(hb_sides *a, hb_sides *v)
-{
-    hb_sides g[N], w, y;
-    uint64_t draws = 0;
-
-    memset(a, 0, N * N * sizeof *a);
-    memset(v, 0, N * sizeof *v);
-    for (int k = 0; k < SAMPLES; k++) {
-        for (int s = 0; s < HB_SIDES; s++) {
-            w[s] = 0.5 + hb_random_uniform((hb_random_key){.seed = 5, .stream = 2}, draws);
-            y[s] = normal(1, draws++);
-            for (int i = 0; i < N; i++)
-                g[i][s] = normal(1, draws++);
-        }
-        hb_sides_add(N, w, g, y, a, v);
-    }
-}
-
-static void test_sides_solve_as_elimination_does(void **state)
-{
-    hb_sides a[N * N], l[N * N], v[N];
-    double dense[N][N + 1];
-    (void)state;
-
-    make_sums(a, v);
-    hb_sides x[N];
-    memcpy(x, v, sizeof x);
-    assert_true(hb_sides_cholesky(N, a, l));
-    hb_sides_forward(N, l, x);
-    hb_sides_backward(N, l, x);
-    for (int s = 0; s < HB_SIDES; s++) {
-        for (int i = 0; i < N; i++) {
-            for (int j = 0; j < N; j++)
-                dense[i][j] = a[(i > j ? i : j) * N + (i > j ? j : i)][s];
-            dense[i][N] = v[i][s];
-        }
-        eliminate(N, N + 1, &dense[0][0]);
-        for (int i = 0; i < N; i++)
-            assert_near(x[i][s], dense[i][N], 1e-9);
-    }
-}
-
-static void test_sides_refuse_what_is_not_positive(void **state)
-{
-    hb_sides a[N * N], l[N * N], v[N];
-    (void)state;
-
-    make_sums(a, v);
-    assert_true(hb_sides_cholesky(N, a, l));
-    double good = a[3 * N + 3][5];
-    a[3 * N + 3][5] = -1; /* one of the eight is enough */
-    assert_false(hb_sides_cholesky(N, a, l));
-    a[3 * N + 3][5] = NAN;
-    assert_false(hb_sides_cholesky(N, a, l));
-    a[3 * N + 3][5] = INFINITY;
-    assert_false(hb_sides_cholesky(N, a, l));
-    a[3 * N + 3][5] = good;
-    assert_true(hb_sides_cholesky(N, a, l));
-}
-
-/* ---- rows of candidates ---- */
 
 enum { CANDIDATES = 21 };
 
@@ -224,8 +157,6 @@ static void test_one_part_moves_the_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sides_solve_as_elimination_does),
-        cmocka_unit_test(test_sides_refuse_what_is_not_positive),
         cmocka_unit_test(test_rows_are_those_of_the_model),
         cmocka_unit_test(test_one_part_moves_the_rows),
     };

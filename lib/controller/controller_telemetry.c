@@ -263,7 +263,7 @@ static const int little_known = 32;
 
 /* Whoever publishes the state that it asked with does so after the answer, since the sample tells the control that
  * follows on it. The request already has the state, and so is all that came before. In the first moments of
- * a flight it is learned from for the answer, and not a period later. */
+ * a flight, and after motion that cannot be, it is learned from for the answer, and not a period later. */
 static hb_reason take_from_request(hb_controller *c, const hb_request *r, double now)
 {
     hb_observation o = {
@@ -300,8 +300,9 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
         hb_controller_publish(c);
     if (r->fresh)
         t->waiting = t->started = c->echoed = false;
-    bool little = hb_estimator_health(c->estimator)->samples < little_known;
-    if (telemetry_lives && little && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
+    const hb_health *known = hb_estimator_health(c->estimator);
+    bool urgent = known->samples < little_known || known->status == HB_ESTIMATE_IMPLAUSIBLE;
+    if (telemetry_lives && urgent && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
         return take_from_request(c, r, now);
     remember_request(c, r);
     if (!telemetry_lives && r->applied)

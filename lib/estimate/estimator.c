@@ -73,6 +73,8 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
         e.usable = hb_arena_take(arena, (size_t)nw, sizeof *e.usable);
         e.sorted = hb_arena_take(arena, (size_t)nw, sizeof *e.sorted);
         e.distance = hb_arena_take(arena, (size_t)nw, sizeof *e.distance);
+        e.joined_control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.joined_control);
+        e.joined_motion = hb_arena_take(arena, nx, sizeof *e.joined_motion);
         e.innovation = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.innovation);
         e.residual = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.residual);
         e.motion = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.motion);

@@ -91,6 +91,8 @@ struct hb_estimator {
     double *expected, *tolerance; /* nx, of the transition being judged */
     double *spread;               /* nx, likewise: variance over the trained population */
     double *sorted, *distance;    /* nw, when a window is taken up */
+    double *joined_control;       /* HB_TRANSITION_PARTS x nu, of two transitions that are seen as one */
+    double *joined_motion;        /* nx, likewise */
 
     /* scratch */
     hb_real *trial;         /* coefficients */
@@ -157,6 +159,17 @@ void hb_bayes_resume(hb_estimator *e);
 /* The same with what was kept of the belief, which hb_kept_take has taken: 0, or why it is not to be believed. */
 int hb_bayes_resume_belief(hb_estimator *e, hb_error *why);
 void hb_bayes_seed(hb_estimator *e);
+/* What is excused as inexactness of the model in the transition `row`, to e->tolerance; of which actuators leave
+ * `unsure` open (nx, NULL: nothing). */
+void hb_bayes_tolerate(hb_estimator *e, const double *row, const double *unsure);
+/* The coefficients that the newest `count` transitions would give on their own, where all else is worth so many
+ * transitions, to e->trial and e->trial_solution; false: none that can be. */
+bool hb_bayes_try_cut(hb_estimator *e, int count, double worth);
+
+/* ---- estimator_foreign.c ---- */
+
+/* Whether the newest transitions show dynamics that no trained vehicle has. */
+bool hb_bayes_foreign(hb_estimator *e);
 
 /* ---- estimator_kept.c ---- */
 

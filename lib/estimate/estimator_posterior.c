@@ -13,7 +13,7 @@
  * transitions, since each end is the next one's start; foreign dynamics add up. So innovations are summed in blocks of
  * four, and their energy over half a second is compared with what the noise of one transition and the doubt about the
  * coefficients allow. Coefficients far outside the trained population, and more than half of late set aside, are out of
- * span as well. */
+ * span as well; so are a few in a row that nothing explains (estimator_foreign.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,9 +83,7 @@ static double usual_distance(const hb_estimator *e)
     return n >= JUDGED_FEWEST ? fmax(1, median(distance, n)) : 1;
 }
 
-/* d^2 of the innovation e->error of the transition in `row`, of which actuators leave `unsure` open (nx, NULL:
- * nothing); e->expected becomes the variance of each state's. */
-static double distance_of(hb_estimator *e, const double *row, const double *unsure)
+void hb_bayes_tolerate(hb_estimator *e, const double *row, const double *unsure)
 {
     const hb_posterior *p = &e->posterior;
     int dz = e->m->nb + 1;
@@ -97,6 +95,13 @@ static double distance_of(hb_estimator *e, const double *row, const double *unsu
         e->tolerance[d] = square(inexact_now * motion) + square(inexact_lately) * lately + square(rounding) +
                           (unsure ? unsure[d] : 0);
     }
+}
+
+/* d^2 of the innovation e->error of the transition in `row`, of which actuators leave `unsure` open (nx, NULL:
+ * nothing); e->expected becomes the variance of each state's. */
+static double distance_of(hb_estimator *e, const double *row, const double *unsure)
+{
+    hb_bayes_tolerate(e, row, unsure);
     return hb_posterior_distance(&e->posterior, row, e->error, e->tolerance, e->expected);
 }
 
@@ -418,14 +423,12 @@ void hb_bayes_report(hb_estimator *e)
 
 /* ---- changes of dynamics ---- */
 
-/* The coefficients that the newest `count` transitions would give on their own, to e->trial; false: none that can be.
- */
-static bool try_cut(hb_estimator *e, int count)
+bool hb_bayes_try_cut(hb_estimator *e, int count, double worth)
 {
     hb_posterior *p = &e->posterior;
 
     for (int k = 0; k < p->nproblems; k++) {
-        const double *c = hb_posterior_try_cut(p, k, count, hb_estimator_recall_by_age, e);
+        const double *c = hb_posterior_try_cut(p, k, count, worth, hb_estimator_recall_by_age, e);
         if (!c)
             return false;
         memcpy(e->trial_solution + k * p->nb, c, (size_t)p->nb * sizeof *c);
@@ -452,7 +455,7 @@ static bool worth_cutting(hb_estimator *e, int count)
     hb_posterior *p = &e->posterior;
     double before = 0, after = 0;
 
-    if (count >= hb_window_count(&e->window) || count > HB_STRIDE || !try_cut(e, count))
+    if (count >= hb_window_count(&e->window) || count > HB_STRIDE || !hb_bayes_try_cut(e, count, hb_posterior_worth))
         return false;
     for (int age = 0; age < count; age++)
         hb_estimator_load(e, age, e->window.next - 1 - (uint64_t)age);
@@ -565,7 +568,7 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
         return 0;
     if (!e->refined) /* else their lanes were used otherwise */
         replace_entries(e, old, nold);
-    bool changed = fresh > 0 && adopt_change(e, fresh);
+    bool foreign = hb_bayes_foreign(e), changed = fresh > 0 && adopt_change(e, fresh);
     if (changed)
         hb_estimator_actuators_changed(e);
     bool first = !e->warm && hb_window_count(&e->window) >= e->warmup;
@@ -584,7 +587,7 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
     /* foreign dynamics do not show in every moment */
     bool quiet;
     double late = unexplained_of_late(e, &quiet), keep = pow(quiet ? quiet_memory : span_memory, used);
-    e->health.out_of_span = fmax(late, keep * e->health.out_of_span);
+    e->health.out_of_span = foreign ? 1 : fmax(late, keep * e->health.out_of_span);
     for (int i = used; i > 0 && e->identifying; i--)
         hb_estimator_identify(e, e->window.next - (uint64_t)i);
     hb_bayes_report(e);

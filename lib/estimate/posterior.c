@@ -12,9 +12,8 @@
 static const double singular_condition = 1e12;
 /* what the prior's covariance is lifted by, relative to its mean diagonal, so that it can be inverted */
 static const double lift = 1e-6;
-/* what all that was known before a change is worth after it, in transitions; and for how many of them it is reduced at
- * once where they speak */
-static const double worth_after_change = 0.5;
+const double hb_posterior_worth = 0.5;
+/* for how many transitions after a change what was known before is reduced at once where they speak */
 enum { YIELDING = 20 };
 /* degrees of freedom that the guess of the noise counts for: its size; and its proportions, less and less so from that
  * many on */
@@ -672,13 +671,13 @@ double hb_posterior_plausibility(const hb_posterior *p, const double *c)
 
 /* ---- changes ---- */
 
-/* what all that is known now is worth after a cut, relative to now */
-static double worth(const hb_posterior *p)
+/* what all that is known now is worth after a cut, in transitions, relative to now */
+static double relative_worth(const hb_posterior *p, double worth)
 {
-    return worth_after_change / fmax(1, p->weight + p->memory_weight);
+    return worth / fmax(1, p->weight + p->memory_weight);
 }
 
-const double *hb_posterior_try_cut(hb_posterior *p, int problem, int count,
+const double *hb_posterior_try_cut(hb_posterior *p, int problem, int count, double worth,
                                    const double *(*row)(void *context, int age), void *context)
 {
     int nb = p->nb;
@@ -686,8 +685,8 @@ const double *hb_posterior_try_cut(hb_posterior *p, int problem, int count,
 
     memset(matrix, 0, (size_t)(nb * nb) * sizeof *matrix);
     memset(vector, 0, (size_t)nb * sizeof *vector);
-    add_information(p, p->sum, problem, worth(p), matrix, vector);
-    add_information(p, p->memory, problem, worth(p), matrix, vector);
+    add_information(p, p->sum, problem, relative_worth(p, worth), matrix, vector);
+    add_information(p, p->memory, problem, relative_worth(p, worth), matrix, vector);
     for (int age = 0; age < count; age++) {
         const double *rows = row(context, age);
         for (int d = first_state(p, problem); d < end_state(p, problem); d++) {
@@ -709,11 +708,11 @@ const double *hb_posterior_try_cut(hb_posterior *p, int problem, int count,
 
 void hb_posterior_cut(hb_posterior *p, int count, const double *(*row)(void *context, int age), void *context)
 {
-    double scale = worth(p);
+    double scale = relative_worth(p, hb_posterior_worth);
 
     for (size_t i = 0; i < sums_size(p); i++)
         p->memory[i] = scale * (p->memory[i] + p->sum[i]);
-    p->memory_weight = worth_after_change;
+    p->memory_weight = hb_posterior_worth;
     p->departed = 0;
     p->seed_strength = 0;
     memset(p->sum, 0, sums_size(p) * sizeof(double));

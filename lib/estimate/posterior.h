@@ -92,8 +92,11 @@ void hb_posterior_replace(hb_posterior *p, int age, const double *before, double
                           double weight_after);
 /* A change: the newest `count` transitions alone stay, with weight 1; all else together is worth half a transition. */
 void hb_posterior_cut(hb_posterior *p, int count, const double *(*row)(void *context, int age), void *context);
-/* The coefficients (nb) that a problem would have after a cut, valid until the next call; NULL: none. */
-const double *hb_posterior_try_cut(hb_posterior *p, int problem, int count,
+/* What all that was known before a cut is worth after it, in transitions. */
+extern const double hb_posterior_worth;
+/* The coefficients (nb) that a problem would have after a cut, if all else were worth so much, valid until the next
+ * call; NULL: none. */
+const double *hb_posterior_try_cut(hb_posterior *p, int problem, int count, double worth,
                                    const double *(*row)(void *context, int age), void *context);
 /* Memory is of no use any more: what it was made from was seen in a wrong light. */
 void hb_posterior_forget_memory(hb_posterior *p);

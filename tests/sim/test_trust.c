@@ -262,12 +262,50 @@ static void test_out_of_span_means_it(void **state)
     }
 }
 
+/* One sample that is wrong, in any state and by any size, is no foreign vehicle, nor is another mass in flight. */
+static void test_neither_a_lie_nor_a_payload_is_out_of_span(void **state)
+{
+    (void)state;
+    const double size[] = {2, 6, 20, 100}; /* deviations of sensors times ten */
+    int lies = 0, set_aside = 0;
+
+    for (int noise = 0; noise < 2; noise++)
+        for (int k = 0; k < NX * 4; k++) {
+            double lie[NX] = {0};
+            flight f;
+            take_off(&f, 0.02, 0.01, noise, 0.8, (uint64_t)(200 + k));
+            lie[k % NX] = (k & 1 ? -10 : 10) * size[k / NX] * sensor[k % NX];
+            for (int i = 0; i < 115; i++) {
+                fly(&f, i == 100 ? lie : NULL, NULL);
+                assert_int_not_equal(hb_estimator_health(f.e)->status, HB_ESTIMATE_OUT_OF_SPAN);
+            }
+            lies++;
+            set_aside += hb_estimator_health(f.e)->implausible > 0;
+            hb_estimator_free(f.e);
+        }
+    printf("one wrong sample: %d of %d were set aside, none called out of span\n", set_aside, lies);
+    for (int run = 0; run < 10; run++) {
+        flight f;
+        take_off(&f, 0.02, 0.01, 0, 0.8, (uint64_t)(300 + run));
+        for (int k = 0; k < 200; k++) {
+            f.plant.mass = k < 100 ? 0.03 : 0.022;
+            fly(&f, NULL, NULL);
+            assert_int_not_equal(hb_estimator_health(f.e)->status, HB_ESTIMATE_OUT_OF_SPAN);
+        }
+        assert_true(hb_estimator_health(f.e)->changes > 0);
+        hb_estimator_free(f.e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lag_and_delay_are_found), cmocka_unit_test(test_each_actuator_has_its_lag),
-        cmocka_unit_test(test_a_lie_changes_nothing),   cmocka_unit_test(test_recovers_within_a_second),
+        cmocka_unit_test(test_lag_and_delay_are_found),
+        cmocka_unit_test(test_each_actuator_has_its_lag),
+        cmocka_unit_test(test_a_lie_changes_nothing),
+        cmocka_unit_test(test_recovers_within_a_second),
         cmocka_unit_test(test_out_of_span_means_it),
+        cmocka_unit_test(test_neither_a_lie_nor_a_payload_is_out_of_span),
     };
     hb_error err;
 

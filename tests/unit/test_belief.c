@@ -333,7 +333,7 @@ static void test_a_cut_gives_way(void **state)
     }
     hb_posterior_solve(&f.p, 0);
     assert_near(f.p.coefficient[0], 1, 0.1);
-    const double *trial = hb_posterior_try_cut(&f.p, 0, 8, row_by_age, &f);
+    const double *trial = hb_posterior_try_cut(&f.p, 0, 8, hb_posterior_worth, row_by_age, &f);
     assert_non_null(trial);
     assert_near(trial[0], 4, 0.5);
     hb_posterior_cut(&f.p, 8, row_by_age, &f);

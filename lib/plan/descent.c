@@ -22,8 +22,9 @@ static const double still = 1e-4;
 /* The whole step is tried first, and alone, where that is much faster. If it brings this much of what was expected, no
  * other is tried. */
 static const double worth = 0.75;
-/* The model of the cost is believed where it predicts what a step brings to within this share of the cost. */
-static const double agreement = 1e-3;
+/* A correction has arrived when the model of the cost has less than this share of the cost to gain, or predicted what
+ * the step brings to within it. A request does not wait for more: what is left is gained behind the reply. */
+static const double enough = 0.015;
 /* Jacobians of a trajectory nearby do for so many steps of a correction. */
 enum { CORRECTIONS = 2 };
 
@@ -190,6 +191,12 @@ static bool arrived(const hb_descent *d, const hb_problem *problem, double cost)
     return d->expected <= negligible(problem, cost) || d->moved <= still;
 }
 
+/* What a request does not wait for. It does wait for a way out of states that are not possible. */
+static double small(const hb_problem *problem, const hb_candidate *best)
+{
+    return best->impossible ? problem->tolerance : enough * fabs(best->cost) + problem->tolerance;
+}
+
 /* sizes, directions and lag of a problem */
 static void take_problem(hb_descent *d, const hb_problem *problem)
 {
@@ -338,9 +345,26 @@ static void predict_states(hb_descent *d, const hb_problem *problem, double *sta
 /* What became of the first step of a correction. */
 typedef struct correction {
     double whole, unchanged, given; /* costs of the whole step, of the sequence itself and of `also` */
-    bool as_expected;               /* the whole step brought what was predicted */
+    bool as_expected;               /* nothing worth while is left to gain */
     bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
 } correction;
+
+/* There was little to gain, or the whole step brought what was predicted and no other trial much more. */
+static bool as_expected(const hb_descent *d, const hb_problem *problem, const hb_candidate *best, const correction *c)
+{
+    const double slack = small(problem, best);
+
+    return isfinite(best->cost) && (d->expected <= slack || (c->whole <= best->cost + slack &&
+                                                             fabs(c->unchanged - c->whole - d->expected) <= slack));
+}
+
+/* The whole step is the best, and brought enough. Costs that differ by less than what is negligible are as good. */
+static bool worth_it(const hb_descent *d, const hb_problem *problem, const hb_candidate *best, const correction *c)
+{
+    const double slack = negligible(problem, best->cost);
+
+    return c->whole <= best->cost + slack && c->unchanged - c->whole >= worth * d->expected - slack;
+}
 
 /* Some of the lengths of both dampings, where there is no time for all: faster side by side than a vector of them. */
 static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
@@ -378,9 +402,7 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pro
         c->unchanged = d->trial.cost[1];
         c->given = d->trial.cost[2];
     }
-    /* costs that differ by less than what is negligible are as good */
-    if (!d->probes || !(c->whole <= from->cost + negligible(problem, from->cost) &&
-                        c->unchanged - c->whole >= worth * d->expected - negligible(problem, from->cost))) {
+    if (!d->probes || !(as_expected(d, problem, from, c) || worth_it(d, problem, from, c))) {
         enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
         if (d->probes && !hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
             try_few_shorter(d, e, problem, from);
@@ -395,10 +417,8 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pro
         c->unchanged = d->trial.cost[UNCHANGED];
         c->given = d->trial.cost[ALSO];
     }
-    const double slack = negligible(problem, from->cost);
-    c->as_expected = c->whole <= from->cost + slack &&
-                     fabs(c->unchanged - c->whole - d->expected) <= agreement * fabs(c->whole) + problem->tolerance;
-    c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - slack;
+    c->as_expected = as_expected(d, problem, from, c);
+    c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - small(problem, from);
     return true;
 }
 
@@ -420,7 +440,7 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     ++*steps;
     if (first.elsewhere)
         return HB_DESCENT_UNDER_WAY;
-    /* a model that predicted this well is minimised: nothing is left to gain */
+    /* a model that predicted this well is minimised */
     if (first.as_expected)
         return HB_DESCENT_ARRIVED;
 
@@ -432,7 +452,7 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
         model_cost(d, problem, from->states);
         propose_whole(d, from->w);
         hb_candidate_evaluation_rest(e);
-        if (arrived(d, problem, before))
+        if (arrived(d, problem, before) || d->expected <= small(problem, from))
             return HB_DESCENT_ARRIVED;
         if (i == CORRECTIONS)
             return HB_DESCENT_UNDER_WAY;

@@ -414,6 +414,31 @@ static const char *const place_name[NPLACES] = {
     "plan", "handover", /* from the planner's thread through the server's until it was sent */
 };
 
+/* How long replies were in each place. Must come before the quantiles of the places themselves, which sort. */
+static void set_place_times(bench *b, const flight *f)
+{
+    double *in[NPLACES], *all = calloc(NPLACES * (size_t)f->n, sizeof *all);
+    char key[64];
+
+    for (int j = 0; j < NPLACES; j++)
+        in[j] = all + (ptrdiff_t)j * f->n;
+    for (int i = 0; i < f->n; i++) {
+        in[ON_THE_WAY][i] = f->action[i] - f->total[i];
+        in[IN_QUEUE][i] = f->queue[i];
+        in[IN_PLAN][i] = f->planning[i];
+        in[ON_THE_WAY_BACK][i] = f->total[i] - f->queue[i] - f->planning[i];
+    }
+    for (int j = 0; j < NPLACES; j++) {
+        snprintf(key, sizeof key, "%s_p50_ms", place_name[j]);
+        bench_set_number(b, key, 1e3 * hb_quantile(in[j], f->n, 0.5));
+        snprintf(key, sizeof key, "%s_p90_ms", place_name[j]);
+        bench_set_number(b, key, 1e3 * hb_quantile(in[j], f->n, 0.9));
+        snprintf(key, sizeof key, "%s_p99_ms", place_name[j]);
+        bench_set_number(b, key, 1e3 * hb_quantile(in[j], f->n, 0.99));
+    }
+    free(all);
+}
+
 /* Of replies that took longer than `after`: how many, and in which place most of the time went. Must come before the
  * quantiles, which sort. */
 static void set_places(bench *b, const char *word, const flight *f, double after)
@@ -478,6 +503,7 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     stop_echo(&e);
 
     /* in the order of the replies: before anything is sorted */
+    set_place_times(b, &f);
     set_places(b, "over_1ms", &f, 1e-3);
     set_places(b, "over_budget", &f, budget);
     const double floor_p999 = hb_quantile(f.floor, f.n, 0.999);

@@ -138,6 +138,11 @@ logs()
 seed("window", b"\0\0\1")
 seed("window", b"\0\1\xff\0\2\x7f")
 seed("keys", r"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7" + "\n")
+seed("access", r"""# name      public key                                 rights
+autopilot   $wJ^3Xv6keLYvM<d[v1rQznNk9h$$Ugg00qrllBE   telemetry,act,observe
+ground p<qnpNC2KRlix8GC@{0}H8DJDZEnZYm7w2JP2>RK operate
+""")
+seed("access", "observer\trq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7\tobserve\r\n\n  # nobody\n")
 for target in ("model", "checkpoint"):
     os.makedirs(f"{corpus}/{target}", exist_ok=True)
 subprocess.run([f"{build}/tests/fuzz/fuzz_seeds", f"{corpus}/model", f"{corpus}/checkpoint/seed-1"], check=True)

@@ -91,10 +91,10 @@ static int merge(hb_dataset **ret, hb_dataset **parts, char *const *path, int np
         free(d);
         return status;
     }
-    join(d, parts, nparts);
     for (int k = 0; k < nparts; k++)
         if (parts[k]->stream)
             hb_stream_limit(parts[k]->stream, HB_STREAM_MEMORY / (size_t)nparts);
+    join(d, parts, nparts);
     d->part = parts;
     d->nparts = nparts;
     *ret = d;
@@ -137,8 +137,13 @@ int hb_dataset_read_many(hb_dataset **ret, const char *list, const hb_dataset_ma
         parts = calloc((size_t)n, sizeof *parts);
         if (!parts)
             status = hb_fail(err, ENOMEM, "out of memory");
-        while (!status && nread < n && !(status = hb_dataset_read(&parts[nread], files.gl_pathv[nread], mapping, err)))
+        while (!status && nread < n &&
+               !(status = hb_dataset_read(&parts[nread], files.gl_pathv[nread], mapping, err))) {
+            /* all of it was read once, and the next file comes */
+            if (parts[nread]->stream)
+                hb_stream_give_back(parts[nread]->stream);
             nread++;
+        }
         if (!status)
             status = merge(ret, parts, files.gl_pathv, n, err);
         else {

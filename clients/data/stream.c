@@ -61,11 +61,17 @@ void hb_stream_touch(hb_stream *s, size_t bytes)
     size_t more = bytes + 2 * AROUND;
     if (atomic_fetch_add(&s->touched, more) + more < s->limit)
         return;
-    atomic_store(&s->touched, 0);
-    madvise(s->map, s->size, MADV_DONTNEED);
+    hb_stream_give_back(s);
 }
 
 void hb_stream_limit(hb_stream *s, size_t bytes)
 {
     s->limit = bytes;
+    hb_stream_give_back(s);
+}
+
+void hb_stream_give_back(hb_stream *s)
+{
+    atomic_store(&s->touched, 0);
+    madvise(s->map, s->size, MADV_DONTNEED);
 }

@@ -25,5 +25,7 @@ const double *hb_stream_at(const hb_stream *s, size_t offset, size_t count);
 void hb_stream_touch(hb_stream *s, size_t bytes);
 /* Bytes that this file may have in memory at a time; HB_STREAM_MEMORY at first. */
 void hb_stream_limit(hb_stream *s, size_t bytes);
+/* Leaves nothing of it in memory until it is read again. */
+void hb_stream_give_back(hb_stream *s);
 
 #endif

@@ -124,6 +124,34 @@ class Ranks(unittest.TestCase):
         self.assertIn('period', run(TRAIN, 'data', self.data + ',' + self.path('other.h5'), code=1).stderr)
         self.assertIn("--shard: '5/4'", run(SIM, *self.collect, '--shard', '5/4', '-o', self.path('x.h5'), code=2).stderr)
 
+    def test_shards_stay_on_disk(self):
+        """Memory of each rank, for shards that are larger together than what --stream keeps of a data set."""
+        shard = self.path('large-1.h5')
+        run(SIM, 'collect', 'vanderpol', '-f', '16', '-e', '2', '-n', '20000', '-s', '9', '-q', '-o', shard)
+        for k in range(2, 13):
+            os.symlink(shard, self.path(f'large-{k}.h5'))
+        total = 12 * os.path.getsize(shard) / 2**20
+        measure = ('import resource, subprocess, sys\n'
+                   'code = subprocess.run(sys.argv[1:]).returncode\n'
+                   'print("peak", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, flush=True)\n'
+                   'sys.exit(code)')
+
+        def peaks(data, stream):
+            output = self.path(f'stream-{stream}')
+            done = run(*ranks(2, sys.executable, '-c', measure, TRAIN, '--data', data, '--stream', stream, '--steps', '40',
+                              '--threads', '1', '--hold-out', '2', '--force', '--output', output, *TINY))
+            return [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith('peak')]
+
+        alone = max(peaks(self.data, 'no'))
+        streamed, read_in = peaks(self.path('large-*.h5'), 'yes'), peaks(self.path('large-*.h5'), 'no')
+        self.assertEqual(len(streamed), 2)
+        # times of irregular steps are kept, and 64 MB of all files together
+        times = 12 * 16 * 2 * 20001 * 8 / 2**20
+        self.assertLess(max(streamed), alone + times + 64)
+        self.assertGreater(min(read_in), alone + 0.7 * total)
+        self.assertGreater(total, 150)
+        self.assertEqual(numbers(self.path('stream-yes')), numbers(self.path('stream-no')))
+
 
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])

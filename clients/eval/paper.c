@@ -25,19 +25,21 @@ static const hb_paper_plant plants[NPLANTS] = {
                       .inputs = "-x",
                       .shape = HB_PER_STATE,
                       .nb = 24,
-                      .hidden = {2, {256, 256}},
+                      .hidden = {4, {160, 160, 160, 160}},
                       .integration = HB_DIRECT,
-                      .rollout = 2,
+                      .rollout = 5,
+                      .growth = 0.9,
                       .examples = 200,
                       .episode_steps = 1000},
     [ANT] = {.name = "ant",
              .inputs = "-x,-y",
              .shape = HB_VECTOR,
              .nb = 16,
-             .hidden = {2, {256, 256}},
+             .hidden = {3, {192, 192, 192}},
              .integration = HB_DIRECT,
              .fit = HB_FIT_BY_PRIOR,
-             .rollout = 2,
+             .rollout = 4,
+             .growth = 0.9,
              .examples = 200,
              .episode_steps = 1000},
 };
@@ -294,6 +296,7 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, int a
         s->functions = scale->functions < 8 ? scale->functions : 8;
         s->examples = scale->examples < 100 ? scale->examples : 112;
         s->rollout = p->plant->rollout;
+        s->rollout_growth = p->plant->growth;
         s->queries = scale->queries < 100 ? scale->queries / s->rollout : 32;
         s->fit = p->plant->fit;
         s->prior_every = 250;

@@ -22,9 +22,10 @@ typedef struct hb_paper_plant {
     hb_widths hidden;    /* their hidden layers */
     int integration;     /* hb_integration of our rows; -1: as usual */
     int fit;             /* hb_fit_by of our rows' trainings */
-    int rollout;  /* transitions that a query point of our rows is rolled out for: there are as many fewer points */
-    int examples; /* that models are fitted to, as in the paper */
-    bool flies;   /* the planner is compared too */
+    int rollout;   /* transitions that a query point of our rows is rolled out for: there are as many fewer points */
+    double growth; /* part of the steps over which rollouts grow to that */
+    int examples;  /* that models are fitted to, as in the paper */
+    bool flies;    /* the planner is compared too */
     int episode_steps; /* as in the paper */
 } hb_paper_plant;
 

@@ -10,7 +10,7 @@
 enum { PASSES = 3, ITERATIONS = 20 };
 
 /* variances that change by less in a round have settled */
-#define SETTLED 1e-3
+#define SETTLED 1e-2
 
 /* of a quick one */
 enum { QUICK_PASSES = 2, QUICK_ITERATIONS = 4, QUICK_EXAMPLES = HB_STRIDE, QUICK_FUNCTIONS = 160, QUICK_SPARE = 3 };

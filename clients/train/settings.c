@@ -66,7 +66,7 @@ static const setting table[] = {
     {"nb", INTEGER, AT(nb), -1, 4096, NULL, "-1", true,
      "basis functions; -1: for shared twice the hidden parameters that the data name, 8 to 32; 100 for the paper's"},
     {"hidden", WIDTHS, AT(hidden), 1, 4096, NULL, "", true,
-     "hidden layers; \"\": 64,64,64 (shared; 256,256 for more than 14 states), 51,51,51,51 (the paper's), "
+     "hidden layers; \"\": 64,64,64 (shared; 192,192,192 for more than 14 states), 51,51,51,51 (the paper's), "
      "512,512,512,512 "
      "(node)"},
     {"activation", CHOICE, AT(activation), 0, 0, hb_activation_name, "", true,

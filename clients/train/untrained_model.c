@@ -51,7 +51,7 @@ hb_model_sizes hb_model_sizes_suggested(const hb_dataset *d)
         .nb = nb < FEWEST ? FEWEST
               : nb > MOST ? MOST
                           : nb,
-        .hidden = d->header.nx > SMALL_STATE ? (hb_widths){2, {256, 256}} : kind->hidden,
+        .hidden = d->header.nx > SMALL_STATE ? (hb_widths){3, {192, 192, 192}} : kind->hidden,
     };
 }
 

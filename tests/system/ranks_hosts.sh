@@ -4,6 +4,8 @@
 #
 # usage: ranks_hosts.sh [BUILD]      as root, with iproute2 and Open MPI; BUILD is build unless given
 set -eu
+command -v ip >/dev/null || { echo "ranks_hosts.sh: ip is missing: apt-get install iproute2" >&2; exit 1; }
+ip netns list >/dev/null || { echo "ranks_hosts.sh: network namespaces need root" >&2; exit 1; }
 build=$(cd "${1:-build}" && pwd)
 one=hb$$a two=hb$$b folder=$(mktemp -d)
 trap 'ip netns del $one 2>/dev/null; ip netns del $two 2>/dev/null; rm -rf "$folder"' EXIT

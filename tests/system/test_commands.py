@@ -52,6 +52,7 @@ NOT_RUN = [
     (r"sh tests/run.sh( --quick| --fast)?$", "runs this test"),
     (r"sh tests/cross.sh$", "minutes, and packages of another architecture; opt-in"),
     (r"sh tests/system/systemd.sh$", "minutes, and root; opt-in"),
+    (r"sh tests/system/ranks_hosts.sh$", "root and network namespaces, which a container may not have; opt-in"),
     (r"sh packaging/build-deb.sh$", "minutes; tests/system/systemd.sh begins with it"),
     (r"sh config/models/make.sh$", "hours of training"),
     (r"sh tests/fuzz/run.sh 60$", "a minute for each reader; the tests 'corpus ...' run over what was found"),

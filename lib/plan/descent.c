@@ -154,7 +154,7 @@ static void propose(hb_descent *d, int level, int i, int lane, int count)
 {
     hb_gauss_newton *n = d->newton;
     const int size = n->nh * n->nv;
-    const bool failed = hb_gauss_newton_step(n, hb_gauss_newton_curvature(n) * damping[level][i], d->step) != 0;
+    const bool failed = hb_gauss_newton_step(n, n->curvature * damping[level][i], d->step) != 0;
 
     if (failed)
         memset(d->step, 0, (size_t)size * sizeof *d->step);

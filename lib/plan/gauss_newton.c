@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "plan/products.h"
 #include "plan/riccati.h"
 
 enum { SWEEPS = 50, ROUNDS = 8 };
@@ -16,6 +17,7 @@ enum { MOST_DENSE = 64 }; /* unknowns, beyond which the recursion is faster */
 enum { MOST_ROWS = 400 }; /* of the constraints that take part, at most, without a dense Hessian */
 
 struct hb_gauss_newton_scratch {
+    const hb_products *products;
     double *sensitivity[2]; /* nx x (nh nv): S of this step and the next */
     double *weighted;       /* nx x (nh nv): Q S */
     double *moved;          /* nx x nv: B M */
@@ -92,6 +94,7 @@ int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_n
     n->nu = nu;
     n->nv = nv;
     n->nh = max_nh;
+    n->scratch->products = hb_products_default();
     failed = dense ? 0 : hb_riccati_new(&n->riccati, nx, nu, nv, max_nh, err);
     if (failed) {
         hb_gauss_newton_free(n);
@@ -119,28 +122,10 @@ void hb_gauss_newton_free(hb_gauss_newton *n)
 }
 
 /* y += A x for the first `columns` columns of x (`inner` rows) and y (`rows` rows), both `stride` apart */
-static void multiply_add(int rows, int inner, const double *a, int columns, int stride, const double *x,
-                         double *restrict y)
+static void multiply_add(const hb_gauss_newton *n, int rows, int inner, const double *a, int columns, int stride,
+                         const double *x, double *y)
 {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < inner; j++) {
-            double factor = a[i * inner + j];
-            if (factor == 0)
-                continue;
-            for (int c = 0; c < columns; c++)
-                y[(ptrdiff_t)i * stride + c] += factor * x[(ptrdiff_t)j * stride + c];
-        }
-}
-
-/* lower triangle of h (first `columns` rows and columns, size wide) += S^T W, with `rows` rows of S and W */
-static void add_product(int rows, int columns, int size, const double *s, const double *w, double *restrict h)
-{
-    for (int i = 0; i < columns; i++)
-        for (int row = 0; row < rows; row++) {
-            double factor = s[(ptrdiff_t)row * size + i];
-            for (int j = 0; j <= i; j++)
-                h[(ptrdiff_t)i * size + j] += factor * w[(ptrdiff_t)row * size + j];
-        }
+    n->scratch->products->add(rows, inner, columns, a, inner, 1, x, stride, y, stride);
 }
 
 /* dJ/du of control i from dJ/de and the state after the step; dJ/da becomes that of the state before it */
@@ -226,10 +211,10 @@ static void move_sensitivity(hb_gauss_newton *n, int k, const double *s, double 
     struct hb_gauss_newton_scratch *t = n->scratch;
 
     memset(next, 0, (size_t)nx * (size_t)size * sizeof *next);
-    multiply_add(nx, nx, n->a + (ptrdiff_t)k * nx * nx, before, size, s, next);
+    multiply_add(n, nx, nx, n->a + (ptrdiff_t)k * nx * nx, before, size, s, next);
     if (!n->lags) {
         memset(t->moved, 0, (size_t)(nx * nv) * sizeof *t->moved);
-        multiply_add(nx, nu, b, nv, nv, n->direction, t->moved);
+        multiply_add(n, nx, nu, b, nv, nv, n->direction, t->moved);
         for (int i = 0; i < nx; i++)
             memcpy(next + (ptrdiff_t)i * size + before, t->moved + i * nv, (size_t)nv * sizeof *next);
         return;
@@ -245,7 +230,18 @@ static void move_sensitivity(hb_gauss_newton *n, int k, const double *s, double 
             a[before + v] = (1 - n->keep[i]) * n->direction[i * nv + v];
         }
     }
-    multiply_add(nx, nu, b, after, size, t->effective, next);
+    multiply_add(n, nx, nu, b, after, size, t->effective, next);
+}
+
+/* mean of the diagonal of a dense Hessian */
+static double mean_diagonal(const hb_gauss_newton *n)
+{
+    const int size = n->nh * n->nv;
+    double sum = 0;
+
+    for (int i = 0; i < size; i++)
+        sum += n->hessian[(ptrdiff_t)i * size + i];
+    return sum / size;
 }
 
 void hb_gauss_newton_condense(hb_gauss_newton *n)
@@ -257,6 +253,7 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     condense_gradient(n);
     if (n->riccati) {
         hb_riccati_take(n->riccati, n);
+        n->curvature = hb_riccati_curvature(n->riccati);
         return;
     }
     memset(n->hessian, 0, (size_t)size * (size_t)size * sizeof *n->hessian);
@@ -268,25 +265,14 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
 
         /* H += S^T Q S */
         memset(t->weighted, 0, (size_t)nx * (size_t)size * sizeof *t->weighted);
-        multiply_add(nx, nx, n->q + (ptrdiff_t)(k + 1) * nx * nx, after, size, next, t->weighted);
-        add_product(nx, after, size, next, t->weighted, n->hessian);
+        multiply_add(n, nx, nx, n->q + (ptrdiff_t)(k + 1) * nx * nx, after, size, next, t->weighted);
+        t->products->add_lower(after, nx, next, 1, size, t->weighted, size, n->hessian, size);
 
         double *swap = s;
         s = next;
         next = swap;
     }
-}
-
-double hb_gauss_newton_curvature(const hb_gauss_newton *n)
-{
-    const int size = n->nh * n->nv;
-    double sum = 0;
-
-    if (n->riccati)
-        return hb_riccati_curvature(n->riccati);
-    for (int i = 0; i < size; i++)
-        sum += n->hessian[(ptrdiff_t)i * size + i];
-    return sum / size;
+    n->curvature = mean_diagonal(n);
 }
 
 /* d . H d */

@@ -35,6 +35,7 @@ typedef struct hb_gauss_newton {
     /* worked out by hb_gauss_newton_condense */
     double *gradient; /* nh x nv */
     double *hessian;  /* (nh nv) x (nh nv), lower triangle; not with `riccati` */
+    double curvature; /* mean of the Hessian's diagonal */
 
     struct hb_riccati *riccati; /* NULL: the Hessian is dense */
 
@@ -52,8 +53,7 @@ void hb_gauss_newton_free(hb_gauss_newton *n);
 
 /* Gradient and Hessian with respect to w. */
 void hb_gauss_newton_condense(hb_gauss_newton *n);
-/* Mean of the Hessian's diagonal, and how much the model falls by a step. */
-double hb_gauss_newton_curvature(const hb_gauss_newton *n);
+/* How much the model falls by a step. */
 double hb_gauss_newton_decrease(const hb_gauss_newton *n, const double *d);
 /* The step d (nh x nv); -1 when the damped Hessian is not positive definite or something is not finite. */
 int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d);

@@ -168,6 +168,7 @@ void hb_planner_reset(hb_planner *p)
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
+    p->preparation.in_vain = 0;
 }
 
 /* Copies what a plan was made for: the vectors of *to have room. */

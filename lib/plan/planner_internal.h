@@ -30,15 +30,17 @@ typedef struct hb_preparation {
     hb_prepare_stage next;
     uint64_t stages; /* done */
     hb_prepared record;
-    int steps;      /* of the descent, */
-    int most_steps; /* at most so many, until the insurance or to the end */
-    int iterations; /* of the search */
-    int insured;    /* steps of the descent from a sample */
-    bool sampled;   /* there was such a descent, or there will be none */
-    bool moved;     /* the best sequence is no longer the one that was linearised */
-    bool arrived;   /* the descent has nothing left to gain */
-    double ahead;   /* steps of the plan from the last request to the next */
-    double seconds; /* the same */
+    int steps;        /* of the descent, */
+    int most_steps;   /* at most so many, until the insurance or to the end */
+    int iterations;   /* of the search */
+    int insured;      /* steps of the descent from a sample */
+    bool sampled;     /* there was such a descent, or there will be none */
+    double uninsured; /* cost before the insurance */
+    int in_vain;      /* preparations in a row, over requests, whose insurance found nothing, or that had none */
+    bool moved;       /* the best sequence is no longer the one that was linearised */
+    bool arrived;     /* the descent has nothing left to gain */
+    double ahead;     /* steps of the plan from the last request to the next */
+    double seconds;   /* the same */
 
     /* the problem that the next request is expected to pose */
     double *x0, *last_control, *actuator_state; /* nx, nu, nu */

@@ -20,7 +20,12 @@
 #include "dynamics/actuators.h"
 #include "plan/planner_internal.h"
 
-enum { STEPS = 3 };                /* second-order steps before the insurance, at most */
+enum { STEPS = 3 }; /* second-order steps before the insurance, at most */
+/* Insurance takes longer than all the rest, and finds nothing in ordinary flight: after so many in a row that found
+ * nothing, one of so many preparations has one, and the others end before it, until the next plan that did not come out
+ * as expected. */
+enum { IN_VAIN = 8, EVERY = 4 };
+static const double found = 0.01;  /* share of the cost by which insurance must be better to have found something */
 static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
 static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
 /* Without second-order steps: a prepared plan that costs this much more than expected, relatively, is no good. */
@@ -48,6 +53,12 @@ static bool second_order(const hb_planner *p)
     return p->settings.method == HB_PLANNER_GAUSS_NEWTON || p->settings.polish;
 }
 
+/* IN_VAIN has insurance, what comes after it has none, and then the turn starts again */
+static void count_in_vain(hb_preparation *f)
+{
+    f->in_vain = f->in_vain + 1 < IN_VAIN + EVERY ? f->in_vain + 1 : IN_VAIN;
+}
+
 static void begin(hb_planner *p, double seconds)
 {
     hb_preparation *f = &p->preparation;
@@ -59,8 +70,11 @@ static void begin(hb_planner *p, double seconds)
     f->seconds = seconds;
     f->ahead = seconds / hb_planner_step(p);
     f->steps = f->iterations = f->insured = 0;
-    f->sampled = p->settings.method != HB_PLANNER_GAUSS_NEWTON || p->population.ns <= 1;
-    f->most_steps = f->sampled ? p->settings.iterations : STEPS;
+    const bool insures = p->settings.method == HB_PLANNER_GAUSS_NEWTON && p->population.ns > 1;
+    f->sampled = !insures || f->in_vain > IN_VAIN;
+    f->most_steps = insures ? STEPS : p->settings.iterations;
+    if (insures && f->sampled)
+        count_in_vain(f);
     f->arrived = false;
     f->goal = p->made_for;
     f->goal.last_control = f->last_control;
@@ -161,6 +175,11 @@ static hb_prepare_stage settle(hb_planner *p)
 
     f->sampled = true;
     f->most_steps = p->settings.iterations;
+    const double best = fmin(p->other.cost, f->at.cost);
+    if (f->uninsured - best > found * fabs(best))
+        f->in_vain = 0;
+    else
+        count_in_vain(f);
     if (p->other.cost < f->at.cost) {
         hb_candidate_copy(&f->at, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
         f->moved = true;
@@ -226,6 +245,7 @@ static bool advance(hb_planner *p)
     case HB_PREPARE_SAMPLE:
         if (!hb_planner_sample_widely(p, &f->at))
             return false;
+        f->uninsured = before;
         f->moved = f->at.cost < before;
         f->next = HB_PREPARE_PICK;
         return true;
@@ -338,6 +358,7 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
 
     if (!hb_planner_ready(p, problem.dt)) {
         hb_planner_plan(p, model, x0, goal, tick, clock, deadline);
+        f->in_vain = 0;
         p->plan.prepared = stages;
         return &p->plan;
     }
@@ -348,6 +369,8 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
         hb_sequence_stretch(p->settings.horizon, p->map.nv, problem.dt / f->problem.dt, p->best.w);
     const bool converged = second_order(p) ? correct(p) : choose(p);
     hb_planner_finish(p, converged);
+    if (!p->plan.converged)
+        f->in_vain = 0;
     p->plan.prepared = stages;
     p->plan.corrected = true;
     return &p->plan;

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "plan/gauss_newton.h"
+#include "plan/products.h"
 
 struct hb_riccati {
+    const hb_products *products;
     int nx, nu, nv, nh;       /* of the problem taken */
     int ny, actuator, before; /* numbers in y, and where in it a and u_before begin; -1: not there */
     const double *q;          /* (nh + 1) x nx x nx: V's block of x, borrowed */
@@ -56,6 +58,7 @@ int hb_riccati_new(hb_riccati **ret, int nx, int nu, int nv, int max_nh, hb_erro
     if (failed)
         return failed;
     *ret = lay_out(&arena, (size_t)nx, (size_t)nu, (size_t)nv, (size_t)max_nh);
+    (*ret)->products = hb_products_default();
     return 0;
 }
 
@@ -151,29 +154,17 @@ void hb_riccati_take(hb_riccati *r, const hb_gauss_newton *n)
 /* ---- products ---- */
 
 /* out (columns x width) += x^T z for x (rows x columns) and z (rows x width) */
-static void add_transposed(int rows, int columns, int width, const double *x, const double *z, double *restrict out)
+static void add_transposed(const hb_riccati *r, int rows, int columns, int width, const double *x, const double *z,
+                           double *out)
 {
-    for (int j = 0; j < rows; j++)
-        for (int i = 0; i < columns; i++) {
-            const double factor = x[j * columns + i];
-            if (factor == 0)
-                continue;
-            for (int c = 0; c < width; c++)
-                out[i * width + c] += factor * z[j * width + c];
-        }
+    r->products->add(columns, rows, width, x, 1, columns, z, width, out, width);
 }
 
 /* out (rows x width) += x z for x (rows x inner) and z (inner x width) */
-static void add_product(int rows, int inner, int width, const double *x, const double *z, double *restrict out)
+static void add_product(const hb_riccati *r, int rows, int inner, int width, const double *x, const double *z,
+                        double *out)
 {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < inner; j++) {
-            const double factor = x[i * inner + j];
-            if (factor == 0)
-                continue;
-            for (int c = 0; c < width; c++)
-                out[i * width + c] += factor * z[j * width + c];
-        }
+    r->products->add(rows, inner, width, x, inner, 1, z, width, out, width);
 }
 
 /* p += V of step k */
@@ -201,26 +192,23 @@ static void of_controls(hb_riccati *r, int k, double damping)
     const int nv = r->nv, ny = r->ny;
 
     memset(r->pw, 0, (size_t)(ny * nv) * sizeof *r->pw);
-    add_product(ny, ny, nv, r->p, w_at(r, k), r->pw);
+    add_product(r, ny, ny, nv, r->p, w_at(r, k), r->pw);
     memcpy(r->g, r->r + (ptrdiff_t)k * nv * nv, (size_t)(nv * nv) * sizeof *r->g);
     for (int v = 0; v < nv; v++)
         r->g[v * (nv + 1)] += damping;
-    add_transposed(ny, nv, nv, w_at(r, k), r->pw, r->g);
+    add_transposed(r, ny, nv, nv, w_at(r, k), r->pw, r->g);
 }
 
-/* P <- V + Z^T P Z, kept symmetric; the rows of Z from `inner` on are zero */
+/* P <- V + Z^T P Z, lower triangle; the rows of Z from `inner` on are zero */
 static void move_back(hb_riccati *r, int k, const double *z, int inner)
 {
     const int ny = r->ny;
 
     memset(r->moved, 0, (size_t)(ny * ny) * sizeof *r->moved);
-    add_transposed(inner, ny, ny, z, r->p, r->moved);
+    add_transposed(r, inner, ny, ny, z, r->p, r->moved);
     memset(r->p, 0, (size_t)(ny * ny) * sizeof *r->p);
     add_curvature(r, k, r->p);
-    for (int i = 0; i < ny; i++)
-        for (int j = 0; j < inner; j++)
-            for (int c = 0; c <= i; c++)
-                r->p[i * ny + c] += r->moved[i * ny + j] * z[j * ny + c];
+    r->products->add_lower(ny, inner, r->moved, ny, 1, z, ny, r->p, ny);
 }
 
 static void mirror(hb_riccati *r)
@@ -252,8 +240,8 @@ static void move_on(hb_riccati *r, int k, const double *w)
     double *swap = r->now;
 
     memset(r->next, 0, (size_t)r->ny * sizeof *r->next);
-    add_product(r->ny, r->ny, 1, y_at(r, k), r->now, r->next);
-    add_product(r->ny, r->nv, 1, w_at(r, k), w, r->next);
+    add_product(r, r->ny, r->ny, 1, y_at(r, k), r->now, r->next);
+    add_product(r, r->ny, r->nv, 1, w_at(r, k), w, r->next);
     r->now = r->next;
     r->next = swap;
 }
@@ -315,23 +303,21 @@ static void close_loop(hb_riccati *r, int k, double damping)
     const double *gain = r->gain + (ptrdiff_t)k * nv * ny, *c = r->c + (ptrdiff_t)k * nv * ny, *w = w_at(r, k);
 
     memcpy(r->closed, y_at(r, k), (size_t)(ny * ny) * sizeof *r->closed);
-    for (int i = 0; i < ny; i++)
-        for (int v = 0; v < nv; v++)
-            for (int j = 0; j < ny; j++)
-                r->closed[i * ny + j] -= w[i * nv + v] * gain[v * ny + j];
+    for (int i = 0; i < nv * ny; i++)
+        r->mixed[i] = -gain[i];
+    add_product(r, ny, nv, ny, w, r->mixed, r->closed);
     move_back(r, k, r->closed, ny);
-    /* with mixed = (R + damping I) K - 2 C, (K^T mixed + mixed^T K) / 2 is what is missing */
+    /* with mixed = (R + damping I) K / 2 - C, K^T mixed + mixed^T K is what is missing */
     memcpy(r->g, r->r + (ptrdiff_t)k * nv * nv, (size_t)(nv * nv) * sizeof *r->g);
     for (int v = 0; v < nv; v++)
         r->g[v * (nv + 1)] += damping;
+    for (int i = 0; i < nv * nv; i++)
+        r->g[i] /= 2;
     for (int i = 0; i < nv * ny; i++)
-        r->mixed[i] = -2 * c[i];
-    add_product(nv, nv, ny, r->g, gain, r->mixed);
-    for (int v = 0; v < nv; v++)
-        for (int i = 0; i < ny; i++)
-            for (int j = 0; j <= i; j++)
-                r->p[i * ny + j] +=
-                    (gain[v * ny + i] * r->mixed[v * ny + j] + gain[v * ny + j] * r->mixed[v * ny + i]) / 2;
+        r->mixed[i] = -c[i];
+    add_product(r, nv, nv, ny, r->g, gain, r->mixed);
+    r->products->add_lower(ny, nv, gain, 1, ny, r->mixed, ny, r->p, ny);
+    r->products->add_lower(ny, nv, r->mixed, 1, ny, gain, ny, r->p, ny);
     mirror(r);
 }
 
@@ -349,9 +335,9 @@ int hb_riccati_factor(hb_riccati *r, double damping)
             return -1;
         /* G K = C + W^T P Y */
         memcpy(r->mixed, r->c + (ptrdiff_t)k * nv * ny, (size_t)(nv * ny) * sizeof *r->mixed);
-        add_transposed(ny, nv, ny, r->pw, y_at(r, k), r->mixed);
+        add_transposed(r, ny, nv, ny, r->pw, y_at(r, k), r->mixed);
         memset(gain, 0, (size_t)(nv * ny) * sizeof *gain);
-        add_product(nv, nv, ny, inverse, r->mixed, gain);
+        add_product(r, nv, nv, ny, inverse, r->mixed, gain);
         close_loop(r, k, damping);
     }
     return 0;
@@ -370,14 +356,14 @@ void hb_riccati_solve(hb_riccati *r, double *d)
 
         for (int v = 0; v < nv; v++)
             left[v] = -left[v];
-        add_transposed(ny, nv, 1, w_at(r, k), r->now, left);
+        add_transposed(r, ny, nv, 1, w_at(r, k), r->now, left);
         memset(r->next, 0, (size_t)ny * sizeof *r->next);
-        add_transposed(ny, ny, 1, y_at(r, k), r->now, r->next);
+        add_transposed(r, ny, ny, 1, y_at(r, k), r->now, r->next);
         for (int v = 0; v < nv; v++)
             for (int i = 0; i < ny; i++)
                 r->next[i] -= gain[v * ny + i] * left[v];
         memset(r->forward + k * nv, 0, (size_t)nv * sizeof *r->forward);
-        add_product(nv, nv, 1, inverse, left, r->forward + k * nv);
+        add_product(r, nv, nv, 1, inverse, left, r->forward + k * nv);
         r->now = r->next;
         r->next = swap;
     }

@@ -6,7 +6,7 @@
  *     linearise    Jacobians and the quadratic model of the cost        \  up to STEPS times, until nothing is left to
  *     improve      a second-order step                                  /  gain
  *     sample       insurance: wide samples, the best of them picked, and second-order steps from it
- *     linearise, improve ...   go on from the better of the two, until nothing is left to gain
+ *     linearise, improve ...   go on from the better of the two, to the end if the insurance found something
  *
  * These are stages. One that is interrupted has changed nothing that is looked at later, and is begun again: what a
  * preparation comes to depends on the number of its stages alone. Linearising goes into the one of two descents that
@@ -174,12 +174,14 @@ static hb_prepare_stage settle(hb_planner *p)
     hb_preparation *f = &p->preparation;
 
     f->sampled = true;
-    f->most_steps = p->settings.iterations;
+    f->most_steps = STEPS + HB_SHORT;
     const double best = fmin(p->other.cost, f->at.cost);
-    if (f->uninsured - best > found * fabs(best))
+    if (f->uninsured - best > found * fabs(best)) {
         f->in_vain = 0;
-    else
+        f->most_steps = p->settings.iterations;
+    } else {
         count_in_vain(f);
+    }
     if (p->other.cost < f->at.cost) {
         hb_candidate_copy(&f->at, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
         f->moved = true;

@@ -130,7 +130,7 @@ static double number_of(const json_t *o, const char *key)
 static int read_flights(const char *path, int n, hb_paper_flights *ret, hb_error *err)
 {
     double *distance = calloc(3 * (size_t)n, sizeof *distance);
-    double *slew = distance ? distance + n : NULL, *planning = slew ? slew + n : NULL;
+    double *slew = distance ? distance + n : NULL, *planning = distance ? distance + 2 * (size_t)n : NULL;
     FILE *in = fopen(path, "re");
     char *line = NULL;
     size_t size = 0;

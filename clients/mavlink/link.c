@@ -110,9 +110,8 @@ static int open_serial(hb_link *l, hb_error *err)
     t.c_cflag &= ~(tcflag_t)(CRTSCTS | CSTOPB);
     t.c_cc[VMIN] = 1; /* so that nothing to read is EAGAIN, and 0 the end of the line */
     t.c_cc[VTIME] = 0;
-    cfsetispeed(&t, *find_speed(l->baud));
-    cfsetospeed(&t, *find_speed(l->baud));
-    if (tcsetattr(fd, TCSANOW, &t)) {
+    const speed_t *speed = find_speed(l->baud);
+    if (!speed || cfsetspeed(&t, *speed) || tcsetattr(fd, TCSANOW, &t)) {
         int code = errno;
         close(fd);
         return hb_fail(err, code, "%s: cannot be set to %d baud: %s", l->host, l->baud, strerror(code));

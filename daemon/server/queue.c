@@ -42,6 +42,7 @@ static hb_queue *lay_out(const hb_queue *sizes, hb_arena *arena)
         q->nu = sizes->nu;
         q->ntarget = sizes->ntarget;
         q->configured = sizes->configured;
+        q->vacated = INFINITY;
     }
     lay_out_place(q ? &q->in_hand : NULL, sizes, arena);
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
@@ -59,7 +60,6 @@ int hb_queue_new(hb_queue **ret, int nx, int nu, int ntarget, const hb_pilot *pi
     if (r)
         return r;
     *ret = lay_out(&sizes, &arena);
-    (*ret)->vacated = INFINITY;
     return 0;
 }
 

@@ -87,9 +87,11 @@ const hb_kernels *hb_kernels_at(int index)
 
 const hb_kernels *hb_kernels_find(const char *name)
 {
-    for (int i = 0; hb_kernels_at(i); i++)
-        if (strcmp(hb_kernels_at(i)->name, name) == 0)
-            return hb_kernels_at(i);
+    const hb_kernels *k;
+
+    for (int i = 0; (k = hb_kernels_at(i)); i++)
+        if (strcmp(k->name, name) == 0)
+            return k;
     return NULL;
 }
 

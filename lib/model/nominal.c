@@ -16,8 +16,10 @@ const hb_nominal *hb_nominal_at(int index)
 
 const hb_nominal *hb_nominal_find(const char *name)
 {
-    for (int i = 0; hb_nominal_at(i); i++)
-        if (strcmp(hb_nominal_at(i)->name, name) == 0)
-            return hb_nominal_at(i);
+    const hb_nominal *n;
+
+    for (int i = 0; (n = hb_nominal_at(i)); i++)
+        if (strcmp(n->name, name) == 0)
+            return n;
     return NULL;
 }

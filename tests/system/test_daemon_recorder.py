@@ -27,10 +27,11 @@ def recordings(daemon):
 
 
 class Recorder(TestCase):
-    def fly_cart(self, daemon, steps, start=0, position=0.0, velocity=0.0, **request):
-        """A cart of mass 2 under what is answered, in lock step."""
+    def fly_cart(self, daemon, steps, start=0, position=0.0, velocity=0.0, wait=False, **request):
+        """A cart of mass 2 under what is answered, in lock step. wait: no request overtakes the sample before it."""
         client = daemon.client()
         connect_telemetry(client, daemon)
+        before = client.status().counters.telemetry
         x, v, replies = position, velocity, []
         for k in range(start, start + steps):
             t = 50_000 * k
@@ -38,6 +39,8 @@ class Recorder(TestCase):
             replies.append(reply)
             u = reply.action[0]
             client.publish(t, [x, v], [u])
+            if wait:
+                wait_until(lambda: client.status().counters.telemetry > before + k - start, f"arrival of sample {k}")
             v += 0.05 * u / 2
             x += 0.05 * v
         return client, replies
@@ -96,7 +99,7 @@ class Recorder(TestCase):
 
     def test_a_difference_is_an_error_with_time_and_field(self):
         daemon = self.started(CART + RECORDER % "")
-        self.fly_cart(daemon, 30)
+        self.fly_cart(daemon, 30, wait=True)
         daemon.stop()
         [file] = recordings(daemon)
         # one bit of a state that was reported, and one of an action that was answered

@@ -239,7 +239,8 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
         fprintf(out, "steps chosen for %g seconds of processor time for each row; what they took is in the table\n",
                 p->cpu_seconds_each);
     if (strncmp(p->train, p->folder, strlen(p->folder)) != 0)
-        fprintf(out, "trained on %s instead of the scale's data\n", p->train);
+        fprintf(out, "trained on %s instead of the scale's data\n",
+                strrchr(p->train, '/') ? strrchr(p->train, '/') + 1 : p->train);
     fprintf(out, "\n");
     fprintf(out,
             "error after so many steps: median [quartiles] over %d unseen functions, %d examples, %d rollouts each\n",
@@ -381,7 +382,7 @@ static void panel(FILE *out, const hb_paper_results *r, const char *block, const
 
 int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset *test, const char *name, hb_error *err)
 {
-    int h = find_across(p, test), panels = 3 + (h >= 0) + (p->plant->flies ? 2 : 0);
+    int h = find_across(p, test), panels = 2 + (r->nbases > 0) + (h >= 0) + (p->plant->flies ? 2 : 0);
     int columns = panels > 3 ? 3 : panels, lines = (panels + columns - 1) / columns;
     hb_plot *plot = NULL;
     int status = hb_plot_new(&plot, name, 400 * columns, 380 * lines, err);
@@ -403,8 +404,10 @@ int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset
     fprintf(out, "NaN notitle\nunset key\nset ylabel 'error after %d steps'\nset logscale x\nset xlabel 'examples'\n",
             HB_PAPER_LATE);
     panel(out, r, "counts", "using 1:2 with linespoints pt 7 ps 0.5", false);
-    fprintf(out, "set xlabel 'basis functions'\n");
-    panel(out, r, "bases", "using 1:2 with linespoints pt 7 ps 0.5", false);
+    if (r->nbases) {
+        fprintf(out, "set xlabel 'basis functions'\n");
+        panel(out, r, "bases", "using 1:2 with linespoints pt 7 ps 0.5", false);
+    }
     fprintf(out, "unset logscale x\n");
     if (h >= 0) {
         fprintf(out, "set xlabel '%s'\n", p->plant->across);

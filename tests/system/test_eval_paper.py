@@ -115,11 +115,12 @@ class Paper(unittest.TestCase):
     def test_rows_and_seeds(self):
         with tempfile.TemporaryDirectory() as other:
             train, test = (self.path('quadrotor-tiny', f'{name}.h5') for name in ('train', 'test'))
-            given = ['quadrotor', '--no-plot', '--no-bases', '--train', train, '--test', test]
+            given = ['quadrotor', '--no-bases', '--train', train, '--test', test]
             result = json.loads(paper(other, *given, '--json', '--rows', 'fe-res,ours', '--seeds', '3').stdout)
             self.assertEqual([(r['row'], [a['seed'] for a in r['again']]) for r in result['rows']],
                              [('FE + Res, least squares', [1, 2]), ('ours', [1, 2])])
             self.assertEqual(result['bases'], [])
+            self.assertTrue(os.path.exists(os.path.join(other, 'quadrotor-tiny', 'curves.png')))
             # the first seed is the same run as without the others, and the others differ from it
             first = {r['row']: r['adapted'] for r in self.first['rows']}
             for row in result['rows']:

@@ -32,6 +32,8 @@ struct hb_gauss_newton_scratch {
     double *solved;     /* rows x (nh nv): F^-1 c of each */
     double *coupling;   /* rows x rows: c_i F^-1 c_j */
     double *multiplier; /* rows */
+    double *pull;       /* rows: coupling times multipliers */
+    double *free_value; /* rows: of each constraint, at the step without bounds */
     bool *taken;        /* nh nu: is it in `row`? */
 };
 
@@ -75,6 +77,8 @@ static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv
     to->scratch->solved = hb_arena_take(arena, taking_part * size, number);
     to->scratch->coupling = hb_arena_take(arena, taking_part * taking_part, number);
     to->scratch->multiplier = hb_arena_take(arena, taking_part, number);
+    to->scratch->pull = hb_arena_take(arena, taking_part, number);
+    to->scratch->free_value = hb_arena_take(arena, taking_part, number);
     to->scratch->taken = hb_arena_take(arena, rows, sizeof(bool));
     return n;
 }
@@ -354,26 +358,39 @@ static void take_row(hb_gauss_newton *n, int row, int count)
             constraint(n, t->row[j], solved);
 }
 
+/* pull += by * row i of the coupling, whose first `count` elements count */
+static void pull_by(struct hb_gauss_newton_scratch *t, int count, int i, double by)
+{
+    const double *coupling = t->coupling + (ptrdiff_t)i * t->max_rows;
+
+    for (int j = 0; j < count; j++)
+        t->pull[j] += by * coupling[j];
+}
+
 /* multipliers of the rows that take part; a row's constraint value is its free one minus what all of them take off */
 static void settle_multipliers(hb_gauss_newton *n, int count)
 {
     struct hb_gauss_newton_scratch *t = n->scratch;
-    const int rows = t->max_rows;
 
+    memset(t->pull, 0, (size_t)count * sizeof *t->pull);
+    for (int i = 0; i < count; i++) {
+        t->free_value[i] = constraint(n, t->row[i], t->free_step);
+        if (t->multiplier[i] != 0)
+            pull_by(t, count, i, t->multiplier[i]);
+    }
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         double largest = 0, change = 0;
         for (int i = 0; i < count; i++) {
-            const double *coupling = t->coupling + (ptrdiff_t)i * rows;
-            double value = constraint(n, t->row[i], t->free_step);
-            for (int j = 0; j < count; j++)
-                if (j != i)
-                    value -= coupling[j] * t->multiplier[j];
-            double low = n->low[t->row[i]], high = n->high[t->row[i]];
-            double excess = value > high ? value - high : value < low ? value - low : 0;
-            double p = coupling[i] > 0 ? excess / coupling[i] : 0;
-            change = fmax(change, fabs(p - t->multiplier[i]));
+            const double own = t->coupling[(ptrdiff_t)i * t->max_rows + i];
+            const double value = t->free_value[i] - (t->pull[i] - own * t->multiplier[i]);
+            const double low = n->low[t->row[i]], high = n->high[t->row[i]];
+            const double excess = value > high ? value - high : value < low ? value - low : 0;
+            const double p = own > 0 ? excess / own : 0, by = p - t->multiplier[i];
+            change = fmax(change, fabs(by));
             largest = fmax(largest, fabs(p));
             t->multiplier[i] = p;
+            if (by != 0)
+                pull_by(t, count, i, by);
         }
         if (change <= 1e-6 * largest)
             break;

@@ -5,7 +5,8 @@
  * next millisecond on. Its mass is not the nominal one, the daemon adapts to it, and the target moves now and then.
  *
  * Beside every reply stands its floor, met by the same machine: after each reply a message of the same size goes to a
- * bare ROUTER that echoes. A reply is late when it took longer than the budget and what 999 of 1000 echoes took. After
+ * bare ROUTER that echoes; and another half a period later, when all threads have slept, as they have before a request
+ * (rested_floor). A reply is late when it took longer than the budget and what 999 of 1000 echoes took. After
  * the flight, on the same schedule and with the priority of the planner, a thread does nothing but spin for the budget:
  * how often that ends late says what the machine itself takes (spin_late).
  *
@@ -205,6 +206,7 @@ typedef struct flight {
     int every;            /* milliseconds from one sample of telemetry to the next */
     int n;
     double *action, *floor, *planning, *preparing; /* seconds, n each */
+    double *rested;                                /* likewise: floor, half a period later */
     double *queue, *total;                         /* likewise: in the daemon, as its replies tell */
     int status[HILBERT_REFUSED + 1], failed, corrected;
 } flight;
@@ -287,6 +289,8 @@ static void fly(flight *f, echo *e)
             }
         }
         f->floor[k] = echo_once(e);
+        sleep_until(start + f->period * (k + 0.5));
+        f->rested[k] = echo_once(e);
     }
     hilbert_close(h);
 }
@@ -389,6 +393,7 @@ static void new_flight(flight *f, const daemon_process *d, int n)
     reset_vehicle(&f->v);
     f->action = calloc((size_t)n, sizeof *f->action);
     f->floor = calloc((size_t)n, sizeof *f->floor);
+    f->rested = calloc((size_t)n, sizeof *f->rested);
     f->planning = calloc((size_t)n, sizeof *f->planning);
     f->preparing = calloc((size_t)n, sizeof *f->preparing);
     f->queue = calloc((size_t)n, sizeof *f->queue);
@@ -400,6 +405,7 @@ static void free_flight(flight *f)
     pthread_mutex_destroy(&f->lock);
     free(f->action);
     free(f->floor);
+    free(f->rested);
     free(f->planning);
     free(f->preparing);
     free(f->queue);
@@ -523,6 +529,8 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     bench_set_number(b, "floor_p50_ms", 1e3 * hb_quantile(f.floor, f.n, 0.5));
     bench_set_number(b, "floor_p99_ms", 1e3 * hb_quantile(f.floor, f.n, 0.99));
     bench_set_number(b, "floor_p999_ms", 1e3 * floor_p999);
+    bench_set_number(b, "rested_floor_p50_ms", 1e3 * hb_quantile(f.rested, f.n, 0.5));
+    bench_set_number(b, "rested_floor_p99_ms", 1e3 * hb_quantile(f.rested, f.n, 0.99));
     bench_set_number(b, "planning_p50_ms", 1e3 * hb_quantile(f.planning, f.n, 0.5));
     bench_set_number(b, "planning_p99_ms", 1e3 * hb_quantile(f.planning, f.n, 0.99));
     bench_set_number(b, "preparing_p50_ms", 1e3 * hb_quantile(f.preparing, f.n, 0.5));

@@ -2,6 +2,7 @@
 #include "process/machine.h"
 
 #include <errno.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,11 +98,30 @@ static bool may_bind(int port)
     return !denied;
 }
 
+/* libzmq lists the interfaces of the machine to bind one of their addresses, and aborts where it may not. */
+static bool may_list_interfaces(void)
+{
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    bool denied = fd < 0 && (errno == EAFNOSUPPORT || errno == EPERM || errno == EACCES);
+
+    if (fd >= 0)
+        close(fd);
+    return !denied;
+}
+
 static bool check_tcp(check *k, void *context, place *p)
 {
     p->port = port_of(p->endpoint);
     if (p->port < 0 || strlen(p->endpoint) < strlen("tcp://x:1")) {
         COMPLAIN(k, p->key, "%s: expected tcp://ADDRESS:PORT with a port from 1 to 65535", p->endpoint);
+        return false;
+    }
+    if (!may_list_interfaces()) {
+        COMPLAIN(
+            k, p->key,
+            "%s: tcp needs netlink sockets, which are denied here: allow AF_NETLINK in RestrictAddressFamilies= of "
+            "the unit, or use ipc",
+            p->endpoint);
         return false;
     }
     int why = find_host(context, p->endpoint, p->host, sizeof p->host);

@@ -1,4 +1,5 @@
 """tcp: CURVE admits who is known and nobody else; without it tcp is refused unless the configuration says otherwise."""
+import errno
 import os
 import re
 import resource
@@ -9,7 +10,7 @@ import time
 
 import zmq
 
-from harness import CART, HILBERTCTL, HILBERTD, PATIENCE, TestCase, hilbert, main, pb, wait_until
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, PATIENCE, TestCase, hilbert, main, pb, wait_until
 
 PORTS = """
 sockets:
@@ -187,6 +188,17 @@ class Security(TestCase):
         # and the daemon is there for those it knows, and locally
         self.assertEqual(self.client(daemon, places, "bob").request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
         self.assertEqual(local.request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
+
+    def test_a_sandbox_without_netlink_is_told(self):
+        """libzmq would abort."""
+        config, _ = with_tcp("security: {{insecure: true}}\n")
+        daemon = self.daemon(config)
+        environment = dict(os.environ, LD_PRELOAD=f"{BUILD}/tests/system/libfail_call.so",
+                           HILBERT_FAULT=f"socket 1 {errno.EAFNOSUPPORT}")
+        done = subprocess.run([HILBERTD, "--check", daemon.file], env=environment, capture_output=True, text=True, timeout=30,
+                              cwd=daemon.folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout + done.stderr, r"config.yaml:\d+:\d+: sockets.\w+: tcp://\S+: tcp needs netlink sockets")
 
     def test_hilbertctl_over_tcp(self):
         daemon, places = self.secured()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a flood of hostile handshakes costs a client that flies: reply times with and without it, over ipc and over tcp.
 
-usage: handshake_flood.py BUILD_ROOT [--seconds S] [--daemon HILBERTD]
+usage: handshake_flood.py BUILD_ROOT [--seconds S] [--daemon HILBERTD] [--attackers N] [--nice N]
 
 The flood comes from one address: processes that connect to the actions socket over and over and play a recorded greeting
 and HELLO of a client whose key is not known, which costs them nothing and the daemon its part of a handshake. It
@@ -21,6 +21,7 @@ parser.add_argument("build", help="where meson builds")
 parser.add_argument("--seconds", type=float, default=5, help="of each row (5)")
 parser.add_argument("--daemon", help="another hilbertd, to compare with")
 parser.add_argument("--attackers", type=int, default=2, help="processes (2)")
+parser.add_argument("--nice", type=int, help="priority of the flood in place of SCHED_IDLE, for a machine that is never idle")
 options = parser.parse_args()
 sys.argv = [sys.argv[0], options.build]
 
@@ -73,7 +74,10 @@ def record_hello(port, server):
 
 
 def attack(port, said, count, stop):
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if options.nice is None:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(options.nice)
     open_ones = []
     while not stop.is_set():
         s = socket.socket()

@@ -3,20 +3,24 @@
 # and has systemd_inside.py go through an operator's life with hilbertd in there. Opt-in: needs root, the network and
 # about 1 GB, and takes some minutes. Works where no systemd runs on the host.
 #
-# usage: systemd.sh [--reuse]     --reuse takes the packages of the last run
+# usage: systemd.sh [--reuse] [--only PART]...
+#        --reuse      takes the packages of the last run
+#        --only PART  of systemd_inside.py, e.g. users: what its users may do, and what its sandbox keeps from it
 #
 # Everything is in ${TMPDIR:-/tmp}/systemd-hilbertd: base (as debootstrap made it, kept for the next run), root (a copy of
 # it with the packages), debs.
 set -eu
 cd "$(dirname "$0")/../.."
 
-reuse=no
-for option; do
-    case $option in
+reuse=no parts=
+while [ $# -gt 0 ]; do
+    case $1 in
     --reuse) reuse=yes ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "systemd.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
+    --only) parts="$parts ${2:?"systemd.sh: --only needs a part"}"; shift ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "systemd.sh: unknown option '$1' (try --help)" >&2; exit 2 ;;
     esac
+    shift
 done
 [ "$(id -u)" = 0 ] || { echo "systemd.sh: only root can boot a container" >&2; exit 1; }
 
@@ -26,12 +30,15 @@ mkdir -p "$folder"
 sh packaging/deps.sh --packaging
 
 # the packages, and the same once more as an upgrade
-if [ $reuse = no ] || [ ! -d "$debs/2" ]; then
+export DEB_BUILD_OPTIONS="nocheck noautodbgsym"
+if [ $reuse = no ]; then rm -rf "$debs"; fi
+if [ ! -d "$debs/1" ]; then
     echo "== packages"
-    rm -rf "$debs"
-    DEB_BUILD_OPTIONS="nocheck noautodbgsym" sh packaging/build-deb.sh --revision 1 --output "$debs/1" --lintian
-    DEB_BUILD_OPTIONS="nocheck noautodbgsym" sh packaging/build-deb.sh --revision 2 --output "$debs/2"
+    sh packaging/build-deb.sh --revision 1 --output "$debs/1" --lintian
 fi
+case " $parts " in
+"  " | *" upgrade "*) [ -d "$debs/2" ] || sh packaging/build-deb.sh --revision 2 --output "$debs/2" ;;
+esac
 
 if [ ! -f "$base.complete" ]; then
     echo "== debootstrap"
@@ -53,12 +60,12 @@ chroot "$root" sh -c 'export DEBIAN_FRONTEND=noninteractive
     apt-get -qq install -y --no-install-recommends /test/debs/1/*.deb' >"$folder/install.log" 2>&1 ||
     { tail -n 20 "$folder/install.log"; exit 1; }
 
-cat >"$root/etc/systemd/system/hilbert-test.service" <<'END'
+cat >"$root/etc/systemd/system/hilbert-test.service" <<END
 [Unit]
 Description=the test
 After=multi-user.target
 [Service]
-ExecStart=/usr/bin/python3 -u /test/systemd_inside.py
+ExecStart=/usr/bin/python3 -u /test/systemd_inside.py$parts
 StandardOutput=append:/test/log
 StandardError=append:/test/log
 ExecStopPost=systemctl --no-block poweroff

@@ -9,6 +9,8 @@ import os
 import pathlib
 import resource
 import signal
+import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -405,8 +407,128 @@ def removal():
     check("nothing is left", not left, left or "(the user stays, as policy wants it)")
 
 
+def as_user(name, *command):
+    return run("runuser", "-u", name, "--", *command)
+
+
+def owned(path):
+    """Owner, group and mode of a path."""
+    p = pathlib.Path(path)
+    return f"{p.owner()}:{p.group()} {stat.S_IMODE(p.lstat().st_mode):04o}"
+
+
+def inside(process, *command):
+    """A command as root, and yet with the files as the sandbox of a process has them."""
+    return run("nsenter", f"--target={process}", "--mount", "--", *command)
+
+
+def hardening(program):
+    """What the file of a program says of how it was built: see elf(5)."""
+    data = pathlib.Path(program).read_bytes()
+    kind, phoff, phentsize, phnum = (*struct.unpack_from("<H", data, 16), *struct.unpack_from("<Q", data, 32),
+                                     *struct.unpack_from("<HH", data, 54))
+    flags, kinds = 0, {}
+    for i in range(phnum):
+        what, bits, offset, _, _, size = struct.unpack_from("<IIQQQQ", data, phoff + i * phentsize)
+        kinds[what] = bits
+        if what == 2:  # PT_DYNAMIC: FLAGS, FLAGS_1; the names of RPATH and RUNPATH
+            entries = [struct.unpack_from("<qQ", data, at) for at in range(offset, offset + size, 16)]
+            tags = dict(entries)
+            flags = tags.get(30, 0) & 8 or tags.get(0x6FFFFFFB, 0) & 1
+            kinds["path"] = 15 in tags or 29 in tags
+    return {"position-independent": kind == 3, "no executable stack": not kinds.get(0x6474E551, 1) & 1,
+            "read-only relocations": 0x6474E552 in kinds, "bound at once": bool(flags), "no run path": not kinds["path"],
+            "stack protector": b"__stack_chk_fail" in data, "fortified": b"__memcpy_chk" in data or b"__snprintf_chk" in data}
+
+
+def users():
+    """Who may do what on this machine, and what the sandbox leaves to the daemon."""
+    section("users and files")
+    original = CONFIG.read_text()
+    for name in ("visitor", "member"):
+        run("useradd", "--create-home", name)
+    run("usermod", "-aG", "hilbertd", "member")
+    edit(CONFIG, 'state_file: ""', "state_file: /var/lib/hilbertd/window")
+    check("restart with a state file", restart() == 0, journal(time.time() - 5) if unit("ActiveState") != "active" else "")
+    fill_window()
+    expected = {"/run/hilbertd": "hilbertd:hilbertd 0755", "/var/lib/hilbertd": "hilbertd:hilbertd 0750",
+                "/var/log/hilbertd": "hilbertd:hilbertd 0750", "/var/lib/hilbertd/window": "hilbertd:hilbertd 0600"}
+    expected |= {f"/run/hilbertd/{s}": "hilbertd:hilbertd 0660" for s in ("telemetry", "actions", "control", "status")}
+    for path, mode in expected.items():
+        check(path, owned(path) == mode, owned(path))
+    check("configuration: root's, and no secret", owned(CONFIG) == "root:root 0644", owned(CONFIG))
+    check("runs as hilbertd", pathlib.Path(f"/proc/{pid()}").owner() == "hilbertd")
+    for command in (("status",), ("reset",), ("request",), ("watch", "-c", "1")):
+        code, text = as_user("visitor", "hilbertctl", *command)
+        check(f"an ordinary user's hilbertctl {command[0]} is refused", code != 0, text.splitlines()[-1] if text else "")
+    code, text = as_user("visitor", "hilbertctl", "status")
+    check("and is told what is missing", "group" in text, text)
+    for path in ("/var/lib/hilbertd", "/var/log/hilbertd"):
+        check(f"nor may it look into {path}", as_user("visitor", "ls", path)[0] != 0)
+    check("or end the daemon", as_user("visitor", "kill", str(pid()))[0] != 0)
+    code, text = as_user("member", "hilbertctl", "status")
+    check("a member of the group may ask", code == 0, "" if code == 0 else text)
+    check("a member may not read the window", as_user("member", "cat", "/var/lib/hilbertd/window")[0] != 0)
+
+    section("keys")
+    run("hilbertctl", "keygen", "/etc/hilbertd/server")
+    run("hilbertctl", "keygen", "/home/member/ground")
+    run("chown", "hilbertd", "/etc/hilbertd/server.key")
+    run("chown", "member", "/home/member/ground.key", "/home/member/ground.pub")
+    run("cp", "/home/member/ground.pub", "/etc/hilbertd/ground.pub")
+    check("a new secret key is for its owner alone", owned("/etc/hilbertd/server.key") == "hilbertd:root 0600",
+          owned("/etc/hilbertd/server.key"))
+    edit(CONFIG, 'control: ["ipc:///run/hilbertd/control"]', "control: [ipc:///run/hilbertd/control, tcp://127.0.0.1:5555]")
+    code, text = run("runuser", "-u", "hilbertd", "--", "hilbertd", "--check", str(CONFIG))
+    check("tcp without keys is refused", code != 0, text.splitlines()[-1] if text else "")
+    edit(CONFIG, 'server_key: ""', "server_key: server.key")
+    edit(CONFIG, "client_keys: []", "client_keys: [ground.pub]")
+    check("starts with keys", restart() == 0, journal(time.time() - 3) if unit("ActiveState") != "active" else "")
+    asks = ("hilbertctl", "status", "-s", "tcp://127.0.0.1:5555", "-K", "/etc/hilbertd/server.pub")
+    code, text = as_user("member", *asks, "-k", "/home/member/ground.key")
+    check("whoever has a key that is known may ask over tcp", code == 0, "" if code == 0 else text)
+    run("hilbertctl", "keygen", "/home/visitor/own")
+    run("chown", "visitor", "/home/visitor/own.key", "/home/visitor/own.pub")
+    code, text = as_user("visitor", *asks, "-k", "/home/visitor/own.key")
+    check("with another key nobody does", code != 0, text.splitlines()[-1] if text else "")
+    code, text = as_user("visitor", *asks, "-k", "/home/member/ground.key")
+    check("nor with a key that is not theirs", code != 0, text.splitlines()[-1] if text else "")
+    os.chmod("/etc/hilbertd/server.key", 0o640)
+    code, text = run("runuser", "-u", "hilbertd", "--", "hilbertd", "--check", str(CONFIG))
+    check("a secret key that others may read is refused", code != 0 and "server.key" in text, text.splitlines()[-1] if text else "")
+    os.chmod("/etc/hilbertd/server.key", 0o600)
+    CONFIG.write_text(original)
+    for path in ("server.key", "server.pub", "ground.pub"):
+        (ETC / path).unlink()
+    check("back to the first", restart() == 0)
+
+    section("sandbox")
+    daemon = pid()
+    for folder in ("/etc", "/usr", "/var", "/"):
+        code, text = inside(daemon, "touch", f"{folder}/written")
+        check(f"{folder} cannot be written to, not even by root", code != 0 and "Read-only" in text, text)
+    check("its own folder can", inside(daemon, "touch", "/var/lib/hilbertd/written")[0] == 0)
+    inside(daemon, "rm", "/var/lib/hilbertd/written")
+    code, text = inside(daemon, "ls", "/home/member")
+    check("homes are out of sight", code != 0, text)
+    pathlib.Path("/tmp/ours").touch()
+    check("/tmp is its own", inside(daemon, "ls", "/tmp/ours")[0] != 0)
+    check("no device of the machine", inside(daemon, "sh", "-c", "ls /dev/sd* /dev/vd* /dev/mem")[0] != 0)
+    check("no capability, in effect or in reach", int(own_status("CapEff", daemon), 16) == 0 == int(own_status("CapBnd", daemon), 16))
+    check("no new privileges, and a filter of system calls",
+          (own_status("NoNewPrivs", daemon), own_status("Seccomp", daemon)) == ("1", "2"))
+    for program in ("/usr/sbin/hilbertd", "/usr/bin/hilbertctl", "/usr/bin/hilbert-mavlink"):
+        built = hardening(program)
+        check(f"{program}: {', '.join(built)}", all(built.values()), "" if all(built.values()) else built)
+    for name in ("visitor", "member"):
+        run("userdel", "--remove", name)
+
+
 def main():
-    parts = (installation, flight, restarts, reloads, kills, hangs, broken, realtime, dropins, instances, upgrade, removal)
+    parts = (installation, flight, users, restarts, reloads, kills, hangs, broken, realtime, dropins, instances, upgrade, removal)
+    if sys.argv[1:]:
+        parts = [globals()[name] for name in sys.argv[1:]]
+        until(lambda: unit("ActiveState") == "active", 20)
     for part in parts:
         try:
             part()

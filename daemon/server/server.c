@@ -106,6 +106,7 @@ static void learn(hb_server *s)
 {
     int n = s->ring_count < HB_ESTIMATOR_TOGETHER ? s->ring_count > 0 : HB_ESTIMATOR_TOGETHER;
 
+    s->work_left |= n > 0;
     for (; n > 0; n--) {
         hb_sample *sample = &s->ring[s->ring_first];
         (n > 1 ? hb_controller_observe_more : hb_controller_observe)(s->controller, &sample->observation,
@@ -204,11 +205,17 @@ int hb_server_reload_fd(const hb_server *s)
 
 /* ---- the loop ---- */
 
+/* Learning may have left something for later, and nobody waits for an answer. */
+static bool has_work(const hb_server *s)
+{
+    return s->work_left && !s->in_hand;
+}
+
 double hb_server_due(const hb_server *s)
 {
     double due = fmin(s->next_second, hb_server_guard_time(s));
 
-    if (s->ring_count)
+    if (s->ring_count || has_work(s))
         return hb_server_now(s);
     return s->status_period > 0 ? fmin(due, s->next_status) : due;
 }
@@ -219,7 +226,7 @@ static void wait(hb_server *s)
     const int fd[] = {s->wake_fd, hb_worker_fd(s->worker)};
     double seconds = hb_server_due(s) - hb_server_now(s);
 
-    if (s->ring_count)
+    if (s->ring_count || has_work(s))
         return;
     s->transport.wait(s->transport.context, fd, 2, fmin(fmax(seconds, 0), longest_sleep));
     hb_wake_drain(s->wake_fd);
@@ -310,6 +317,9 @@ bool hb_server_turn(hb_server *s)
     hb_server_receive_requests(s);
     hb_server_serve(s);
     receive_telemetry(s);
+    /* in turns without a sample, and one piece each, so that a request that comes meanwhile does not wait for long */
+    if (s->ring_count == 0 && has_work(s))
+        s->work_left = hb_controller_work(s->controller);
     learn(s);
     hb_server_receive_control(s);
     judge_handshakes(s);
@@ -327,6 +337,8 @@ void hb_server_run(hb_server *s)
 {
     while (hb_server_turn(s))
         wait(s);
+    while (hb_controller_work(s->controller)) /* what is kept over a restart is whole */
+        ;
 }
 
 /* ---- life ---- */

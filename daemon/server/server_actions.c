@@ -155,6 +155,7 @@ void hb_server_receive_requests(hb_server *s)
         r.request.fresh = client->fresh;
         if (hb_queue_flies(s->queue, client)) {
             hb_controller_observe_request(s->controller, &r.request, now);
+            s->work_left = true;
             hb_shadow_observe_request(s->shadow, &r.request, now);
         } else {
             note_guest(s, now);

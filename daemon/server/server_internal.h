@@ -67,6 +67,7 @@ struct hb_server {
     /* telemetry */
     hb_sample ring[HB_RING];
     int ring_first, ring_count;
+    bool work_left; /* by learning, for turns without a sample */
     uint64_t sequence; /* of the newest sample; 0: not counted */
     int ascending;     /* samples since the numbers last went back */
     double sample_arrived;

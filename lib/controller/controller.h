@@ -118,6 +118,9 @@ hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, doubl
 /* The same for a backlog, all of it except its last sample: what they cost is shared, and the estimate follows with
  * hb_controller_observe. A sample that the model cannot evaluate is then counted for one of those it came with. */
 hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now);
+/* Thread of telemetry: one piece of the work that samples have left for later, see hb_estimator_work; false: there was
+ * none. The next sample does what is left then, so it is for moments in which nothing else waits, and at the end. */
+bool hb_controller_work(hb_controller *c);
 /* Thread of telemetry, for every request before it is handed to the thread of planning: a bridge that sends no
  * telemetry adapts through its requests. The state of the request before, `applied` and this state make a transition.
  * Telemetry, as long as it is not stale, goes first: then, and without `applied`, the request is set aside uncounted

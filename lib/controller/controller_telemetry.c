@@ -246,6 +246,11 @@ hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, 
     return take_in(c, &c->telemetry, o, now, true);
 }
 
+bool hb_controller_work(hb_controller *c)
+{
+    return hb_estimator_work(c->estimator);
+}
+
 /* Remembers a request, so that telemetry that repeats it is known. */
 static void remember_request(hb_controller *c, const hb_request *r)
 {

@@ -165,7 +165,7 @@ static bool collapse_head(const hb_model *m, const hb_real *coefficient, hb_real
 }
 
 /* The rate of the model in use at one stage, to w->rate. What the trunk puts out there is added to its integral, and
- * the rate of an average outside the network to `average`, with this weight. */
+ * the rate of an average outside the network to `average`, with this weight, as w->rate is to w->sum. */
 static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, bool headed,
                            hb_real weight, hb_real *average)
 {
@@ -179,7 +179,7 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
         for (int i = 0; i < nin; i++)
             x[i] = w->input[i * HB_STRIDE];
         const hb_real *h = hb_network_trunk_single(k, &m->basis, m->activation, m->parameter, x, w->scratch);
-        for (int i = 0; i < width; i++)
+        for (int i = 0; i < width && weight != 0; i++)
             w->trunk[i] += weight * w->step[0] * h[i];
         if (headed)
             k->affine_single(m->nx, width, w->head, w->head_bias, h, y);
@@ -187,21 +187,23 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
             w->rate[i * HB_STRIDE] = headed ? y[i] : 0;
     } else {
         const hb_real *h = hb_network_trunk(k, &m->basis, m->activation, m->parameter, w->input, n, w->scratch);
-        hb_batch_advance(k, width, n, w->trunk, weight, w->step, h, w->trunk);
+        if (weight != 0)
+            hb_batch_advance(k, width, n, w->trunk, weight, w->step, h, w->trunk);
         if (headed)
             k->affine(m->nx, width, w->head, width, 1, w->head_bias, h, HB_STRIDE, w->rate, HB_STRIDE, hb_padded(n),
                       NULL);
         else
             hb_batch_clear(m->nx, n, w->rate);
     }
-    if (!average_term(m, &term))
-        return;
-    if (term.shape)
-        hb_field_network(m, w, term.shape, term.parameter, n == 1, w->input, w->output, n, NULL);
-    else
-        hb_field_nominal(m, w, n, z, u, w->output);
-    hb_batch_advance(k, m->nx, n, average, weight, w->step, w->output, average);
-    hb_batch_add(k, m->nx, n, w->output, w->rate);
+    if (average_term(m, &term)) {
+        if (term.shape)
+            hb_field_network(m, w, term.shape, term.parameter, n == 1, w->input, w->output, n, NULL);
+        else
+            hb_field_nominal(m, w, n, z, u, w->output);
+        hb_batch_advance(k, m->nx, n, average, weight, w->step, w->output, average);
+        hb_batch_add(k, m->nx, n, w->output, w->rate);
+    }
+    hb_batch_add_times(k, m->nx, n, weight, w->rate, w->sum);
 }
 
 /* The head, applied to the integral of the trunk's outputs. */
@@ -226,7 +228,16 @@ static void apply_head(const hb_model *m, hb_workspace *w, int n, const hb_real 
             g[r * HB_STRIDE + (size_t)s] += bias[r] * seconds[s];
 }
 
-static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
+/* Stages, whose points are those of the first stages of Runge and Kutta's method, and the weights of their rates. */
+typedef struct rule {
+    int stages;
+    hb_real weight[4];
+} rule;
+
+static const rule runge_kutta = {4, {(hb_real)(1.0 / 6), (hb_real)(1.0 / 3), (hb_real)(1.0 / 3), (hb_real)(1.0 / 6)}};
+static const rule midpoint = {2, {0, 1}};
+
+static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts, const rule *by,
                              const hb_real *coefficient, hb_real *g)
 {
     const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
@@ -247,11 +258,9 @@ static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch 
         }
         for (int sub = 0; sub < m->substeps; sub++) {
             hb_batch_clear(m->nx, n, w->sum);
-            for (int s = 0; s < 4; s++) {
-                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, hb_rk4_weight[s] / 6, average);
-                hb_rk4_add(m, w, n, s);
-            }
-            hb_rk4_advance(m, w, n, w->base);
+            for (int s = 0; s < by->stages; s++)
+                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, by->weight[s], average);
+            hb_batch_advance(w->kernels, m->nx, n, w->base, 1, w->step, w->sum, w->base);
         }
     }
     apply_head(m, w, n, seconds, g);
@@ -265,13 +274,19 @@ bool hb_basis_joins_parts(const hb_model *m)
 void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
                                   const hb_real *coefficient, hb_real *g)
 {
-    trunk_increments(m, w, in, parts, coefficient, g);
+    trunk_increments(m, w, in, parts, &runge_kutta, coefficient, g);
+}
+
+void hb_basis_increments_coarsely(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
+                                  const hb_real *coefficient, hb_real *g)
+{
+    trunk_increments(m, w, in, parts, &midpoint, coefficient, g);
 }
 
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
 {
     if (hb_basis_joins_parts(m))
-        trunk_increments(m, w, in, 1, coefficient, g);
+        trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g);
     else if (m->integration == HB_SEPARATE)
         separate_increments(m, w, in, g);
     else if (m->integration == HB_DIRECT)

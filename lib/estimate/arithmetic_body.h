@@ -326,6 +326,31 @@ static void times(int rows, int n, int ld, const double *g, const double *restri
     }
 }
 
+enum { ACROSS = 12 }; /* columns of which sums are held in registers */
+
+/* y[j] = base[j] - sum over k of x[k] a[k n + j], for j < columns */
+INLINE void take_product(int n, int columns, const double *x, const double *a, const double *base, double *y)
+{
+    int j = 0;
+
+    for (; j + ACROSS <= columns; j += ACROSS) {
+        double sum[ACROSS];
+        for (int c = 0; c < ACROSS; c++)
+            sum[c] = base[j + c];
+        for (int k = 0; k < n; k++)
+            for (int c = 0; c < ACROSS; c++)
+                sum[c] -= x[k] * a[k * n + j + c];
+        for (int c = 0; c < ACROSS; c++)
+            y[j + c] = sum[c];
+    }
+    for (; j < columns; j++) {
+        double sum = base[j];
+        for (int k = 0; k < n; k++)
+            sum -= x[k] * a[k * n + j];
+        y[j] = sum;
+    }
+}
+
 static void congruence(int n, int ld, const double *restrict x, const double *restrict transposed, double *restrict s,
                        double *restrict scratch)
 {
@@ -334,22 +359,10 @@ static void congruence(int n, int ld, const double *restrict x, const double *re
     for (int i = 0; i < n; i++)
         for (int j = 0; j <= i; j++)
             before[i * n + j] = before[j * n + i] = s[i * ld + j];
-    memcpy(half, before, (size_t)(n * n) * sizeof *half);
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < n; k++) {
-            const double scale = x[i * n + k];
-            for (int j = 0; j < n; j++)
-                half[i * n + j] -= scale * before[k * n + j];
-        }
-    for (int i = 0; i < n; i++) {
-        for (int j = 0; j <= i; j++)
-            s[i * ld + j] = half[i * n + j];
-        for (int k = 0; k < n; k++) {
-            const double scale = half[i * n + k];
-            for (int j = 0; j <= i; j++)
-                s[i * ld + j] -= scale * transposed[k * n + j];
-        }
-    }
+        take_product(n, n, x + i * n, before, before + i * n, half + i * n);
+    for (int i = 0; i < n; i++)
+        take_product(n, i + 1, half + i * n, transposed, half + i * n, s + i * ld);
 }
 
 #define TEXT(name)  #name

@@ -88,7 +88,7 @@ static double share(const hb_candidate_rows *c, int k, int i)
 }
 
 bool hb_candidate_rows_combine(hb_candidate_rows *c, int candidates, hb_rows *rows, int present, int lane,
-                               const double *dz)
+                               const double *dz, const double *given)
 {
     if (!hb_rows_of_lane(rows, present, dz))
         return false;
@@ -104,7 +104,7 @@ bool hb_candidate_rows_combine(hb_candidate_rows *c, int candidates, hb_rows *ro
         for (int i = 0; i < c->directions; i++)
             for (int s = 0; s < HB_SIDES; s++)
                 c->share[i][s] = share(c, first + s < candidates ? first + s : candidates - 1, i);
-        c->arithmetic->sides_mix(c->size, c->directions, c->base, c->slope, c->share, to);
+        c->arithmetic->sides_mix(c->size, c->directions, given, c->slope, c->share, to);
     }
     return true;
 }

@@ -8,9 +8,9 @@
  * which is what velocities and positions take from it. The model is evaluated at u0, at u0 + s_j and at u0 + s_j t_p,
  * where s_j is the largest difference among the candidates, and rows of a candidate are
  *
- *     R0 + sum_j a_j (R_aj - R0) + b_j (R_bj - R0)
+ *     R + sum_j a_j (R_aj - R0) + b_j (R_bj - R0)
  *
- * exact for the present actuators, and to first order in between. */
+ * exact for the present actuators, whose rows R are given, and to first order in between. */
 #ifndef HB_CANDIDATE_ROWS_H
 #define HB_CANDIDATE_ROWS_H
 
@@ -27,7 +27,7 @@ typedef struct hb_candidate_rows {
     double *difference;    /* HB_GRID x HB_TRANSITION_PARTS x nu */
     double *scale;         /* nu: s */
     double *control;       /* HB_TRANSITION_PARTS x nu, scratch */
-    double *base, *slope;  /* size, and HB_STRIDE x size: R0, R - R0 */
+    double *base, *slope;  /* size, and HB_STRIDE x size: R0, differences to it */
     hb_sides *share;       /* HB_STRIDE: a and b of the candidates of a block */
     hb_sides *row;         /* hb_identification_rows */
 } hb_candidate_rows;
@@ -40,9 +40,9 @@ void hb_candidate_rows_start(hb_candidate_rows *c, int parts, const double *pres
 void hb_candidate_rows_set(hb_candidate_rows *c, int candidate, const double *control);
 /* Loads what is to be evaluated besides the present controls, from `lane` on; how many lanes that is. */
 int hb_candidate_rows_load(hb_candidate_rows *c, hb_rows *rows, int lane, const hb_window_entry *entry);
-/* Those lanes, and the lane of the present controls, evaluated, of a transition that moved by dz: c->row. False when
- * the model is not finite there. */
+/* Those lanes, and the lane of the present controls, evaluated, of a transition that moved by dz and has the rows
+ * `given`: c->row. False when the model is not finite there. */
 bool hb_candidate_rows_combine(hb_candidate_rows *c, int candidates, hb_rows *rows, int present, int lane,
-                               const double *dz);
+                               const double *dz, const double *given);
 
 #endif

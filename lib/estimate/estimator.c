@@ -105,6 +105,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     hb_rows_lay_out(&e.rows, arena);
     e.coefficient = hb_arena_take(arena, nc, sizeof *e.coefficient);
     e.trial = hb_arena_take(arena, nc, sizeof *e.trial);
+    e.along = hb_arena_take(arena, nc, sizeof *e.along);
     e.variance = hb_arena_take(arena, nc, sizeof *e.variance);
     e.rest_control = hb_arena_take(arena, (size_t)m->nu, sizeof *e.rest_control);
     e.first_row = hb_arena_take(arena, (size_t)(m->nx * e.rows.ld), sizeof *e.first_row);
@@ -229,26 +230,54 @@ double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
 
 /* ---- the walk ---- */
 
-/* Chooses old entries to be evaluated again along with new ones, in turn, and loads them into the lanes after. The
+/* In the beginning a flight is learned from as fast as can be. */
+static bool is_early(const hb_estimator *e)
+{
+    return e->bayesian && e->posterior.count < HB_EARLY;
+}
+
+/* Chooses at most so many old entries to be evaluated again, in turn, and loads them into lanes from `lane` on. The
  * oldest are left as they are: the commands before them are forgotten. */
-static int choose_entries(hb_estimator *e, uint64_t *ret_sequence)
+static int choose_entries(hb_estimator *e, int lane, int most, uint64_t *ret_sequence)
 {
     uint64_t margin = (uint64_t)ceil(hb_effective_reach(&e->actuators) / e->m->dt);
     uint64_t first = e->window.first + (e->window.first == e->origin ? 0 : margin);
     int count = first < e->window.next ? (int)(e->window.next - first) : 0;
-    bool moving = e->catching_up > 0 || (e->bayesian && count < HB_EARLY); /* all of them should be seen anew */
-    int most = moving ? CATCH_UP : e->s.relinearise, chosen = most < count ? most : count;
+    int chosen = most < count ? most : count;
 
     if (e->m->integration != HB_COMBINED || !e->warm)
         return 0;
     for (int i = 0; i < chosen; i++) {
         uint64_t next = e->relinearised + 1;
         e->relinearised = next >= first && next < e->window.next ? next : first;
-        hb_estimator_load(e, e->nstaged + i, e->relinearised);
+        hb_estimator_load(e, lane + i, e->relinearised);
         ret_sequence[i] = e->relinearised;
     }
     e->catching_up = e->catching_up > chosen ? e->catching_up - chosen : 0;
+    e->behind = e->behind > chosen ? e->behind - chosen : 0;
     return chosen;
+}
+
+/* How many old entries are to be seen anew with a transition: all, while the belief still moves much or actuators are
+ * others; else a few, as long as they lag behind the coefficients. */
+static int entries_due(hb_estimator *e)
+{
+    if (is_early(e))
+        return CATCH_UP;
+    if (e->catching_up > 0)
+        return e->catching_up < CATCH_UP ? e->catching_up : CATCH_UP;
+    if (e->bayesian && e->m->has_prior)
+        return e->behind < e->s.relinearise ? e->behind : e->s.relinearise;
+    return e->s.relinearise;
+}
+
+/* Coefficients that have moved leave the entries behind. */
+static void follow(hb_estimator *e)
+{
+    if (!hb_bayes_moved(e))
+        return;
+    memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->along);
+    e->behind = hb_window_count(&e->window);
 }
 
 void hb_estimator_count_span(hb_estimator *e)
@@ -370,25 +399,99 @@ bool hb_estimator_stage(hb_estimator *e, const hb_transition *t)
     return true;
 }
 
+/* ---- what is left for later ---- */
+
+static void see_anew(hb_estimator *e)
+{
+    uint64_t old[HB_STRIDE];
+    int count = choose_entries(e, 0, e->again < HB_LANES ? e->again : HB_LANES, old);
+
+    if (count > 0) {
+        hb_rows_evaluate(&e->rows, e->workspace, count, e->coefficient);
+        hb_bayes_replace(e, old, count, 0);
+    }
+    e->again = count > 0 ? e->again - count : 0;
+}
+
+/* The next transition that candidates are to hear of; what follows if there is none. */
+static hb_work next_to_identify(hb_estimator *e)
+{
+    while (e->to_identify < e->window.next) {
+        if (hb_estimator_asks_bank(e, e->to_identify))
+            return HB_WORK_EXPLAIN;
+        e->to_identify++;
+    }
+    e->again = is_early(e) ? 0 : entries_due(e); /* else they are seen anew with the next transition */
+    return e->again > 0 ? HB_WORK_AGAIN : e->kept ? HB_WORK_NONE : HB_WORK_KEEP;
+}
+
+bool hb_estimator_work(hb_estimator *e)
+{
+    switch (e->work) {
+    case HB_WORK_NONE:
+        return false;
+    case HB_WORK_EXPLAIN:
+        hb_estimator_explain(e, e->to_identify);
+        e->work = HB_WORK_IDENTIFY;
+        break;
+    case HB_WORK_IDENTIFY:
+        hb_estimator_identify(e, e->to_identify++);
+        e->kept = false;
+        e->work = next_to_identify(e);
+        break;
+    case HB_WORK_AGAIN:
+        see_anew(e);
+        e->kept = false;
+        e->work = e->again > 0 ? HB_WORK_AGAIN : HB_WORK_KEEP;
+        break;
+    case HB_WORK_KEEP:
+        hb_kept_save(e);
+        e->work = HB_WORK_NONE;
+        break;
+    }
+    return true;
+}
+
+static void work_off(hb_estimator *e)
+{
+    while (hb_estimator_work(e))
+        ;
+    hb_estimator_show_actuators(e);
+}
+
+/* After `used` transitions. */
+static void leave_work(hb_estimator *e, int used)
+{
+    uint64_t first = e->window.next - (uint64_t)used;
+
+    follow(e);
+    e->to_identify = first > e->window.first ? first : e->window.first;
+    e->kept = true; /* by learning */
+    e->work = next_to_identify(e);
+    if (is_early(e))
+        work_off(e);
+}
+
 void hb_estimator_settle(hb_estimator *e)
 {
     uint64_t old[HB_STRIDE];
 
     if (e->nstaged == 0)
         return;
+    work_off(e);
     for (int lane = 0; lane < e->nstaged; lane++)
         e->known[lane] = hb_estimator_load(e, lane, e->window.next + (uint64_t)lane);
-    int nold = choose_entries(e, old), lane = e->nstaged + nold;
-    int ncandidates = e->bayesian ? hb_estimator_load_candidates(e, lane) : 0;
-    int nvariants = e->bayesian ? hb_estimator_load_variants(e, lane + ncandidates) : 0;
-    hb_rows_evaluate(&e->rows, e->workspace, lane + ncandidates + nvariants, e->coefficient);
-    if (e->bayesian) {
-        hb_estimator_combine_candidates(e, lane, ncandidates);
-        hb_estimator_compare_variants(e, lane + ncandidates, nvariants);
-    }
+    /* what the answer is to be made of is seen anew before it */
+    int nold = e->bayesian && !is_early(e) ? 0 : choose_entries(e, e->nstaged, entries_due(e), old);
+    int lane = e->nstaged + nold, nvariants = e->bayesian ? hb_estimator_load_variants(e, lane) : 0;
+    hb_rows_evaluate(&e->rows, e->workspace, lane + nvariants, e->coefficient);
+    if (e->bayesian)
+        hb_estimator_compare_variants(e, lane, nvariants);
     int used = e->bayesian ? hb_bayes_learn(e, old, nold) : hb_plain_learn(e, old, nold);
     e->health.rejected += (uint64_t)(e->nstaged - used);
     e->nstaged = 0;
+    if (e->bayesian && used > 0)
+        leave_work(e, used);
 }
 
 void hb_estimator_push(hb_estimator *e, const hb_transition *t)
@@ -411,7 +514,10 @@ static void report(hb_estimator *e)
 static void start(hb_estimator *e)
 {
     memset(e->variance, 0, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->variance);
+    e->work = HB_WORK_NONE;
+    e->behind = 0;
     hb_estimator_start_actuators(e);
+    hb_estimator_show_actuators(e);
     if (e->bayesian)
         hb_bayes_reset(e);
     else
@@ -448,6 +554,7 @@ int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_erro
 
     if (r)
         return r;
+    work_off(e);
     /* what was summed up of errors while nobody looked says nothing about now */
     if (s->detect_changes && !e->s.detect_changes)
         hb_change_reset(&e->change);
@@ -556,6 +663,9 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
         resume(e, resumed);
     else
         report(e);
+    memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(m) * sizeof *e->along);
+    e->behind = hb_window_count(&e->window);
+    hb_estimator_show_actuators(e);
     *ret = e;
     return 0;
 }
@@ -587,7 +697,12 @@ const double *hb_estimator_noise(const hb_estimator *e)
 
 const hb_actuators *hb_estimator_actuators(const hb_estimator *e)
 {
-    return &e->actuators;
+    return &e->shown;
+}
+
+hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e)
+{
+    return e->shown_belief;
 }
 
 const hb_health *hb_estimator_health(const hb_estimator *e)
@@ -599,6 +714,7 @@ void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient)
 {
     if (e->warm)
         return;
+    work_off(e);
     memcpy(e->coefficient, coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *coefficient);
     if (e->bayesian)
         hb_bayes_seed(e);

@@ -112,8 +112,13 @@ int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_erro
 
 enum { HB_ESTIMATOR_TOGETHER = 9 };
 
-/* Slides the window by one transition and, every solve_every transitions, solves. */
+/* Slides the window by one transition and, every solve_every transitions, solves. What the answer to the next request
+ * does not need is left for later. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);
+/* One piece of what was left: actuators are looked for, old entries are seen anew, the belief is kept. False: there was
+ * none. It changes nothing that can be asked of the estimator; what comes of it is seen after the next transition,
+ * which does what is still left then. So results do not depend on when, nor on whether, it is called. */
+bool hb_estimator_work(hb_estimator *e);
 /* The same in two halves, for when samples come faster than they can be used one by one: up to HB_ESTIMATOR_TOGETHER
  * are staged, then evaluated together, which takes little longer than one, and solved once. False: a number was
  * not finite, and the transition is counted as rejected. */

@@ -14,6 +14,8 @@ static const double certain = 0.004;
 /* commands that must be known before a transition, in the longest delay and lag looked for */
 static const double known_lags = 0.5;
 enum { HESITATE = 12 }; /* transitions */
+/* of so many transitions the candidates are told one, once actuators have been known for so many */
+enum { SELDOM = 3, LONG = 150 };
 /* transitions' worth of ridge that the bank starts with, where the model has no prior */
 static const double bank_ridge = 25;
 
@@ -51,6 +53,7 @@ void hb_estimator_start_actuators(hb_estimator *e)
     }
     e->catching_up = 0;
     e->hesitating = 0;
+    e->explained = UINT64_MAX;
     e->knows_actuators = false;
     e->identifying &= find_lag || find_delay;
     if (e->identifying)
@@ -133,49 +136,32 @@ static bool set_candidates(hb_estimator *e, uint64_t sequence, hb_window_entry *
     return known >= f->delay[f->ndelays - 1] + known_lags * f->lag[f->nlags - 1];
 }
 
-static void combine(hb_estimator *e, int lane, uint64_t sequence, const double *dz)
+/* Of transitions like this one, the candidates hear one in so many. */
+static int told_one_in(const hb_estimator *e, uint64_t sequence)
+{
+    bool plain = e->belief[sequence % (uint64_t)e->nw] > 0 && hb_window_at(&e->window, sequence).continues;
+
+    return plain && e->knows_actuators && e->identification.seen >= LONG && e->posterior.count >= HB_EARLY ? SELDOM : 1;
+}
+
+bool hb_estimator_asks_bank(const hb_estimator *e, uint64_t sequence)
+{
+    return e->identifying && sequence % (uint64_t)told_one_in(e, sequence) == 0;
+}
+
+void hb_estimator_explain(hb_estimator *e, uint64_t sequence)
 {
     int n = hb_identification_count(&e->identification);
-
-    if (hb_candidate_rows_combine(&e->candidates, n, &e->rows, 0, lane, dz))
-        e->explained = sequence;
-}
-
-/* of candidates and variants */
-static int most_lanes(const hb_estimator *e)
-{
-    return 2 * e->m->nu + 2;
-}
-
-int hb_estimator_load_candidates(hb_estimator *e, int lane)
-{
     hb_window_entry entry;
 
     e->explained = UINT64_MAX;
-    if (!e->identifying || e->nstaged != 1 || lane + most_lanes(e) > HB_STRIDE)
-        return 0;
-    if (!set_candidates(e, e->window.next, &entry))
-        return 0;
-    return hb_candidate_rows_load(&e->candidates, &e->rows, lane, &entry);
-}
-
-void hb_estimator_combine_candidates(hb_estimator *e, int lane, int count)
-{
-    if (count > 0)
-        combine(e, lane, e->window.next, e->staged[0].dz);
-}
-
-/* The same for a transition that came with others. */
-static void evaluate_candidates(hb_estimator *e, uint64_t sequence)
-{
-    hb_window_entry entry;
-
-    if (!set_candidates(e, sequence, &entry))
+    if (!e->usable[sequence % (uint64_t)e->nw] || !set_candidates(e, sequence, &entry))
         return;
     hb_estimator_load(e, 0, sequence);
     int count = hb_candidate_rows_load(&e->candidates, &e->rows, 1, &entry);
-    hb_rows_evaluate(&e->rows, e->workspace, 1 + count, e->coefficient);
-    combine(e, 1, sequence, entry.dz);
+    hb_rows_evaluate_coarsely(&e->rows, e->workspace, 1 + count, e->coefficient);
+    if (hb_candidate_rows_combine(&e->candidates, n, &e->rows, 0, 1, entry.dz, hb_estimator_recall(e, sequence)))
+        e->explained = sequence;
 }
 
 bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence)
@@ -183,10 +169,8 @@ bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence)
     hb_identification *f = &e->identification;
     hb_window_entry entry = hb_window_at(&e->window, sequence);
 
-    if (!e->usable[sequence % (uint64_t)e->nw])
-        return false;
     if (e->explained != sequence)
-        evaluate_candidates(e, sequence);
+        hb_estimator_explain(e, sequence);
     if (e->explained != sequence)
         return false;
     if (!entry.continues) {
@@ -197,7 +181,9 @@ bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence)
     if (!e->m->has_prior && f->seen == 0)
         make_prior(e);
     const double *vector, *prior = prior_of_bank(e, &vector);
-    hb_identification_learn(f, entry.dt, e->posterior.noise, prior, vector, e->candidates.row);
+    hb_identification_learn(f, told_one_in(e, sequence) * entry.dt, e->posterior.noise, prior, vector,
+                            e->candidates.row);
+    e->explained = UINT64_MAX;
     return true;
 }
 
@@ -273,10 +259,13 @@ void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
     }
 }
 
-hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e)
+void hb_estimator_show_actuators(hb_estimator *e)
 {
-    if (e->identifying)
-        return hb_identification_belief(&e->identification);
-    return (hb_actuator_belief){
+    e->shown = e->actuators;
+    if (e->identifying) {
+        e->shown_belief = hb_identification_belief(&e->identification);
+        return;
+    }
+    e->shown_belief = (hb_actuator_belief){
         .lag = largest(e->actuators.lag, e->m->nu), .delay = largest(e->actuators.delay, e->m->nu), .confident = true};
 }

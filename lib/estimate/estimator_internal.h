@@ -19,6 +19,15 @@ enum {
     HB_JUDGED = 12, /* recent transitions that a judgement looks back on: half a second at 25 Hz */
 };
 
+/* What a transition leaves for later, in this order. */
+typedef enum {
+    HB_WORK_NONE,
+    HB_WORK_EXPLAIN,  /* the next transition, as each candidate of the actuators has it */
+    HB_WORK_IDENTIFY, /* what that says about them */
+    HB_WORK_AGAIN,    /* old entries are evaluated again */
+    HB_WORK_KEEP,     /* for a restart */
+} hb_work;
+
 /* What is remembered of a problem's last plain solve. */
 typedef struct hb_problem {
     hb_regression_result result;
@@ -51,7 +60,15 @@ struct hb_estimator {
     int credit; /* problems due, times solve_every */
     int turn;   /* the problem whose turn it is to be solved */
 
-    uint64_t relinearised;    /* sequence of the entry that was re-evaluated last */
+    hb_work work;          /* that is next; what follows it is due as well */
+    uint64_t to_identify;  /* sequence of the next transition for candidates */
+    bool kept;             /* nothing has changed since the belief was kept */
+    int again;             /* entries to be evaluated again before the next transition */
+    uint64_t relinearised; /* sequence of the entry that was re-evaluated last */
+    hb_real *along;        /* coefficients along which the entries are evaluated, about */
+    int behind;            /* entries that are to be evaluated again, since the coefficients have moved */
+    hb_actuators shown;    /* what is said of the actuators since the last transition */
+    hb_actuator_belief shown_belief;
     double recent[HB_RECENT]; /* squared errors of predictions, in turn */
     uint64_t predictions;
     double *mean_square; /* nx, of the errors of predictions, fading */
@@ -153,6 +170,10 @@ void hb_plain_resume(hb_estimator *e);
 
 double hb_bayes_spread(void);
 int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold);
+/* Puts entries that were evaluated again, in lanes from `lane` on, in the place of what they were. */
+void hb_bayes_replace(hb_estimator *e, const uint64_t *sequence, int count, int lane);
+/* Whether coefficients are so far from those that the entries were evaluated along, that it matters. */
+bool hb_bayes_moved(hb_estimator *e);
 void hb_bayes_reset(hb_estimator *e);
 void hb_bayes_report(hb_estimator *e);
 void hb_bayes_resume(hb_estimator *e);
@@ -191,11 +212,11 @@ int hb_kept_doubt(const hb_estimator *e, double farthest, hb_error *why);
 
 /* What is given, else the model's, else a cautious start; nothing was found yet. */
 void hb_estimator_start_actuators(hb_estimator *e);
-/* Loads the staged transition, when there is but one, as actuators that are looked for would have it, into lanes from
- * `lane` on; returns how many. Then, evaluated: rows of all of them. */
-int hb_estimator_load_candidates(hb_estimator *e, int lane);
-void hb_estimator_combine_candidates(hb_estimator *e, int lane, int count);
-/* The transition `sequence` of the window tells the candidates apart; what they say is taken over. */
+/* Whether the candidates are to hear of a transition: of all of them as long as there is doubt. */
+bool hb_estimator_asks_bank(const hb_estimator *e, uint64_t sequence);
+/* The transition `sequence` of the window as each candidate has it. */
+void hb_estimator_explain(hb_estimator *e, uint64_t sequence);
+/* It tells the candidates apart; what they say is taken over. */
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
 /* The same without taking anything over; false: it says nothing. */
 bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence);
@@ -205,5 +226,7 @@ bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence);
 int hb_estimator_load_variants(hb_estimator *e, int lane);
 void hb_estimator_compare_variants(hb_estimator *e, int lane, int count);
 void hb_estimator_actuators_changed(hb_estimator *e); /* call it at a change of dynamics */
+/* What is known of the actuators now is what is said of them until the next call. */
+void hb_estimator_show_actuators(hb_estimator *e);
 
 #endif

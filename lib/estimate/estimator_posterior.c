@@ -44,6 +44,9 @@ static const double wanders = 0.2;
 /* what is left of an out-of-span fraction after a transition that shows none; and after one that comes after half a
  * second in which nothing added up beyond noise: then a second is enough to forget it */
 static const double span_memory = 0.99, quiet_memory = 0.9;
+/* standard deviations of the trained population by which coefficients must move for old entries to be seen anew along
+ * them: what a transition shows depends on the path within it, and that hardly on the coefficients */
+static const double moves = 0.1;
 /* r that is so many times the median of the window is a lie, before anything else is known of it */
 static const double wild = 30;
 
@@ -249,12 +252,11 @@ static double weight_again(hb_estimator *e, uint64_t sequence)
     return e->belief[at] * known_share(e, e->unsure_now);
 }
 
-/* Puts the entries that were evaluated again in the place of what they were. */
-static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count)
+void hb_bayes_replace(hb_estimator *e, const uint64_t *sequence, int count, int lane)
 {
     for (int i = 0; i < count; i++) {
         if (sequence[i] < e->window.first || /* it has left the window since */
-            !hb_rows_of_lane(&e->rows, e->nstaged + i, hb_window_at(&e->window, sequence[i]).dz))
+            !hb_rows_of_lane(&e->rows, lane + i, hb_window_at(&e->window, sequence[i]).dz))
             continue;
         double before = e->weight[slot(e, sequence[i])], weight = weight_again(e, sequence[i]);
         hb_posterior_replace(&e->posterior, (int)(e->window.next - 1 - sequence[i]),
@@ -263,6 +265,25 @@ static void replace_entries(hb_estimator *e, const uint64_t *sequence, int count
         hb_rows_keep(&e->rows, sequence[i]);
         hb_kept_save_entry(e, sequence[i]);
     }
+}
+
+bool hb_bayes_moved(hb_estimator *e)
+{
+    const hb_posterior *p = &e->posterior;
+    int nb = p->nb;
+    double sum = 0;
+
+    if (!e->m->has_prior)
+        return true;
+    for (int k = 0; k < p->nproblems; k++) {
+        const double *prior = p->prior + (size_t)k * (size_t)(nb * nb);
+        for (int i = 0; i < nb; i++) {
+            int at = hb_estimator_index(e, k, i);
+            e->trial_solution[i] = (double)e->coefficient[at] - (double)e->along[at];
+        }
+        sum += p->arithmetic->quadratic(nb, nb, prior, e->trial_solution);
+    }
+    return p->spread * sum > square(moves) * nb * p->nproblems;
 }
 
 /* ---- solving ---- */
@@ -567,7 +588,7 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
     if (used == 0)
         return 0;
     if (!e->refined) /* else their lanes were used otherwise */
-        replace_entries(e, old, nold);
+        hb_bayes_replace(e, old, nold, e->nstaged);
     bool foreign = hb_bayes_foreign(e), changed = fresh > 0 && adopt_change(e, fresh);
     if (changed)
         hb_estimator_actuators_changed(e);
@@ -588,8 +609,6 @@ int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold)
     bool quiet;
     double late = unexplained_of_late(e, &quiet), keep = pow(quiet ? quiet_memory : span_memory, used);
     e->health.out_of_span = foreign ? 1 : fmax(late, keep * e->health.out_of_span);
-    for (int i = used; i > 0 && e->identifying; i--)
-        hb_estimator_identify(e, e->window.next - (uint64_t)i);
     hb_bayes_report(e);
     hb_kept_save(e);
     return used;

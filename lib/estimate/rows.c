@@ -76,7 +76,7 @@ static void evaluate_part(hb_rows *r, hb_workspace *w, int lanes, int p, const h
     advance(r, n, coefficient);
 }
 
-void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
+static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient, bool coarsely)
 {
     int nx = r->m->nx, nu = r->m->nu, most = 1;
 
@@ -93,7 +93,7 @@ void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coe
                 r->u[(p * nu + i) * HB_STRIDE + lane] = r->u[((p < parts ? p : 0) * nu + i) * HB_STRIDE + from];
         r->dt[lane] = r->dt[from];
     }
-    if (most == 1) {
+    if (most == 1 && !coarsely) {
         hb_basis_increments(r->m, w, &(hb_batch){.n = lanes, .z = r->z, .u = r->u, .dt = r->dt}, coefficient, r->g);
         return;
     }
@@ -102,13 +102,23 @@ void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coe
             r->part_dt[p * HB_STRIDE + lane] = lane >= lanes || p < r->parts[lane] ? r->dt[lane] : 0;
     if (hb_basis_joins_parts(r->m)) {
         const hb_batch in = {.n = lanes, .z = r->z, .u = r->u, .dt = r->part_dt};
-        hb_basis_increments_of_parts(r->m, w, &in, most, coefficient, r->g);
+        (coarsely ? hb_basis_increments_coarsely : hb_basis_increments_of_parts)(r->m, w, &in, most, coefficient, r->g);
         return;
     }
     memcpy(r->at, r->z, (size_t)nx * HB_STRIDE * sizeof *r->at);
     memset(r->g, 0, (size_t)((r->m->nb + 1) * nx) * HB_STRIDE * sizeof *r->g);
     for (int p = 0; p < most; p++)
         evaluate_part(r, w, lanes, p, coefficient);
+}
+
+void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
+{
+    evaluate(r, w, lanes, coefficient, false);
+}
+
+void hb_rows_evaluate_coarsely(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
+{
+    evaluate(r, w, lanes, coefficient, true);
 }
 
 bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz)

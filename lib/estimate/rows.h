@@ -38,6 +38,8 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena);
 void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const double *control);
 /* Increments of the first `lanes` lanes along the model with these coefficients; NULL: along the average. */
 void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
+/* The same for differences between lanes, at half the cost where the model allows it (hb_basis_increments_coarsely). */
+void hb_rows_evaluate_coarsely(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
 /* The rows of an evaluated lane, whose transition moved by dz, to r->row; false when the model's increments are not
  * finite. */
 bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz);

@@ -8,9 +8,9 @@
 #include "estimate/arithmetic.h"
 #include "models.h"
 
-enum { MOST = 13, ROWS = 6, LD = 16 };
+enum { MOST = 27, ROWS = 6, LD = 32 };
 
-static const int sizes[] = {1, 2, 4, 7, 8, 13};
+static const int sizes[] = {1, 2, 4, 7, 8, 13, 24, 27};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static double normal(uint64_t stream, uint64_t index)

@@ -71,6 +71,16 @@ static void controls_of(const setting *b, int k, double by, double *ret)
         }
 }
 
+/* The rows of the present controls, which are evaluated in lane 0. */
+static const double *rows_of(setting *b)
+{
+    static double given[64 * 16];
+
+    assert_true(b->candidates.size <= (int)(sizeof given / sizeof *given));
+    assert_true(hb_rows_of_lane(&b->rows, 0, b->dz));
+    return memcpy(given, b->rows.row, (size_t)b->candidates.size * sizeof *given);
+}
+
 /* The largest error of a candidate's rows, when candidates differ by `by`; and the largest that the rows move. */
 static double largest_error(setting *b, double by, double *ret_moved)
 {
@@ -86,7 +96,7 @@ static double largest_error(setting *b, double by, double *ret_moved)
     int lanes = hb_candidate_rows_load(&b->candidates, &b->rows, 1, &b->entry);
     assert_int_equal(lanes, b->m->nu * (b->entry.parts > 1 ? 2 : 1));
     hb_rows_evaluate(&b->rows, b->workspace, 1 + lanes, NULL);
-    assert_true(hb_candidate_rows_combine(&b->candidates, CANDIDATES, &b->rows, 0, 1, b->dz));
+    assert_true(hb_candidate_rows_combine(&b->candidates, CANDIDATES, &b->rows, 0, 1, b->dz, rows_of(b)));
 
     *ret_moved = 0;
     for (int k = 0; k < CANDIDATES; k++) {
@@ -140,7 +150,7 @@ static void test_one_part_moves_the_rows(void **state)
         hb_rows_load(&b.rows, 0, &b.entry, b.present);
         int lanes = hb_candidate_rows_load(&b.candidates, &b.rows, 1, &b.entry);
         hb_rows_evaluate(&b.rows, b.workspace, 1 + lanes, NULL);
-        assert_true(hb_candidate_rows_combine(&b.candidates, 1, &b.rows, 0, 1, b.dz));
+        assert_true(hb_candidate_rows_combine(&b.candidates, 1, &b.rows, 0, 1, b.dz, rows_of(&b)));
         hb_rows_load(&b.rows, 0, &b.entry, control);
         hb_rows_evaluate(&b.rows, b.workspace, 1, NULL);
         assert_true(hb_rows_of_lane(&b.rows, 0, b.dz));

@@ -29,6 +29,9 @@ static const double inexact_now = 0.05, inexact_lately = 0.1, rounding = 1e-5;
 static const double usual_noise = 0.03;
 /* what the coefficients of new dynamics must leave, at most, of the squared errors that indicate a change */
 static const double explained_by_change = 0.25;
+/* by how much more the oldest transition after a change must leave than another would by chance, in standard deviations
+ * sqrt(2 nx), to be called a mixture of before and after: to lose one costs little */
+static const double mixed = 2;
 /* squared distance from the trained population, per coefficient, beyond which coefficients are not taken as they are */
 static const double farthest = 100;
 /* variances of the prior against those of the population: vehicles may differ more than those trained on */
@@ -51,6 +54,7 @@ static const double moves = 0.1;
 static const double wild = 30;
 
 enum { REFINEMENTS = 3, EXAMINE_EVERY = 8, JUDGED_FEWEST = 5, BLOCK = 4, REPEAT = 100, UNSETTLED = 25 };
+enum { FEWEST_AFTER_CHANGE = 2 }; /* transitions that stay */
 
 double hb_bayes_spread(void)
 {
@@ -469,15 +473,15 @@ static double excess(const hb_estimator *e, const double *row, const hb_real *co
     return sum;
 }
 
-/* Whether the newest `count` transitions, on their own, explain what they show, where the present coefficients do not:
- * a gust or a run of lies they would not. Coefficients that need a strange vehicle count against it. */
-static bool worth_cutting(hb_estimator *e, int count)
+/* What the newest `count` transitions leave unexplained of themselves by the coefficients that they would have on their
+ * own, which go to e->trial; their rows along these, to lanes by age. Coefficients that need a strange vehicle count
+ * against it. Infinite: there are none. */
+static double left_after_cut(hb_estimator *e, int count)
 {
-    hb_posterior *p = &e->posterior;
-    double before = 0, after = 0;
+    double left = 0;
 
     if (count >= hb_window_count(&e->window) || count > HB_STRIDE || !hb_bayes_try_cut(e, count, hb_posterior_worth))
-        return false;
+        return INFINITY;
     for (int age = 0; age < count; age++)
         hb_estimator_load(e, age, e->window.next - 1 - (uint64_t)age);
     hb_rows_evaluate(&e->rows, e->workspace, count, e->trial);
@@ -485,13 +489,45 @@ static bool worth_cutting(hb_estimator *e, int count)
         uint64_t sequence = e->window.next - 1 - (uint64_t)age;
         if (!e->usable[slot(e, sequence)])
             continue;
-        before += excess(e, hb_estimator_recall(e, sequence), e->coefficient);
         if (!hb_rows_of_lane(&e->rows, age, hb_window_at(&e->window, sequence).dz))
-            return false;
-        after += excess(e, e->rows.row, e->trial);
+            return INFINITY;
+        left += excess(e, e->rows.row, e->trial);
     }
-    after += hb_posterior_plausibility(p, e->trial_solution);
-    return before > 0 && after < explained_by_change * before;
+    return left + hb_posterior_plausibility(&e->posterior, e->trial_solution);
+}
+
+/* Whether they explain what they show, where the present coefficients do not: a gust or a run of lies would not be
+ * explained. */
+static bool worth_cutting(hb_estimator *e, int count, double *ret_left)
+{
+    double before = 0;
+
+    *ret_left = left_after_cut(e, count);
+    for (int age = 0; age < count && *ret_left < INFINITY; age++) {
+        uint64_t sequence = e->window.next - 1 - (uint64_t)age;
+        if (e->usable[slot(e, sequence)])
+            before += excess(e, hb_estimator_recall(e, sequence), e->coefficient);
+    }
+    return before > 0 && *ret_left < explained_by_change * before;
+}
+
+/* The oldest of them may have begun before the change. It is neither old nor new, and would spoil the coefficients for
+ * as long as it is in the window: it is left out where the others are explained much better without it. Returns how
+ * many stay, whose rows are in lanes. */
+static int leave_out_mixed(hb_estimator *e, int count, double left)
+{
+    double by_chance = mixed * sqrt(2.0 * e->m->nx);
+    int stay = count;
+
+    while (stay > FEWEST_AFTER_CHANGE) {
+        double without = left_after_cut(e, stay - 1);
+        if (!(left - without > by_chance))
+            break;
+        left = without;
+        stay--;
+    }
+    left_after_cut(e, stay);
+    return stay;
 }
 
 /* Cuts the window to its newest `count` transitions, which are believed, as they are along the new coefficients. */
@@ -519,9 +555,11 @@ static void shorten(hb_estimator *e, int count)
  */
 static bool adopt_change(hb_estimator *e, int count)
 {
+    double left;
+
     for (int fewer = 0; fewer < 3 && count - fewer >= HB_CHANGE_FEWEST; fewer++)
-        if (worth_cutting(e, count - fewer)) {
-            shorten(e, count - fewer);
+        if (worth_cutting(e, count - fewer, &left)) {
+            shorten(e, leave_out_mixed(e, count - fewer, left));
             hb_change_settle(&e->change);
             return true;
         }

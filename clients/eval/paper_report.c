@@ -380,9 +380,19 @@ static void panel(FILE *out, const hb_paper_results *r, const char *block, const
     fprintf(out, "NaN notitle\n");
 }
 
+/* is there a flight to draw: not where all crashed */
+static bool flew(const hb_paper_results *r)
+{
+    bool found = false;
+
+    for (int k = 0; k < r->nrows; k++)
+        found |= r->row[k].flights.n > r->row[k].flights.crashes;
+    return found;
+}
+
 int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset *test, const char *name, hb_error *err)
 {
-    int h = find_across(p, test), panels = 2 + (r->nbases > 0) + (h >= 0) + (p->plant->flies ? 2 : 0);
+    int h = find_across(p, test), panels = 2 + (r->nbases > 0) + (h >= 0) + (flew(r) ? 2 : 0);
     int columns = panels > 3 ? 3 : panels, lines = (panels + columns - 1) / columns;
     hb_plot *plot = NULL;
     int status = hb_plot_new(&plot, name, 400 * columns, 380 * lines, err);
@@ -413,7 +423,7 @@ int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset
         fprintf(out, "set xlabel '%s'\n", p->plant->across);
         panel(out, r, "across", "using 1:2 with points pt 7 ps 0.5", false);
     }
-    if (p->plant->flies) {
+    if (flew(r)) {
         int flown = 0;
         fprintf(out, "unset xlabel\nset rmargin 2\nset xtics (");
         for (int k = 0; k < r->nrows; k++)

@@ -49,6 +49,18 @@ ROWS = {
     "any": {"lag": (0, 0.06), "delay": (0, 0.03), "noise": (0, 1), "rotor": (0.85, 1), "com": (0, 5), "inertia": (0.9, 1.3), "sag": (0, 0.1),
             "loss": (0, 0.05), "jitter": (0, 0.005), "mass": (0.022, 0.032), "drag": (0, 0.008), "wind": (0, 2), "gust": (0, 0.5),
             "rate": (25, 250), "request": (25, 60)},
+    # what else happens to vehicles and their clients
+    "payload": {"mass": (0.022, 0.025), "load": (0.004, 0.007), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},  # carried for half of the flight
+    "rates": {"rate": (100, 400), "request": (20, 100), "noise": (0.3, 1), "lag": (0.01, 0.05), "delay": (0, 0.02)},
+    "sluggish": {"lag": (0, 0.08), "delay": (0, 0.06), "noise": (0.3, 0.6)},
+    "control_old": {"control_old": (1, 1), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},  # telemetry is sent before the answer is there
+    "state_old": {"state_old": (0.005, 0.015), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},  # the state is older than its time says
+    "heading": {"heading": (-3.1, 3.1), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},
+    "jump": {"jump": (2, 2), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},  # of the target, after half of the flight
+    "thrown": {"speed": (2, 2), "lean": (0.8, 1.05), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},  # at the start
+    "draggy": {"drag": (0.02, 0.03), "wind": (0, 2), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},
+    "nimble": {"inertia": (0.6, 0.7), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},
+    "motors": {"rotor": (0.8, 1), "noise": (0.3, 0.6), "lag": (0.02, 0.04)},
 }
 
 
@@ -85,6 +97,21 @@ class Vehicle:
         # position and velocity of the centre of mass, attitude, body rates
         self.x = [draw.random.uniform(-0.5, 0.5), draw.random.uniform(-0.5, 0.5), 1 + draw.random.uniform(-0.4, 0.4), 0, 0, 0,
                   0, 0, 0, 1, 0, 0, 0]
+        self.load = draw.of("load", 0)
+        self.mass += self.load
+        if "speed" in draw.row:
+            angle, speed = draw.random.uniform(0, 2 * math.pi), draw.of("speed", 0)
+            self.x[3:5] = [speed * math.cos(angle), speed * math.sin(angle)]
+        if "lean" in draw.row:
+            angle, lean = draw.random.uniform(0, 2 * math.pi), draw.of("lean", 0) / 2
+            self.x[6:10] = [math.sin(lean) * math.cos(angle), math.sin(lean) * math.sin(angle), 0, math.cos(lean)]
+        if "heading" in draw.row:
+            heading = draw.of("heading", 0) / 2
+            self.x[6:10] = [0, 0, math.sin(heading), math.cos(heading)]
+
+    def drop(self):
+        self.mass -= self.load
+        self.load = 0
 
     def command(self, u):
         self.queue.append((self.time + self.delay, list(u)))
@@ -156,6 +183,10 @@ class Draw:
         low, high = self.row.get(name, (default, default))
         return self.random.uniform(low, high)
 
+    def of(self, name, default):
+        """The same for what few rows have: it takes no number from the others' sequence."""
+        return self(name, default) if name in self.row else default
+
 
 class Pid:
     """Position, velocity, attitude and rates; knows the nominal mass and inertia, the integrals find the rest."""
@@ -210,6 +241,16 @@ class Pid:
         return [min(max(c + shift, LOW), HIGH) for c in u], True
 
 
+def wait_until_taken(client, taken):
+    """Until the daemon has the sample that was published; not for ever: nothing may listen yet to the first ones."""
+    until = time.monotonic() + (0.5 if taken else 0.05)
+    while time.monotonic() < until:
+        now = client.status().counters.telemetry
+        if now > taken:
+            return now
+    return taken
+
+
 def fly(client, row, seed, seconds, real_time, counter, trace):
     """By the daemon, or by a PID if there is no client. Returns the time of a crash, settled RMS in metres, statuses."""
     pid = None if client else Pid()
@@ -219,6 +260,9 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
     period = 1 / draw("request", 25)
     silent = draw("late", 0)
     sample = 1 / draw("rate", 0) if "rate" in row else period
+    aged, control_old, jump = draw.of("state_old", 0), draw.of("control_old", 0), draw.of("jump", 0)
+    past = collections.deque(maxlen=1 + round(1000 * aged))  # what was measured in the last steps
+    target = [0, 0, 1]
     statuses = collections.Counter()
     errors = []
     u = [0.0662175] * 4
@@ -226,14 +270,22 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
     if client:
         client.reset_window()
     origin = counter * 1000000000
+    taken = client.status().counters.telemetry if client else 0
     while vehicle.time < seconds:
         now_us = origin + round(1e6 * vehicle.time)
         samples, asks = vehicle.time >= publish - 1e-9, vehicle.time >= ask - 1e-9
-        x = vehicle.measured(noise) if samples or asks else None
+        if aged:
+            past.append(vehicle.measured(noise))
+        x = past[0] if aged else vehicle.measured(noise) if samples or asks else None
+        if vehicle.time >= seconds / 2:
+            vehicle.drop()
+            target[0] = jump
+        goal = [target[0], 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0] if jump else None
+        before = list(u)
         if asks:
             if draw.random.random() >= 0.5 * loss:
                 if client:
-                    reply = client.request(now_us, x, reset_counter=counter, timeout=5)
+                    reply = client.request(now_us, x, target=goal, reset_counter=counter, timeout=5)
                     status = reply.status.name.lower() + (":" + reply.reason if reply.reason != "none" else "")
                     statuses[status] += 1
                     u = reply.action or u
@@ -245,16 +297,18 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
                 print(seed, f"{vehicle.time:.3f}", *(f"{c:.4f}" for c in vehicle.x), *(f"{c:.4f}" for c in u), status, sep=",", file=trace)
         if samples:
             if draw.random.random() >= loss and vehicle.time >= silent and client:
-                client.publish(now_us, x, u, counter)  # u is in force from now on
+                client.publish(now_us, x, before if control_old else u, counter)  # u is in force from now on
+                if not real_time:
+                    taken = wait_until_taken(client, taken)
             publish += sample
         vehicle.step()
         if real_time:
             while time.monotonic() < begin + vehicle.time:
                 time.sleep(0.0002)
-        away = math.dist(vehicle.x[:3], (0, 0, 1))
+        away = math.dist(vehicle.x[:3], target)
         if away > 3 or vehicle.x[2] < 0.02 or rotate(vehicle.x[6:10], (0, 0, 1))[2] < -0.5:
             return vehicle.time, math.inf, statuses
-        if vehicle.time > seconds / 2:
+        if vehicle.time > seconds * (0.8 if jump or "load" in row else 0.5):
             errors.append(away)
     return None, math.sqrt(sum(e * e for e in errors) / len(errors)), statuses
 
@@ -265,7 +319,7 @@ def report(name, errors, lost, statuses):
     total = sum(statuses.values())
     shares = ", ".join(f"{k} {100 * v / total:.0f} %" for k, v in statuses.most_common())
     after = f"  after {', '.join(f'{t:.2f} s' for t in lost)}" if lost else ""
-    print(f"{name:8s} {len(lost)}/{len(lost) + len(errors)} crashed  settled {settled}  {shares}{after}", flush=True)
+    print(f"{name:11s} {len(lost)}/{len(lost) + len(errors)} crashed  settled {settled}  {shares}{after}", flush=True)
 
 
 def main():

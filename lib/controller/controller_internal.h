@@ -16,6 +16,8 @@ enum {
     HB_RECENT_ERRORS = 10, /* errors of the average model behind one_step_error */
     HB_FRESH = 4,          /* flag beside the index of the middle buffer: not read yet */
     HB_ANSWERS = 64,       /* on their way to the thread of telemetry */
+    HB_LITTLE_KNOWN = 32,  /* transitions, up to which the newest is worth keeping a request waiting for */
+    HB_UNKNOWN = 12,       /* transitions, up to which a plan may be one for quite another vehicle */
 };
 
 /* What the thread of planning needs of the other one. */
@@ -109,6 +111,8 @@ struct hb_controller {
     hb_command_history history;
     int64_t reported_us_seen;              /* of the newest report taken into the history */
     double usual_period;                   /* seconds between requests; 0: not known */
+    bool limited;                          /* the last plan breaks a limit */
+    uint64_t changes_seen;                 /* of dynamics, when it was made */
     bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *actuator_state;                /* nu, at the start of the plan */

@@ -328,6 +328,15 @@ static bool is_refusal(hb_reason fault)
     return hb_controller_is_fault(fault) && fault != HB_REASON_FROZEN && fault != HB_REASON_IMPLAUSIBLE;
 }
 
+/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected: it breaks a
+ * limit, or it was made for a vehicle that is known otherwise now. */
+static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
+{
+    if (c->m->architecture == HB_INDEPENDENT) /* there is no time for that */
+        return false;
+    return c->limited || (c->s.adapt && (s->health.samples < HB_UNKNOWN || s->health.changes != c->changes_seen));
+}
+
 const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock)
 {
     c = planner_of(c, r);
@@ -350,7 +359,8 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     propagate(c, r, &s->actuators);
     if (!take_targets(c, r, c->s.delay + actuator_delay(&s->actuators)))
         return refuse(c, HB_REASON_OUTSIDE);
-    const bool ready = c->s.planner.prepare && hb_planner_ready(c->planner, plan_step(c));
+    const bool ready = c->s.planner.prepare && hb_planner_ready(c->planner, plan_step(c)) && !starts_compete(c, s);
+    const uint64_t stages = hb_planner_stages(c->planner);
     hb_goal goal = {.target = c->target,
                     .ntargets = c->ntargets,
                     .last_control = c->last_control,
@@ -364,15 +374,17 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
         goal.start = c->arrest;
         goal.nstart = HB_ARREST;
     }
-    const hb_plan *plan = (c->s.planner.prepare ? hb_planner_feedback : hb_planner_plan)(
-        c->planner, hb_stepper_predictor(c->stepper), c->x0, &goal, r->tick, clock, deadline);
+    const hb_plan *plan = (ready ? hb_planner_feedback : hb_planner_plan)(c->planner, hb_stepper_predictor(c->stepper),
+                                                                          c->x0, &goal, r->tick, clock, deadline);
+    c->limited = plan->limit != NULL;
+    c->changes_seen = s->health.changes;
 
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;
     reply->iterations = plan->iterations;
     reply->limit = plan->limit;
     reply->decisions = plan->decisions;
-    reply->stages = plan->prepared;
+    reply->stages = ready ? plan->prepared : stages;
     reply->corrected = plan->corrected;
     hb_controller_count(c, HB_COUNTER(corrected), plan->corrected);
     reply->plan = plan->action;

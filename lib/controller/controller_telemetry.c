@@ -263,9 +263,6 @@ static void remember_request(hb_controller *c, const hb_request *r)
     memcpy(c->asked_state, r->x, (size_t)c->nx * sizeof *r->x);
 }
 
-/* Transitions, up to which the newest is worth keeping a request waiting for. */
-static const int little_known = 32;
-
 /* Whoever publishes the state that it asked with does so after the answer, since the sample tells the control that
  * follows on it. The request already has the state, and so is all that came before. In the first moments of
  * a flight, and after motion that cannot be, it is learned from for the answer, and not a period later. */
@@ -306,7 +303,7 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
     if (r->fresh)
         t->waiting = t->started = c->echoed = false;
     const hb_health *known = hb_estimator_health(c->estimator);
-    bool urgent = known->samples < little_known || known->status == HB_ESTIMATE_IMPLAUSIBLE;
+    bool urgent = known->samples < HB_LITTLE_KNOWN || known->status == HB_ESTIMATE_IMPLAUSIBLE;
     if (telemetry_lives && urgent && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
         return take_from_request(c, r, now);
     remember_request(c, r);

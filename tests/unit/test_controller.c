@@ -594,6 +594,20 @@ static void test_prepares_behind_the_answer(void **state)
         assert_int_equal(reply->preparing > 0, shares[i] > 0);
     }
 
+    /* a vehicle of which little is known: the plan is made from nothing, whatever is prepared */
+    f->s.planner.prepare_share = 0.5;
+    start(f);
+    fly(f, 3, 0);
+    for (int i = 0; i < 2; i++) {
+        command(f);
+        hb_controller_prepare(f->c, &f->clock.clock, NULL, UINT64_MAX);
+        pass(f, period);
+        observe(f);
+    }
+    const uint64_t prepared = counters(f).prepare_stages;
+    assert_true(prepared > 0);
+    assert_false(command(f)->corrected);
+
     /* an interrupted one says that it would go on; switched off it does nothing */
     atomic_bool interrupt = true;
     f->s.planner.prepare_share = 1;

@@ -32,8 +32,9 @@ suite() {
     echo "== tests in $folder"
     meson test -C "$folder" --print-errorlogs --no-rebuild "$@" 2>&1 | tee "$log" || true
     grep -h '^SKIPPED:' "$folder/meson-logs/testlog.txt" || true
-    ok=$(sed -n 's/^Ok: *//p' "$log")
-    bad=$(awk '/^(Fail|Unexpected Pass|Timeout): / { n += $NF } END { print n + 0 }' "$log")
+    # the last of each: a test that failed may have shown such lines of its own
+    ok=$(awk '/^Ok: / { n = $NF } END { print n }' "$log")
+    bad=$(awk '/^(Fail|Unexpected Pass|Timeout): / { n[$1] = $NF } END { for (i in n) sum += n[i]; print sum + 0 }' "$log")
     [ -n "$ok" ] || { ok=0; bad=1; }
     passed=$((passed + ok)) failed=$((failed + bad))
 }

@@ -30,7 +30,7 @@ typedef struct hilbert_client hilbert_client;
 
 /* How good an action is, from best to worst. */
 typedef enum {
-    HILBERT_CONVERGED = 1, /* the plan could not be improved further */
+    HILBERT_CONVERGED = 1, /* by the model, less than 1.5 % of the cost is left to gain */
     HILBERT_TRUNCATED,     /* the deadline came first: the best plan so far */
     HILBERT_WARMING_UP,    /* too few samples: the average model was used */
     HILBERT_OUT_OF_SPAN,   /* the vehicle behaves as no trained dynamics do */

@@ -4,7 +4,7 @@
 
 /* The ladder: every reply carries one, from best to worst, and each is counted. */
 #define HB_STATUSES(X)                                                                                                 \
-    X(CONVERGED, "converged", "the plan could not be improved further")                                                \
+    X(CONVERGED, "converged", "by the model, less than 1.5 % of the cost is left to gain")                             \
     X(TRUNCATED, "truncated", "the deadline came first: the best plan so far")                                         \
     X(LIMITED, "limited", "the best plan breaks a limit: the reply names it")                                          \
     X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \

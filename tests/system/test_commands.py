@@ -57,6 +57,7 @@ NOT_RUN = [
     (r"sh config/models/make.sh$", "hours of training"),
     (r"sh tests/fuzz/run.sh 60$", "a minute for each reader; the tests 'corpus ...' run over what was found"),
     (r"sh tests/analysis/run.sh$", "minutes, and packages that only it needs; opt-in"),
+    (r"sh tests/coverage.sh", "builds and tests for ten minutes; opt-in"),
     (r"sh tests/bench/run.sh$", "measures for minutes"),
     (r"python3 tests/bench/render.py$", "writes to the README; the test 'figures' runs it with --check"),
 ]

@@ -53,7 +53,7 @@ class Refused(Error):
 class Status(enum.IntEnum):
     """How good an action is, from best to worst."""
 
-    CONVERGED = pb.ACTION_STATUS_CONVERGED  #: the plan could not be improved further
+    CONVERGED = pb.ACTION_STATUS_CONVERGED  #: by the model, less than 1.5 % of the cost is left to gain
     TRUNCATED = pb.ACTION_STATUS_TRUNCATED  #: the deadline came first: the best plan so far
     WARMING_UP = pb.ACTION_STATUS_WARMING_UP  #: too few samples: the average model was used
     OUT_OF_SPAN = pb.ACTION_STATUS_OUT_OF_SPAN  #: the vehicle behaves as no trained dynamics do

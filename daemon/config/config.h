@@ -119,7 +119,7 @@ typedef struct hb_config {
     hb_config_terms terms;
     hb_config_limits limits;
     hb_values target, safe_action;
-    hb_values lags, delays; /* of single actuators */
+    hb_values lags, delays, rates; /* of single actuators */
     struct {
         char server_key[HB_CONFIG_PATH_SIZE];
         hb_paths client_keys;

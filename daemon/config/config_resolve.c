@@ -108,6 +108,35 @@ static void resolve_limits(hb_config *c, hb_config_errors *errors, const channel
     }
 }
 
+/* What actuators cannot do faster is a limit of plans: one for all that are as fast. */
+static void resolve_rates(hb_config *c, const hb_model *m, hb_config_errors *errors, const channels *controls)
+{
+    hb_limits *limits = &c->controller.cost.limits;
+    const hb_mark mark = mark_at(c, "actuators.rates");
+    double rate[HB_MAX_CONTROLS];
+
+    memcpy(rate, m->actuator_rate, (size_t)m->nu * sizeof *rate);
+    fill(c, errors, "actuators.rates", &c->rates, controls, rate);
+    for (int i = 0; i < m->nu; i++) {
+        if (!(rate[i] >= 0 && rate[i] <= 1e12))
+            hb_config_error(errors, c, mark, "actuators.rates", "%s = %g is outside 0..1e+12", m->control_name[i],
+                            rate[i]);
+        if (!(rate[i] > 0))
+            continue;
+        hb_limit limit = {.kind = HB_LIMIT_CONTROL_RATES, .name = "actuators.rates", .max = rate[i]};
+        for (int j = i; j < m->nu && limit.nindices < HB_LIMIT_INDICES; j++)
+            if (rate[j] == limit.max) {
+                limit.index[limit.nindices++] = j;
+                rate[j] = 0;
+            }
+        if (limits->n < HB_LIMITS)
+            limits->limit[limits->n++] = limit;
+        else
+            hb_config_error(errors, c, mark, "actuators.rates", "with limits.rules there are more than %d limits",
+                            (int)HB_LIMITS);
+    }
+}
+
 /* Cost and target that were not given are a quadrotor's: another vehicle has none of them. */
 static void leave_defaults_out(hb_config *c, const hb_model *m, hb_config_errors *errors)
 {
@@ -146,6 +175,7 @@ int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors)
         leave_defaults_out(c, m, errors);
     resolve_cost(c, errors, &states, &controls);
     resolve_limits(c, errors, &states, &controls);
+    resolve_rates(c, m, errors, &controls);
 
     memset(s->target, 0, sizeof s->target);
     s->ntarget = fill(c, errors, "target", &c->target, &states, s->target);

@@ -70,6 +70,11 @@ static const hb_setting actuators[] = {
         BETWEEN(0, HB_MAX_CONTROLS)),
     ROW("actuators.delays", HB_TYPE_CONTROLS, delays, HB_FIXED, "Delays of single actuators, likewise.",
         BETWEEN(0, HB_MAX_CONTROLS)),
+    ROW("actuators.rates", HB_TYPE_CONTROLS, rates, HB_LIVE,
+        "How fast single actuators may change, in their units per second: by names ({f0: 2}; others as the model says) "
+        "or "
+        "in full; 0: no limit. Plans keep to them as to limits.rules.",
+        BETWEEN(0, HB_MAX_CONTROLS)),
 };
 
 static const hb_setting planner[] = {

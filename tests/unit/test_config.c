@@ -119,6 +119,26 @@ static void test_the_model_gives_names_a_meaning(void **state)
     assert_int_equal(s->cost.term[1].index[0], 0);
     assert_int_equal(s->estimator.method, HB_LEAST_SQUARES);
 
+    /* a rate is a limit of plans, after those of limits.rules; 0 lifts the model's own */
+    assert_int_equal(parse("actuators: {rates: {force: 2.5}}\n"
+                           "limits: {rules: [{kind: speed, states: [velocity], max: 3}]}\n"
+                           "cost: [{kind: squared, states: 0, weight: 1}]\n"),
+                     0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(s->cost.limits.n, 2);
+    const hb_limit *rate = &s->cost.limits.limit[1];
+    assert_true(rate->kind == HB_LIMIT_CONTROL_RATES && rate->max == 2.5 && rate->nindices == 1 && rate->index[0] == 0);
+    assert_string_equal(hb_limits_name(&s->cost.limits, 1), "actuators.rates");
+    m->actuator_rate[0] = 4;
+    assert_int_equal(parse("cost: [{kind: squared, states: 0, weight: 1}]\n"), 0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(s->cost.limits.n, 1);
+    assert_true(s->cost.limits.limit[0].max == 4);
+    assert_int_equal(parse("actuators: {rates: [0]}\ncost: [{kind: squared, states: 0, weight: 1}]\n"), 0);
+    assert_int_equal(hb_config_resolve(config, m, &errors), 0);
+    assert_int_equal(s->cost.limits.n, 0);
+    m->actuator_rate[0] = 0;
+
     /* disagreements, each at its place */
     const struct {
         const char *text, *expected;
@@ -130,6 +150,8 @@ static void test_the_model_gives_names_a_meaning(void **state)
         {"actuators: {lags: {force: 2}}\n", "actuators.lags: force = 2 is outside 0..1, and not -1"},
         {"actuators: {delays: [0.1, 0.2]}\n", "2 numbers where the model has 1 controls"},
         {"actuators: {lags: {torque: 0.1}}\n", "the model has no control 'torque'"},
+        {"actuators: {rates: {force: -1}}\n", "actuators.rates: force = -1 is outside 0..1e+12"},
+        {"actuators: {rates: [1, 2]}\n", "2 numbers where the model has 1 controls"},
         {"safe_action: [0, 0]\n", "2 numbers where the model has 1 controls"},
         {"cost:\n - {kind: squared, states: [2], weight: 1}\n",
          "c.yaml:3:4: cost: there is no state 2: the model has 2"},

@@ -52,6 +52,17 @@ static void set_number(json_t *line, const char *name, double value)
     json_object_set_new(line, name, hb_json_number(value));
 }
 
+/* Ends a line with the times so far. */
+static void write_line(FILE *log, json_t *line, double seconds, double cpu_seconds)
+{
+    set_number(line, "seconds", seconds);
+    set_number(line, "cpu_seconds", cpu_seconds);
+    json_dumpf(line, log, JSON_REAL_PRECISION(9));
+    fputc('\n', log);
+    fflush(log);
+    json_decref(line);
+}
+
 void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds, double cpu_seconds,
                            const hb_validation *v)
 {
@@ -69,24 +80,14 @@ void hb_training_log_write(FILE *log, const hb_trainer_report *r, double seconds
         set_number(line, "one_step", v->one_step);
         set_number(line, "ten_step", v->ten_step);
     }
-    set_number(line, "seconds", seconds);
-    set_number(line, "cpu_seconds", cpu_seconds);
-    json_dumpf(line, log, JSON_REAL_PRECISION(9));
-    fputc('\n', log);
-    fflush(log);
-    json_decref(line);
+    write_line(log, line, seconds, cpu_seconds);
 }
 
 void hb_training_log_write_prior(FILE *log, uint64_t steps, double seconds, double cpu_seconds)
 {
     json_t *line = json_pack("{s:I, s:b}", "step", (json_int_t)steps, "prior", 1);
 
-    set_number(line, "seconds", seconds);
-    set_number(line, "cpu_seconds", cpu_seconds);
-    json_dumpf(line, log, JSON_REAL_PRECISION(9));
-    fputc('\n', log);
-    fflush(log);
-    json_decref(line);
+    write_line(log, line, seconds, cpu_seconds);
 }
 
 /* one curve as a data block of gnuplot */

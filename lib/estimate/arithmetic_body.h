@@ -8,15 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/unroll.h"
 #include "estimate/arithmetic.h"
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 typedef double vector __attribute__((vector_size(VECTOR_BYTES)));
 

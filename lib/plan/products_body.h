@@ -4,15 +4,8 @@
  *     VECTOR_BYTES         width of a register
  *
  * A tile of up to four rows of out and one or two vectors of each stays in registers while it is summed up. */
+#include "base/unroll.h"
 #include "plan/products.h"
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 typedef double vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(double))));
 

@@ -11,6 +11,7 @@
 #include "base/numeric.h"
 #include "base/statistics.h"
 #include "bench_models.h"
+#include "charged_clock.h"
 #include "plan/planner.h"
 #include "plant_quadrotor.h"
 #include "quadrotor_model.h"
@@ -18,23 +19,6 @@
 enum { SAMPLES = 100, FLIGHTS = 8, REPEATS = 60 };
 static const double feedback_budget = 0.5e-3; /* seconds that an answer may take in a flight */
 static const double share = 0.5;              /* of a period that preparing may take */
-
-/* What a piece of work is charged, in microseconds: about what it takes at 3 x 64, horizon 10, on an AMD Zen 3 (AVX2).
- */
-static const double charge_us[HB_NPIECES] = {
-    [HB_PIECE_FORWARD] = 170, [HB_PIECE_BACKWARD] = 170, [HB_PIECE_SINGLE] = 6, [HB_PIECE_FEW] = 9,
-    [HB_PIECE_TRIAL] = 25,    [HB_PIECE_JACOBIANS] = 60, [HB_PIECE_SOLVE] = 60,
-};
-
-static double charged(void *context)
-{
-    return *(double *)context;
-}
-
-static void charge(void *context, hb_piece kind)
-{
-    *(double *)context += 1e-6 * charge_us[kind];
-}
 
 static quadrotor_pilot new_pilot(int width, int horizon, hb_planner_method method)
 {

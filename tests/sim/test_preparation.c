@@ -4,28 +4,13 @@
 #include <string.h>
 
 #include "../unit/check.h"
+#include "charged_clock.h"
 #include "plant_quadrotor.h"
 #include "quadrotor_model.h"
 
 enum { NX = QUADROTOR_NX, NU = QUADROTOR_NU, REQUESTS = 75, STARTS = 2 };
 
 static const double budget = 1e-3, period = 0.02, share = 0.5;
-
-/* microseconds, about what a piece takes at 3 x 64 on one core */
-static const double charge_us[HB_NPIECES] = {
-    [HB_PIECE_FORWARD] = 170, [HB_PIECE_BACKWARD] = 170, [HB_PIECE_SINGLE] = 6, [HB_PIECE_FEW] = 9,
-    [HB_PIECE_TRIAL] = 25,    [HB_PIECE_JACOBIANS] = 60, [HB_PIECE_SOLVE] = 60,
-};
-
-static double charged(void *context)
-{
-    return *(double *)context;
-}
-
-static void charge(void *context, hb_piece kind)
-{
-    *(double *)context += 1e-6 * charge_us[kind];
-}
 
 /* the paper's cost of one moment, written out */
 static double stage_cost(const double *x, const double *u)

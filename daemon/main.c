@@ -103,10 +103,14 @@ static int read_arguments(int argc, char **argv, options *ret)
     if (code >= 0)
         return code;
     if (version || keys) {
-        if (version)
+        if (version) {
             puts("hilbertd " HB_VERSION);
-        else
+        } else {
+            /* the manual is of no instance: its defaults are those without a service manager */
+            unsetenv("RUNTIME_DIRECTORY");
+            unsetenv("LOGS_DIRECTORY");
             hb_config_print_manual(stdout);
+        }
         return 0;
     }
     o.replayed.file = (const char *const *)argv + optind;

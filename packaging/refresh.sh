@@ -5,6 +5,7 @@ set -eu
 [ $# = 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
 hilbertd=$(cd "$1" && pwd)/daemon/hilbertd mavlink=$(cd "$1" && pwd)/clients/mavlink/hilbert-mavlink
 cd "$(dirname "$0")/.."
+unset RUNTIME_DIRECTORY LOGS_DIRECTORY # defaults follow them
 
 "$hilbertd" --print-config >config/hilbertd.yaml.new
 mv config/hilbertd.yaml.new config/hilbertd.yaml

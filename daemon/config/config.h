@@ -200,6 +200,9 @@ void hb_config_warn(hb_config *c, hb_mark mark, const char *key, const char *for
     __attribute__((format(printf, 4, 5)));
 /* Adds a failure of lib whose text begins with a key, with the place of that key. */
 void hb_config_error_of(hb_config_errors *errors, const hb_config *c, const hb_error *err);
+/* How many bytes a control character at the start of a text takes; 0: there is none. Those of ASCII, and U+0080 to
+ * U+009F, which terminals obey as well. */
+int hb_config_control_character(const char *text);
 /* Of `names` the one that a person who wrote `wrong` may have meant, or NULL. */
 const char *hb_config_near(const char *wrong, const char *const *names, int n);
 

@@ -6,6 +6,15 @@
 
 #include "config/config.h"
 
+int hb_config_control_character(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    if ((*s && *s < 0x20) || *s == 0x7f)
+        return 1;
+    return *s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0 ? 2 : 0;
+}
+
 static void write_line(char text[512], const hb_config *c, hb_mark mark, const char *key, const char *format,
                        va_list args)
 {
@@ -16,6 +25,9 @@ static void write_line(char text[512], const hb_config *c, hb_mark mark, const c
         n += snprintf(text + n, size - (size_t)n, mark.line ? "%s: " : "%s (default): ", key);
     if (n >= 0 && (size_t)n < size)
         vsnprintf(text + n, size - (size_t)n, format, args);
+    /* what is quoted of a file must not reach a terminal as an order to it */
+    for (char *s = text; *s; s++)
+        memset(s, '?', (size_t)hb_config_control_character(s));
 }
 
 void hb_config_error(hb_config_errors *errors, const hb_config *c, hb_mark mark, const char *key, const char *format,

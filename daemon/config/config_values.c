@@ -129,11 +129,10 @@ void hb_read_choice(hb_config_reader *r, const yaml_node_t *node, const hb_setti
         HB_COMPLAIN(r, node, row->key, "'%.60s' is none of %s", text, all);
 }
 
-/* Those of ASCII, and U+0080 to U+009F, which terminals obey as well. */
 static bool has_control_character(const char *text)
 {
-    for (const unsigned char *s = (const unsigned char *)text; *s; s++)
-        if (*s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0))
+    for (const char *s = text; *s; s++)
+        if (hb_config_control_character(s))
             return true;
     return false;
 }

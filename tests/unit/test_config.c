@@ -271,6 +271,9 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"name: \"a\\x7fb\"\n", "name: contains a control character"},
         {"name: \"a\\x9bb\"\n", "name: contains a control character"},
         {"state_file: \"a\\nb\"\n", "state_file: contains a control character"},
+        {"sockets: {actions: \"ipc:///tmp/a\\eb\"}\n", "sockets.actions: contains a control character"},
+        {"planner: {method: \"\\e[2J\\x9b\"}\n", "planner.method: '?[2J?\?' is none of"},
+        {"\"\\e[2J\": 1\n", "?[2J: there is no such key"},
         /* bounds */
         {"planner: {horizon: 0}\n", "c.yaml:2:20: planner.horizon: 0 is below 1"},
         {"planner:\n  horizon: 100000\n", "c.yaml:3:12: planner.horizon: 100000 is above 1000"},
@@ -531,5 +534,8 @@ int main(void)
         cmocka_unit_test(test_limits_that_make_no_sense_are_refused),
         cmocka_unit_test(test_sockets_are_in_the_folder_of_the_instance),
     };
+    /* those of a service that this may run in */
+    unsetenv("RUNTIME_DIRECTORY");
+    unsetenv("LOGS_DIRECTORY");
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -54,7 +54,7 @@ cp -a --reflink=auto "$base" "$root"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 mkdir "$root/test"
 cp -r "$debs" "$root/test/debs"
-cp tests/system/systemd_inside.py "$root/test/"
+cp tests/system/systemd_inside.py tests/system/hardening.py "$root/test/"
 chroot "$root" sh -c 'export DEBIAN_FRONTEND=noninteractive
     apt-get -qq update
     apt-get -qq install -y --no-install-recommends /test/debs/1/*.deb' >"$folder/install.log" 2>&1 ||

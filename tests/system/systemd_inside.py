@@ -10,13 +10,13 @@ import pathlib
 import resource
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import threading
 import time
 
 import hilbert
+from hardening import hardening
 
 ETC = pathlib.Path("/etc/hilbertd")
 CONFIG = ETC / "hilbertd.yaml"
@@ -420,25 +420,6 @@ def owned(path):
 def inside(process, *command):
     """A command as root, and yet with the files as the sandbox of a process has them."""
     return run("nsenter", f"--target={process}", "--mount", "--", *command)
-
-
-def hardening(program):
-    """What the file of a program says of how it was built: see elf(5)."""
-    data = pathlib.Path(program).read_bytes()
-    kind, phoff, phentsize, phnum = (*struct.unpack_from("<H", data, 16), *struct.unpack_from("<Q", data, 32),
-                                     *struct.unpack_from("<HH", data, 54))
-    flags, kinds = 0, {}
-    for i in range(phnum):
-        what, bits, offset, _, _, size = struct.unpack_from("<IIQQQQ", data, phoff + i * phentsize)
-        kinds[what] = bits
-        if what == 2:  # PT_DYNAMIC: FLAGS, FLAGS_1; the names of RPATH and RUNPATH
-            entries = [struct.unpack_from("<qQ", data, at) for at in range(offset, offset + size, 16)]
-            tags = dict(entries)
-            flags = tags.get(30, 0) & 8 or tags.get(0x6FFFFFFB, 0) & 1
-            kinds["path"] = 15 in tags or 29 in tags
-    return {"position-independent": kind == 3, "no executable stack": not kinds.get(0x6474E551, 1) & 1,
-            "read-only relocations": 0x6474E552 in kinds, "bound at once": bool(flags), "no run path": not kinds["path"],
-            "stack protector": b"__stack_chk_fail" in data, "fortified": b"__memcpy_chk" in data or b"__snprintf_chk" in data}
 
 
 def users():

@@ -134,6 +134,15 @@ for program in "$root$prefix"/bin/* "$root$prefix"/sbin/*; do
     LD_LIBRARY_PATH=$root$prefix/$lib "$program" --version >/dev/null || fail "${program##*/} --version: status $?"
 done
 
+# built to resist: a build that optimises also checks the sizes of strings and copies
+case $(option optimization),$(option b_sanitize) in
+[123s],none) checked= ;;
+*) checked=--unfortified ;;
+esac
+/usr/bin/python3 "$source/tests/system/hardening.py" $checked "$root$prefix"/bin/* "$root$prefix"/sbin/* \
+    "$root$prefix/$lib"/*.so ||
+    fail "programs are not hardened"
+
 # every configuration, and its model
 for config in "$source"/config/*.yaml; do
     cmp -s "$config" "$root$etc/hilbertd/${config##*/}" || fail "$config is not installed"

@@ -355,6 +355,26 @@ static void what_is_lost_is_not_told(void **state)
     assert_in_range(f->l.asked, 922, 978);
 }
 
+/* in frozen time a question, or its answer, is lost on the way: it is asked again, and the flight is the same */
+static void what_is_lost_is_asked_again(void **state)
+{
+    flight_case *f = *state;
+    pd_loop good = f->l;
+    double end[NX];
+
+    fly(f);
+    memcpy(end, f->r.x + (f->r.nsteps - 1) * NX, sizeof end);
+    hb_flight_record_free(&f->r);
+    f->r = (hb_flight_record){0};
+    f->l = good;
+    f->l.silent_from = 20;
+    f->l.silent_to = 22;
+    fly(f);
+    assert_int_equal(f->r.nsteps, 150);
+    assert_int_equal(f->l.asked, 152);
+    assert_memory_equal(end, f->r.x + 149 * NX, sizeof end);
+}
+
 static void one_sample_lies(void **state)
 {
     flight_case *f = *state;
@@ -411,6 +431,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reports_say_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(telemetry_keeps_its_own_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_lost_is_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_lost_is_asked_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_sample_lies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(telemetry_reports_what_is_in_force, set_up, tear_down),
         cmocka_unit_test(weather_is_read_and_checked),

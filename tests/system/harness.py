@@ -20,6 +20,9 @@ import unittest
 
 import zmq
 
+for name in ("NOTIFY_SOCKET", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY", "LISTEN_FDS", "JOURNAL_STREAM"):
+    os.environ.pop(name, None)  # of a service that the tests may run in
+
 zmq.Context.instance().linger = 0  # no end of a test waits for messages that nobody will read
 
 BUILD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.getcwd()
@@ -131,7 +134,6 @@ class Daemon:
             subprocess.run([MAKE_MODEL, model, f"{self.folder}/{model}.safetensors"], check=True)
         self.manager = Manager(self.folder) if manager is True else manager or None
         self.environment = dict(os.environ, **(environment or {}))
-        self.environment.pop("NOTIFY_SOCKET", None)
         self.listen_fds = list(listen)  # (name, fd)
         self.limits = limits or {}  # of resources, e.g. {resource.RLIMIT_NOFILE: 256}
         self.process = None

@@ -22,6 +22,7 @@ WRONG = {
     "state_file: folder": r"state_file: {folder}/folder is a folder",
     "state_file: folder/": r"state_file: {folder}/folder/ is a folder",
     "state_file: foreign": r"state_file: {folder}/foreign is not one of hilbertd's",
+    "state_file: cart.safetensors": r"state_file: {folder}/cart.safetensors is not one of hilbertd's",
     "state_file: foreign/window": r"state_file: {folder}/foreign/window: Not a directory",
     "state_file: fifo": r"state_file: {folder}/fifo is not a regular file",
     "model: folder": r"model: {folder}/folder is not a regular file",

@@ -25,7 +25,8 @@ class Documents(TestCase):
         return re.findall(r"^  ([a-z]+) ", text[text.index("commands"):text.index("-h, --help")], re.M)
 
     def test_the_manual_has_every_key(self):
-        keys = subprocess.run([HILBERTD, "--print-keys"], capture_output=True, text=True, timeout=30).stdout
+        keys = subprocess.run([HILBERTD, "--print-keys"], capture_output=True, text=True, timeout=30,
+                              env={**os.environ, "RUNTIME_DIRECTORY": "/run/other", "LOGS_DIRECTORY": "/var/other"}).stdout
         with open(f"{SOURCE}/packaging/man/hilbertd.yaml.5.scd") as file:
             manual = file.read()
         self.assertGreater(len(keys), 1000)
@@ -193,6 +194,14 @@ class Ctl(TestCase):
         self.run_ctl("reset")
         self.assertEqual(self.client.status().health.samples, 0)
         self.assertEqual(list(self.client.coefficients().value), [0, 0, 0])
+
+    def test_a_flood_of_changes_does_not_fill_the_log(self):
+        for k in range(100):
+            self.client.reset_window()
+            self.client.set_target([1, 0.001 * k])
+        for text in ("the window was reset on request", "the target was set on request"):
+            lines = [line for line in self.d.text().splitlines() if text in line]
+            self.assertTrue(0 < len(lines) < 50, f"{len(lines)} lines of 100 requests")
 
     def test_target(self):
         self.assertEqual(self.run_ctl("target", "velocity=0.5"), "target position 1, velocity 0.5\n")

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs all tests: with gcc as released, and the unit tests again with clang and
-# with the address and undefined-behaviour sanitizers; modules with threads and a flight with the thread sanitizer. Ends
-# with a line "N passed, N failed".
+# with the address and undefined-behaviour sanitizers; modules with threads and a flight with the thread sanitizer; and
+# searches for inputs that break a reader, ten seconds for each. Ends with a line "N passed, N failed".
 #
 # usage: run.sh [--quick | --fast | --thorough]
-#        --quick leaves the clang and sanitizer builds out, --fast all but the unit tests; --thorough also runs the
+#        --quick leaves the clang, sanitizer and fuzzing builds out, --fast all but the unit tests; --thorough also runs the
 #        daemon's system tests with the address sanitizer
 set -eu
 cd "$(dirname "$0")/.."
@@ -69,6 +69,9 @@ if [ $quick = no ]; then
     targets=
     TSAN_OPTIONS="suppressions=$PWD/tests/system/threads.supp exitcode=66" \
         suite build-thread pool queue shadow client 'threads flight'
+    # every reader counts as a test
+    echo "== fuzzing in build-fuzz"
+    if sh tests/fuzz/run.sh 10; then passed=$((passed + $(wc -l <build-fuzz/table.txt) - 1)); else failed=$((failed + 1)); fi
 fi
 if [ $thorough = yes ]; then
     suite build-sanitize 'daemon actions' 'daemon messages' 'daemon life' 'daemon security' 'daemon ctl' 'daemon shadow'

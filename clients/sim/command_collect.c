@@ -36,6 +36,7 @@ static const char help[] =
     "one\n"
     "                        process makes. Under mpirun and srun the rank says which (hilbert-train reads "
     "'FILE-*.h5')\n"
+    "      --force           replace a file that exists\n"
     "  -j, --threads N       default: one for each processor\n"
     "  -q, --quiet           no progress, no summary\n"
     "  -h, --help            this text\n";
@@ -151,7 +152,7 @@ int hb_command_collect(int argc, char **argv)
     hb_collect c = {.functions = 100, .episodes = 8};
     part p = {1, 1};
     const char *policy = NULL;
-    bool quiet = false;
+    bool quiet = false, force = false;
     const hb_option options[] = {
         {"output", HB_OPTION_TEXT, &c.path, 0, 0, 'o'},
         {"functions", HB_OPTION_WHOLE, &c.functions, 1, INT_MAX, 'f'},
@@ -164,6 +165,7 @@ int hb_command_collect(int argc, char **argv)
         {"dt", HB_OPTION_NUMBER, &(hb_option_number){&c.dt, 1e-4, 10}, 0, 0, 0},
         {"irregular", HB_OPTION_FLAG, &c.irregular, 0, 0, 0},
         {"shard", HB_OPTION_CALL, &(hb_option_call){read_shard, &p}, 0, 0, 0},
+        {"force", HB_OPTION_FLAG, &force, 0, 0, 0},
         {"threads", HB_OPTION_WHOLE, &c.threads, 1, 256, 'j'},
         {"quiet", HB_OPTION_FLAG, &quiet, 0, 0, 'q'},
     };
@@ -197,6 +199,10 @@ int hb_command_collect(int argc, char **argv)
         return hb_usage_error("collect", "%d functions cannot be shared among %d parts", c.functions, p.nshards);
     if (p.nshards > 1)
         take_shard(&c, &p, path);
+    if (!force && access(c.path, F_OK) == 0) {
+        hb_fail(&err, EEXIST, "%s exists: name another --output, or add --force to replace it", c.path);
+        return hb_failure("collect", &err);
+    }
 
     hb_progress progress;
     hb_collected collected;

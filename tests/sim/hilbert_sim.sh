@@ -49,6 +49,16 @@ for plant in quadrotor half-cheetah ant vanderpol; do
     [ -s "$folder/$plant.h5" ] || failed=$((failed + 1))
 done
 
+
+# what is there is left alone, unless told otherwise; a part of a data set is a file of its own
+cp "$folder/vanderpol.h5" "$folder/before.h5"
+expect 1 'exists: name another --output, or add --force' collect vanderpol -o "$folder/vanderpol.h5" -f 3 -e 2 -n 10
+cmp "$folder/vanderpol.h5" "$folder/before.h5" || failed=$((failed + 1))
+expect 0 '3 functions x 2 episodes' collect vanderpol -o "$folder/vanderpol.h5" -f 3 -e 2 -n 10 --force
+cmp -s "$folder/vanderpol.h5" "$folder/before.h5" && failed=$((failed + 1))
+expect 0 '1 functions x 2 episodes' collect vanderpol -o "$folder/vanderpol.h5" -f 3 -e 2 -n 10 --shard 1/3
+expect 1 'vanderpol-1-of-3.h5 exists' collect vanderpol -o "$folder/vanderpol.h5" -f 3 -e 2 -n 10 --shard 1/3
+
 expect 0 'usage: hilbert-sim fly' fly --help
 expect 2 'the plant is missing' fly --json
 expect 2 "has no state 'altitude'" fly quadrotor --start altitude=3

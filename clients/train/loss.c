@@ -23,7 +23,10 @@ struct hb_loss {
     void *memory;
 };
 
-enum { RECORD_BYTES = 16 << 20 }; /* for all of them, unless one takes more */
+enum {
+    RECORD_BYTES = 16 << 20,    /* for all of them, unless one takes more, */
+    LARGEST_RECORD = 128 << 20, /* but never more than this: such steps are made again */
+};
 
 /* fills *l with pointers into the arena; returns where *l itself is to be kept */
 static hb_loss *lay_out(hb_loss *l, const hb_model *m, int query_steps, hb_arena *arena)
@@ -44,7 +47,9 @@ static int count_records(size_t record_size, int query_steps)
 {
     size_t fit = record_size ? RECORD_BYTES / record_size : 0, most = (size_t)query_steps;
 
-    return !record_size ? 0 : fit < 1 ? 1 : (int)(fit < most ? fit : most);
+    if (!record_size || record_size > LARGEST_RECORD)
+        return 0;
+    return fit < 1 ? 1 : (int)(fit < most ? fit : most);
 }
 
 int hb_loss_new(hb_loss **ret, const hb_model *m, const hb_loss_settings *s, int max_examples, int query_steps,

@@ -394,7 +394,7 @@ static void own_stage(const hb_model *m, hb_workspace *w, const own_way *own, in
         hb_batch_advance(w->kernels, m->nx, n, own->dk, weight, w->step, own->g, own->dk);
     if (!direct && s < 3)
         hb_batch_advance(w->kernels, m->nx, n, own->dk, hb_rk4_stage_at[s + 1], w->step, own->ds, own->dk);
-    hb_network_rows_gradient(w->kernels, &m->basis, first, m->nx, own->dk, n, &record->network, dparameter, w->scratch);
+    hb_network_rows_gradient(w->kernels, &m->basis, first, m->nx, own->dk, n, &record->network, dparameter);
     if (i == 0)
         return;
     hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, first, m->nx, 0, own->dk, w->dinput, n,

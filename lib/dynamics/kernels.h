@@ -57,6 +57,10 @@ typedef struct hb_kernels {
     void (*layer_back)(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *d, hb_real *below,
                        const void *slope, int n, hb_ahead *ahead);
 
+    /* weight += d x^T and bias += the row sums of d, over n lanes: gradients of a layer's weights (nout x nin) and
+     * biases, both contiguous; rows of d and x are HB_STRIDE apart */
+    void (*outer)(int nout, int nin, const hb_real *d, const hb_real *x, hb_real *weight, hb_real *bias, int n);
+
     /* y = base + factor * of_row[r] * of_lane[s] * x for rows of HB_STRIDE, n lanes. NULL: base 0, of_row 1, of_lane 1.
      * y may be base or x. Here rows need no alignment. */
     void (*combine)(int rows, int n, const hb_real *base, hb_real factor, const hb_real *of_row, const hb_real *of_lane,

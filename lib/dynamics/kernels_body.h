@@ -398,6 +398,105 @@ static void layer_back(hb_activation activation, int nout, int nin, const hb_rea
         relu_back(below + r * HB_STRIDE, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
 }
 
+/* --- gradients of weights: sums over lanes --- */
+
+/* A tile of rows of d times four rows of x, each product a vector of sums over every WIDTH-th lane. */
+#if VECTOR_REGISTERS >= 32
+enum { OUTER_ROWS = 6 };
+#else
+enum { OUTER_ROWS = 3 };
+#endif
+
+ALWAYS_INLINE void outer_products(const hb_real *const d[OUTER_ROWS], const hb_real *const x[4], int n,
+                                  vector sum[OUTER_ROWS][4])
+{
+    UNROLL
+    for (int r = 0; r < OUTER_ROWS; r++)
+        UNROLL
+    for (int c = 0; c < 4; c++)
+        sum[r][c] = splat(0);
+    for (int s = 0; s < n; s += WIDTH) {
+        vector left[OUTER_ROWS];
+        UNROLL
+        for (int r = 0; r < OUTER_ROWS; r++)
+            left[r] = load(d[r] + s);
+        UNROLL
+        for (int c = 0; c < 4; c++) {
+            const vector right = load(x[c] + s);
+            UNROLL
+            for (int r = 0; r < OUTER_ROWS; r++)
+                sum[r][c] += left[r] * right;
+        }
+    }
+}
+
+ALWAYS_INLINE void outer_tile(const hb_real *d, const hb_real *x, hb_real *weight, int nin, int n)
+{
+    const hb_real *d_row[OUTER_ROWS], *x_row[4];
+    vector sum[OUTER_ROWS][4];
+
+    UNROLL
+    for (int r = 0; r < OUTER_ROWS; r++)
+        d_row[r] = d + r * HB_STRIDE;
+    UNROLL
+    for (int c = 0; c < 4; c++)
+        x_row[c] = x + c * HB_STRIDE;
+    outer_products(d_row, x_row, n, sum);
+    UNROLL
+    for (int r = 0; r < OUTER_ROWS; r++)
+        add_sums_of_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3], weight + r * nin);
+}
+
+/* a tile at the edge, of which `rows` and `columns` exist: beyond them the last are used over again, and not kept */
+static __attribute__((noinline)) void outer_edge(int rows, int columns, const hb_real *d, const hb_real *x,
+                                                 hb_real *weight, int nin, int n)
+{
+    const hb_real *d_row[OUTER_ROWS], *x_row[4];
+    vector sum[OUTER_ROWS][4];
+
+    for (int r = 0; r < OUTER_ROWS; r++)
+        d_row[r] = d + (r < rows ? r : rows - 1) * HB_STRIDE;
+    for (int c = 0; c < 4; c++)
+        x_row[c] = x + (c < columns ? c : columns - 1) * HB_STRIDE;
+    outer_products(d_row, x_row, n, sum);
+    for (int r = 0; r < rows; r++) {
+        hb_real total[4] = {0};
+        add_sums_of_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3], total);
+        for (int c = 0; c < columns; c++)
+            weight[r * nin + c] += total[c];
+    }
+}
+
+/* so many rows of x at a time as stay in the first-level cache while all rows of d go by */
+enum { OUTER_COLUMNS = 32 };
+
+static void outer(int nout, int nin, const hb_real *d, const hb_real *x, hb_real *weight, hb_real *bias, int n)
+{
+    for (int first = 0; first < nin; first += OUTER_COLUMNS) {
+        const int end = first + OUTER_COLUMNS < nin ? first + OUTER_COLUMNS : nin;
+        for (int r = 0; r < nout; r += OUTER_ROWS)
+            for (int c = first; c < end; c += 4) {
+                const int rows = nout - r, columns = end - c;
+                const hb_real *d_at = d + r * HB_STRIDE, *x_at = x + c * HB_STRIDE;
+                if (rows >= OUTER_ROWS && columns >= 4)
+                    outer_tile(d_at, x_at, weight + r * nin + c, nin, n);
+                else
+                    outer_edge(rows < OUTER_ROWS ? rows : OUTER_ROWS, columns < 4 ? columns : 4, d_at, x_at,
+                               weight + r * nin + c, nin, n);
+            }
+    }
+    for (int r = 0; r < nout; r += 4) {
+        vector sum[4] = {0};
+        hb_real total[4] = {0};
+        for (int i = 0; i < 4 && r + i < nout; i++)
+            for (int s = 0; s < n; s += WIDTH)
+                sum[i] += load(d + (r + i) * HB_STRIDE + s);
+        add_sums_of_four(sum[0], sum[1], sum[2], sum[3], total);
+        for (int i = 0; i < 4 && r + i < nout; i++)
+            bias[r + i] += total[i];
+    }
+}
+
 /* --- rows --- */
 
 static void combine(int rows, int n, const hb_real *base, hb_real factor, const hb_real *of_row, const hb_real *of_lane,
@@ -424,5 +523,6 @@ const hb_kernels HB_KERNELS_SYMBOL = {
     .activate = activate,
     .layer = layer,
     .layer_back = layer_back,
+    .outer = outer,
     .combine = combine,
 };

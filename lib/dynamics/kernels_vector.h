@@ -82,6 +82,36 @@ ALWAYS_INLINE vector sum_pairs(vector a, vector b)
 #undef PAIRS
 }
 
+/* adds the sum of each of four vectors' lanes to a number of its own */
+ALWAYS_INLINE void add_sums_of_four(vector a, vector b, vector c, vector d, hb_real *to)
+{
+#if VECTOR_BYTES * DOUBLE_BYTES >= 64
+    /* vectors of eight at most: pairs within their halves, which costs less than across them, and then the halves */
+    typedef hb_real four __attribute__((vector_size(4 * sizeof(hb_real)), aligned(sizeof(hb_real))));
+    typedef hb_real eight __attribute__((vector_size(8 * sizeof(hb_real))));
+#if VECTOR_BYTES * DOUBLE_BYTES == 128
+#define EIGHT(v)                                                                                                       \
+    (__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +                                                           \
+     __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15))
+#else
+#define EIGHT(v) v
+#endif
+#define PAIRS(x, y)                                                                                                    \
+    (__builtin_shufflevector(x, y, 0, 2, 8, 10, 4, 6, 12, 14) +                                                        \
+     __builtin_shufflevector(x, y, 1, 3, 9, 11, 5, 7, 13, 15))
+    const eight a8 = EIGHT(a), b8 = EIGHT(b), c8 = EIGHT(c), d8 = EIGHT(d);
+    const eight ab = PAIRS(a8, b8), cd = PAIRS(c8, d8), all = PAIRS(ab, cd);
+    *(four *)to += __builtin_shufflevector(all, all, 0, 1, 2, 3) + __builtin_shufflevector(all, all, 4, 5, 6, 7);
+#undef PAIRS
+#undef EIGHT
+#elif VECTOR_BYTES * DOUBLE_BYTES == 32
+    store_anywhere(to, load_anywhere(to) + sum_pairs(sum_pairs(a, b), sum_pairs(c, d)));
+#else
+    store_anywhere(to, load_anywhere(to) + sum_pairs(a, b));
+    store_anywhere(to + 2, load_anywhere(to + 2) + sum_pairs(c, d));
+#endif
+}
+
 /* --- per instruction set ---
  *
  * positive_bits   one bit per lane: is x positive?

@@ -33,23 +33,9 @@ size_t hb_network_layer_inputs_size(const hb_mlp *shape)
     return rows * HB_STRIDE;
 }
 
-/* numbers that the gradient of one layer's weights needs: the layer's input transposed, and the product */
-static size_t outer_size(int nout, int nin)
+size_t hb_network_scratch_size(const hb_mlp *shape)
 {
-    return ((size_t)HB_STRIDE + (size_t)nout) * (size_t)hb_padded(nin);
-}
-
-size_t hb_network_scratch_size(const hb_mlp *shape, bool gradients)
-{
-    const size_t values = 2 * (size_t)widest(shape) * HB_STRIDE;
-    size_t outer = 0;
-
-    for (int l = 0; gradients && l < shape->nlayers; l++) {
-        const size_t size = outer_size(shape->width[l + 1], shape->width[l]);
-        if (size > outer)
-            outer = size;
-    }
-    return values + outer;
+    return 2 * (size_t)widest(shape) * HB_STRIDE;
 }
 
 void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
@@ -187,56 +173,6 @@ void hb_network_forward_few(const hb_kernels *k, const hb_mlp *shape, hb_activat
             out[i * HB_STRIDE + s] = result[s * hb_padded(nout) + i];
 }
 
-typedef hb_real four __attribute__((vector_size(4 * sizeof(hb_real))));
-
-/* xt (n x stride) = x^T for x (rows x HB_STRIDE), in squares of four */
-static void transpose(int rows, int n, const hb_real *x, hb_real *xt, int stride)
-{
-    int r = 0;
-
-    for (; r + 4 <= rows; r += 4)
-        for (int s = 0; s < n; s += 4) {
-            const hb_real *at = x + r * HB_STRIDE + s;
-            const four a = *(const four *)at, b = *(const four *)(at + HB_STRIDE),
-                       c = *(const four *)(at + 2 * HB_STRIDE), d = *(const four *)(at + 3 * HB_STRIDE);
-            const four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-                       ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                       cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-                       cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-            hb_real *to = xt + s * stride + r;
-            *(four *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-            *(four *)(to + stride) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-            *(four *)(to + 2 * stride) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-            *(four *)(to + 3 * stride) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-        }
-    for (; r < rows; r++)
-        for (int s = 0; s < n; s++)
-            xt[s * stride + r] = x[r * HB_STRIDE + s];
-}
-
-/* dw += d x^T, dbias += row sums of d. The lanes lie along the columns of dw, so x is transposed first. */
-static void add_outer(const hb_kernels *k, int nout, int nin, const hb_real *d, const hb_real *x, hb_real *dw,
-                      hb_real *dbias, int lanes, hb_real *scratch)
-{
-    const int stride = hb_padded(nin);
-    hb_real *xt = scratch, *product = scratch + HB_STRIDE * stride;
-
-    transpose(nin, lanes, x, xt, stride);
-    k->affine(nout, lanes, d, HB_STRIDE, 1, NULL, xt, stride, product, stride, stride, NULL);
-    for (int o = 0; o < nout; o++) {
-        for (int i = 0; i < nin; i++)
-            dw[o * nin + i] += product[o * stride + i];
-        hb_real sum[HB_LANES] = {0};
-        for (int s = 0; s < lanes; s += HB_LANES)
-            for (int j = 0; j < HB_LANES; j++)
-                sum[j] += d[o * HB_STRIDE + s + j];
-        for (int half = HB_LANES / 2; half; half /= 2)
-            for (int j = 0; j < half; j++)
-                sum[j] += sum[j + half];
-        dbias[o] += sum[0];
-    }
-}
-
 /* samples that do not exist have no gradient */
 static void clear_padding(int rows, int n, hb_real *d)
 {
@@ -269,8 +205,7 @@ void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activ
         if (dparameter) {
             hb_real *dweight = dparameter + offset;
             x -= nin * HB_STRIDE;
-            add_outer(k, last ? learning : nout, nin, d, x, dweight + from * nin, dweight + all * nin + from, lanes,
-                      scratch + 2 * half);
+            k->outer(last ? learning : nout, nin, d, x, dweight + from * nin, dweight + all * nin + from, lanes);
         }
         if (!below)
             break;
@@ -296,14 +231,14 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
 }
 
 void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,
-                              const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch)
+                              const hb_network_tape *tape, hb_real *dparameter)
 {
     const int nin = shape->width[shape->nlayers - 1], all = shape->width[shape->nlayers];
     const hb_real *x = tape->layer_inputs + hb_network_layer_inputs_size(shape) - nin * HB_STRIDE;
     hb_real *dweight = dparameter + shape->nparameters - (size_t)(all * nin + all);
 
     clear_padding(rows, n, dout);
-    add_outer(k, rows, nin, dout, x, dweight + first * nin, dweight + all * nin + first, hb_padded(n), scratch);
+    k->outer(rows, nin, dout, x, dweight + first * nin, dweight + all * nin + first, hb_padded(n));
 }
 
 void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,

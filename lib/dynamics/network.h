@@ -13,8 +13,8 @@ typedef struct hb_network_tape {
 
 size_t hb_network_slopes_size(const hb_mlp *shape, hb_activation activation); /* bytes */
 size_t hb_network_layer_inputs_size(const hb_mlp *shape);                     /* numbers */
-/* Scratch for any of the functions below, in numbers; `gradients`: also for those of parameters. */
-size_t hb_network_scratch_size(const hb_mlp *shape, bool gradients);
+/* Scratch for any of the functions below, in numbers. */
+size_t hb_network_scratch_size(const hb_mlp *shape);
 
 /* out = network(in) for n samples; tape and ahead may be NULL. */
 void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
@@ -55,7 +55,7 @@ void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activ
                               hb_ahead *ahead);
 /* Of that only the gradient of those rows' weights, all of them. */
 void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,
-                              const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch);
+                              const hb_network_tape *tape, hb_real *dparameter);
 
 /* Slopes of n samples copied out of those of fewer, see hb_kernels_spread. */
 void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,

@@ -348,8 +348,39 @@ static void combined_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
         uncollapse(p, w, of, dparameter, dscale);
 }
 
-static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_real *dz, hb_real *du,
-                              hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
+/* What a step of terms that are integrated one by one leaves: for each of them
+ *
+ *     its increment | the tape of its integration, with gradients */
+static size_t increment_size(const hb_model *m)
+{
+    return (size_t)m->nx * HB_STRIDE * sizeof(hb_real);
+}
+
+static void record_separately(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of,
+                              hb_real *z_next, char *tape)
+{
+    const hb_model *m = p->model;
+
+    hb_batch_clear(m->nx, in->n, w->gradient_z);
+    for (int t = 0; t < p->nterms; t++) {
+        if (p->idle[t] && of == HB_OF_AVERAGE)
+            continue;
+        const hb_term term = without_scale(&p->term[t]);
+        const hb_field field = {.model = m, .nterms = 1, .term = &term};
+        hb_real *increment = (hb_real *)tape;
+
+        tape += increment_size(m);
+        hb_field_integrate(&field, w, in, false, increment, tape, true);
+        hb_batch_add_scaled(w->kernels, m->nx, in->n, p->term[t].scale, increment, w->gradient_z);
+        tape += hb_field_tape_size(&field, true);
+    }
+    hb_batch_copy(m->nx, in->n, in->z, z_next);
+    hb_batch_add(w->kernels, m->nx, in->n, w->gradient_z, z_next);
+}
+
+/* tape: of the step's record; NULL: each term's is made here */
+static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in, const char *tape, hb_real *dz,
+                              hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
 {
     const hb_model *m = p->model;
 
@@ -358,15 +389,21 @@ static void separate_gradient(const hb_predictor *p, hb_workspace *w, const hb_b
             continue;
         hb_term term = without_scale(&p->term[t]);
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
-        const hb_real *scale = p->term[t].scale;
+        const hb_real *scale = p->term[t].scale, *increment = w->increment;
+        const char *at = w->tape;
 
         term.gradient = gradient_of(p, w, &term, dparameter);
-        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+        if (tape) {
+            increment = (const hb_real *)tape;
+            at = tape + increment_size(m);
+            tape = at + hb_field_tape_size(&field, true);
+        } else {
+            hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+        }
         for (int r = 0; scale && of == HB_OF_BASIS && r < m->nx; r++)
-            for (int s = 0; s < in->n; s++)
-                dscale[t * m->nx + r] += w->increment[r * HB_STRIDE + s] * w->gradient_z[r * HB_STRIDE + s];
+            dscale[t * m->nx + r] += hb_dot(in->n, increment + r * HB_STRIDE, w->gradient_z + r * HB_STRIDE);
         hb_batch_scale(w->kernels, m->nx, in->n, scale, w->gradient_z, w->increment);
-        hb_field_adjoint(&field, w, in, w->tape, w->increment, dz, du, of);
+        hb_field_adjoint(&field, w, in, at, w->increment, dz, du, of);
     }
 }
 
@@ -390,7 +427,7 @@ static void gradient(const hb_predictor *p, hb_workspace *w, const hb_batch *in,
     if (du)
         hb_batch_clear(m->nu, in->n, du);
     if (separate(m))
-        separate_gradient(p, w, in, dz, du, of, dparameter, dscale);
+        separate_gradient(p, w, in, tape, dz, du, of, dparameter, dscale);
     else
         combined_gradient(p, w, in, tape, dz, du, of, dparameter, dscale);
     if (dcoefficient && of == HB_OF_BASIS)
@@ -406,15 +443,21 @@ void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batc
 size_t hb_predictor_record_size(const hb_model *m)
 {
     const hb_mlp shape = collapsed_shape(m);
-    return separate(m) ? 0 : hb_field_tape_bound(m, &shape, m->architecture == HB_SHARED ? 1 : m->nb, true);
+    const int networks = m->architecture == HB_SHARED ? 1 : m->nb;
+    return hb_field_tape_bound(m, &shape, networks, true) +
+           (separate(m) ? (size_t)(networks + 1) * increment_size(m) : 0);
 }
 
 void hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next,
                          char *tape)
 {
     const hb_model *m = p->model;
-    const hb_field field = gradient_terms(p, w, of);
 
+    if (separate(m)) {
+        record_separately(p, w, in, of, z_next, tape);
+        return;
+    }
+    const hb_field field = gradient_terms(p, w, of);
     hb_field_integrate(&field, w, in, false, w->increment, tape, true);
     hb_batch_copy(m->nx, in->n, in->z, z_next);
     hb_batch_add(w->kernels, m->nx, in->n, w->increment, z_next);

@@ -49,8 +49,7 @@ void hb_predictor_gradient(const hb_predictor *p, hb_workspace *w, const hb_batc
                            hb_real *dz, hb_real *du, hb_gradient_of of, hb_real *dparameter, hb_real *dcoefficient);
 
 /* The same in two halves, so that nothing is computed twice: the step, leaving a record on the tape (of
- * hb_predictor_record_size bytes, aligned to HB_ALIGNMENT), and the gradient from it, with the same p, in and of. Size
- * 0: a model that integrates every function by itself cannot be recorded. */
+ * hb_predictor_record_size bytes, aligned to HB_ALIGNMENT), and the gradient from it, with the same p, in and of. */
 size_t hb_predictor_record_size(const hb_model *m);
 void hb_predictor_record(const hb_predictor *p, hb_workspace *w, const hb_batch *in, hb_gradient_of of, hb_real *z_next,
                          char *tape);

@@ -42,9 +42,9 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     w->head_bias = w->head + nx * head.width;
     size_t scratch = 0;
     if (m->basis.nlayers)
-        scratch = larger(scratch, hb_network_scratch_size(&m->basis, gradients));
+        scratch = larger(scratch, hb_network_scratch_size(&m->basis));
     if (m->average_network.nlayers)
-        scratch = larger(scratch, hb_network_scratch_size(&m->average_network, gradients));
+        scratch = larger(scratch, hb_network_scratch_size(&m->average_network));
     w->scratch = hb_arena_take(arena, scratch, sizeof(hb_real));
     w->single = hb_arena_take(arena, HB_FEW * ((size_t)hb_padded((int)ninputs) + (size_t)hb_padded((int)widest_out)),
                               sizeof(hb_real));

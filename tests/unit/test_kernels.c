@@ -68,6 +68,39 @@ static void test_affine_single_equals_affine(void **state)
         }
 }
 
+/* The gradient of a layer's weights and biases is added to what is there, and nothing beside it is touched. */
+static void test_outer_equals_plain_loops(void **state)
+{
+    (void)state;
+    const int sizes[][2] = {{1, 1}, {3, 2}, {13, 51}, {51, 17}, {51, 51}, {64, 64}, {7, 5}, {128, 33}};
+
+    for (int k = 0; hb_kernels_at(k); k++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int n = HB_LANES; n <= HB_STRIDE; n += HB_LANES) {
+                const int nout = sizes[i][0], nin = sizes[i][1], rows = nout * (nin + 1) / HB_STRIDE + 2;
+                hb_real *d = random_rows(nout, 1), *x = random_rows(nin, 2);
+                hb_real *before = random_rows(rows, 3), *weight = random_rows(rows, 3), *bias = weight + nout * nin;
+
+                hb_kernels_at(k)->outer(nout, nin, d, x, weight, bias, n);
+                for (int r = 0; r < nout; r++)
+                    for (int c = 0; c <= nin; c++) {
+                        const int at = c < nin ? r * nin + c : nout * nin + r;
+                        double expected = (double)before[at];
+                        for (int s = 0; s < n; s++)
+                            expected += (double)d[r * HB_STRIDE + s] * (c < nin ? (double)x[c * HB_STRIDE + s] : 1);
+                        check_close((double)weight[at], expected, sqrt(n + 1.0), sizeof(hb_real) == 4 ? 2e-6 : 1e-14,
+                                    "%s: %d x %d, row %d, column %d, %d lanes", hb_kernels_at(k)->name, nout, nin, r, c,
+                                    n);
+                    }
+                const int end = nout * (nin + 1);
+                assert_memory_equal(weight + end, before + end, (size_t)(rows * HB_STRIDE - end) * sizeof *weight);
+                free(d);
+                free(x);
+                free(before);
+                free(weight);
+            }
+}
+
 /* A network of a few samples has the bits of the same samples in a batch. */
 static void test_few_equal_a_batch(void **state)
 {
@@ -85,7 +118,7 @@ static void test_few_equal_a_batch(void **state)
                 const int nin = shape.width[0], nout = shape.width[shape.nlayers];
                 hb_real *parameter = random_rows((int)shape.nparameters / HB_STRIDE + 1, 7);
                 hb_real *columns = new_rows((int)hb_network_columns_size(&shape) / HB_STRIDE + 1);
-                hb_real *scratch = new_rows((int)hb_network_scratch_size(&shape, false) / HB_STRIDE + 1);
+                hb_real *scratch = new_rows((int)hb_network_scratch_size(&shape) / HB_STRIDE + 1);
                 hb_real *few = new_rows(HB_FEW * (hb_padded(nin) + hb_padded(nout)) / HB_STRIDE + 1);
                 hb_real *x = random_rows(nin, 8), *batch = new_rows(nout), *y = new_rows(nout);
 
@@ -312,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_spread_copies_lanes),
         cmocka_unit_test(test_affine_equals_plain_loops),
         cmocka_unit_test(test_affine_single_equals_affine),
+        cmocka_unit_test(test_outer_equals_plain_loops),
         cmocka_unit_test(test_few_equal_a_batch),
         cmocka_unit_test(test_activations_are_accurate),
         cmocka_unit_test(test_activations_saturate_and_keep_nan),

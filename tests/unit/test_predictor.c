@@ -215,6 +215,51 @@ static void test_threads_give_the_same_bytes(void **state)
     }
 }
 
+/* The step and the gradient of a recorded step have the bits of those that record nothing. */
+static void test_a_record_changes_nothing(void **state)
+{
+    (void)state;
+    for (int v = 0; v < nvariants; v++)
+        for (int of = HB_OF_BASIS; of <= HB_OF_AVERAGE; of++) {
+            hb_model *m = variant_model(v);
+            const size_t nx = (size_t)m->nx, np = m->nparameters, nc = (size_t)hb_model_ncoefficients(m);
+            sample_block in = random_block(m, 100, 5);
+            hb_real *c = new_coefficients(m, 6), *end = random_rows(m->nx, 7);
+            hb_real *z[2] = {new_rows(m->nx), new_rows(m->nx)}, *dz[2] = {new_rows(m->nx), new_rows(m->nx)};
+            hb_real *dparameter[2] = {calloc(np + 1, sizeof **dparameter), calloc(np + 1, sizeof **dparameter)};
+            hb_real *dc[2] = {calloc(nc + 1, sizeof **dc), calloc(nc + 1, sizeof **dc)};
+            char *tape = aligned_alloc(HB_ALIGNMENT, hb_predictor_record_size(m));
+            hb_predictor *p;
+            hb_workspace *w;
+            assert_int_equal(hb_predictor_new(&p, m, NULL), 0);
+            assert_int_equal(hb_workspace_new(&w, m, true, NULL), 0);
+            hb_predictor_set(p, of == HB_OF_BASIS ? c : NULL);
+
+            hb_predictor_step(p, w, &in.batch, z[0], NULL);
+            hb_predictor_gradient(p, w, &in.batch, end, dz[0], NULL, (hb_gradient_of)of, dparameter[0], dc[0]);
+            hb_predictor_record(p, w, &in.batch, (hb_gradient_of)of, z[1], tape);
+            hb_predictor_gradient_of_record(p, w, &in.batch, tape, end, dz[1], NULL, (hb_gradient_of)of, dparameter[1],
+                                            dc[1]);
+            assert_memory_equal(z[0], z[1], nx * HB_STRIDE * sizeof **z);
+            assert_memory_equal(dz[0], dz[1], nx * HB_STRIDE * sizeof **dz);
+            assert_memory_equal(dparameter[0], dparameter[1], np * sizeof **dparameter);
+            assert_memory_equal(dc[0], dc[1], nc * sizeof **dc);
+            for (int k = 0; k < 2; k++) {
+                free(z[k]);
+                free(dz[k]);
+                free(dparameter[k]);
+                free(dc[k]);
+            }
+            free(tape);
+            free(c);
+            free(end);
+            hb_workspace_free(w);
+            hb_predictor_free(p);
+            sample_block_free(&in);
+            hb_model_free(m);
+        }
+}
+
 #ifdef HB_DOUBLE
 
 /* a scalar of the step, sum of weight * z_next, to differentiate */
@@ -365,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_ten_steps_are_golden),
         cmocka_unit_test(test_step_equals_the_sum_of_increments),
         cmocka_unit_test(test_threads_give_the_same_bytes),
+        cmocka_unit_test(test_a_record_changes_nothing),
 #ifdef HB_DOUBLE
         cmocka_unit_test(test_adjoint_equals_finite_differences),
         cmocka_unit_test(test_gradient_equals_finite_differences),

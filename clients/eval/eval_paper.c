@@ -368,6 +368,16 @@ static int run(options *o, hb_paper_results *r, hb_error *err)
     return status;
 }
 
+/* what was asked for, as it was typed */
+static void keep_command(hb_paper *p, int argc, char **argv)
+{
+    size_t n = (size_t)snprintf(p->command, sizeof p->command, "hilbert-eval paper");
+
+    for (int i = 1; i < argc && n < sizeof p->command; i++)
+        n += (size_t)snprintf(p->command + n, sizeof p->command - n, strpbrk(argv[i], " '\"$&*;") ? " '%s'" : " %s",
+                              argv[i]);
+}
+
 static int parse(int argc, char **argv, options *o)
 {
     hb_paper *p = &o->paper;
@@ -392,6 +402,7 @@ static int parse(int argc, char **argv, options *o)
     };
 
     *o = (options){.folder = "paper", .plot = true, .paper.seeds = 1};
+    keep_command(p, argc, argv);
     int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
     if (code >= 0)
         return code;

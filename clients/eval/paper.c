@@ -29,6 +29,7 @@ static const hb_paper_plant plants[NPLANTS] = {
                       .integration = HB_DIRECT,
                       .rollout = 5,
                       .growth = 0.9,
+                      .join = 64,
                       .examples = 200,
                       .episode_steps = 1000},
     [ANT] = {.name = "ant",
@@ -300,6 +301,8 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, int a
         s->queries = scale->queries < 100 ? scale->queries / s->rollout : 32;
         s->fit = p->plant->fit;
         s->prior_every = 250;
+        /* where numbers of basis functions are compared they stay as they are; tiny models have fewer coefficients */
+        s->join = nb || scale->our_nb ? 0 : p->plant->join;
     }
     s->steps = nb ? scale->bases_steps : scale->steps;
     s->learning_rate = row->inner_product ? inner_product_rate : learning_rate[p->plant - plants][row - rows];

@@ -24,6 +24,7 @@ typedef struct hb_paper_plant {
     int fit;             /* hb_fit_by of our rows' trainings */
     int rollout;   /* transitions that a query point of our rows is rolled out for: there are as many fewer points */
     double growth; /* part of the steps over which rollouts grow to that */
+    int join;      /* basis functions that our rows' coefficients become after training; 0: they stay */
     int examples;  /* that models are fitted to, as in the paper */
     bool flies;    /* the planner is compared too */
     int episode_steps; /* as in the paper */
@@ -69,10 +70,11 @@ typedef struct hb_paper {
     char sim[HB_PATH_SIZE];                       /* hilbert-sim */
     char train[HB_PATH_SIZE], test[HB_PATH_SIZE]; /* data sets: the folder's own, or such as are there already */
     uint64_t seed;
-    int seeds;               /* trainings of each row */
-    bool no_bases;           /* numbers of basis functions are not compared */
-    int threads;             /* 0: as many as there are processors */
-    double cpu_seconds_each; /* the scale's, or as told */
+    int seeds;                  /* trainings of each row */
+    bool no_bases;              /* numbers of basis functions are not compared */
+    int threads;                /* 0: as many as there are processors */
+    double cpu_seconds_each;    /* the scale's, or as told */
+    char command[HB_PATH_SIZE]; /* that makes it again */
 } hb_paper;
 
 /* By name; NULL when there is none. */

@@ -233,7 +233,7 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
 {
     const hb_paper_scale *s = p->scale;
 
-    fprintf(out, "%s, scale %s\n", p->plant->name, s->name);
+    fprintf(out, "%s, scale %s: %s\n", p->plant->name, s->name, p->command);
     hb_paper_wrap(out, s->help, 0, 110);
     if (p->cpu_seconds_each > 0)
         fprintf(out, "steps chosen for %g seconds of processor time for each row; what they took is in the table\n",
@@ -332,12 +332,12 @@ json_t *hb_paper_json(const hb_paper *p, const hb_paper_results *r, const hb_dat
                              hb_json_number(x->errors.adapted.median[HB_PAPER_LATE - 1]), "without_coefficients",
                              hb_json_number(x->errors.without.median[HB_PAPER_LATE - 1])));
     }
-    return json_pack("{s:s, s:s, s:s, s:f, s:s, s:s, s:o, s:I, s:i, s:I, s:i, s:i, s:i, s:o, s:o}", "plant",
+    return json_pack("{s:s, s:s, s:s, s:f, s:s, s:s, s:o, s:I, s:i, s:I, s:i, s:i, s:i, s:o, s:o, s:s}", "plant",
                      p->plant->name, "scale", s->name, "what", s->help, "cpu_seconds_a_row", p->cpu_seconds_each,
                      "version", HB_VERSION, "date", date, "machine", machine_json(), "seed", (json_int_t)p->seed,
                      "train_functions", train->nfunctions, "train_transitions", (json_int_t)train->ntransitions,
                      "test_functions", test->nfunctions, "examples", p->plant->examples, "last_step", HB_PAPER_LATE,
-                     "rows", rows, "bases", bases);
+                     "rows", rows, "bases", bases, "command", p->command);
 }
 
 /* --- picture --- */

@@ -8,7 +8,7 @@
 #include "model/safetensors.h"
 
 /* changes when checkpoints of older programs must not be resumed */
-static const char format[] = "hilbert-train 1";
+static const char format[] = "hilbert-train 2";
 
 struct hb_checkpoint {
     hb_safetensors *file;
@@ -24,11 +24,13 @@ int hb_checkpoint_save(const char *path, const hb_model *m, const hb_trainer_sta
 
     const hb_text text[] = {{"format", format}, {"step", step}, {"data_hash", hash}, {"settings", settings}};
     size_t nb = (size_t)m->nb, nsystems = m->has_prior ? (size_t)hb_model_nproblems(m) : 0;
-    const hb_tensor tensor[] = {
+    const hb_tensor averaged = {
+        .name = "averaged", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = t->averaged};
+    hb_tensor tensor[7] = {
         {.name = "parameter", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = m->parameter},
         {.name = "mean", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = t->mean},
         {.name = "square", .dtype = HB_REAL_DTYPE, .rank = 1, .shape = {t->nparameters}, .data = t->square},
-        /* those of fits by a prior; they stand last */
+        /* those of fits by a prior */
         {.name = "prior_mean", .dtype = HB_F64, .rank = 1, .shape = {nb * nsystems}, .data = m->prior_mean},
         {.name = "prior_covariance",
          .dtype = HB_F64,
@@ -37,11 +39,11 @@ int hb_checkpoint_save(const char *path, const hb_model *m, const hb_trainer_sta
          .data = m->prior_covariance},
         {.name = "noise", .dtype = HB_F64, .rank = 1, .shape = {(size_t)m->nx}, .data = m->noise},
     };
-    const hb_safetensors file = {.path = path,
-                                 .ntensors = sizeof tensor / sizeof *tensor - (m->has_prior ? 0 : 3),
-                                 .tensor = tensor,
-                                 .ntexts = sizeof text / sizeof *text,
-                                 .text = text};
+    int ntensors = m->has_prior ? 6 : 3;
+    if (t->averaged)
+        tensor[ntensors++] = averaged;
+    const hb_safetensors file = {
+        .path = path, .ntensors = ntensors, .tensor = tensor, .ntexts = sizeof text / sizeof *text, .text = text};
     return hb_safetensors_save(&file, err);
 }
 
@@ -139,6 +141,8 @@ int hb_checkpoint_restore(const hb_checkpoint *c, hb_model *m, hb_trainer_state 
                        c->file->path, c->data_hash, data_hash);
     if ((status = read_tensor(c, "parameter", n, m->parameter, err)) ||
         (status = read_tensor(c, "mean", n, t->mean, err)) || (status = read_tensor(c, "square", n, t->square, err)))
+        return status;
+    if (t->averaged && (status = read_tensor(c, "averaged", n, t->averaged, err)))
         return status;
     t->step = c->step;
     return m->has_prior ? read_prior(c, m, err) : 0;

@@ -9,34 +9,40 @@
 
 struct hb_rotation {
     int nb, nsystems;
+    bool joint;
+    int nproblems;  /* of principal components: 1 when joint, else nsystems */
+    int size;       /* coefficients of a problem: nsystems * nb when joint, else nb; those of a system lie together */
     double *gram;   /* nsystems x nb x nb: A, then its factor L */
-    double *second; /* nsystems x nb x nb: mean of c c^T, then of y y^T, then V by rows, ascending */
-    double *value;  /* nsystems x nb: D, ascending */
-    double *basis;  /* nsystems x nb x nb: row j is column j of B, largest component first */
+    double *second; /* nproblems x size x size: mean of c c^T, then of y y^T, then V by rows, ascending */
+    double *value;  /* nproblems x size: D, ascending */
+    double *basis;  /* nproblems x size x size: row j is column j of B, largest component first */
 };
 
 /* sums of A and c c^T over all functions */
-static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d, int examples, uint64_t seed,
-                         hb_error *err)
+static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
+                         int examples, uint64_t seed, hb_error *err)
 {
-    size_t nb = (size_t)m->nb, nsystems = (size_t)r->nsystems;
+    size_t nb = (size_t)m->nb, nsystems = (size_t)r->nsystems, size = (size_t)r->size;
     hb_function_fit *fitter = NULL;
     hb_real *c = calloc(nb * nsystems, sizeof *c);
     int status = c ? hb_function_fit_new(&fitter, m, d, examples, hb_fit_refinements(m), err)
                    : hb_fail(err, ENOMEM, "out of memory");
 
-    for (int k = 0; k < d->nfunctions && !status; k++) {
-        hb_fit *f = hb_function_fit_run(fitter, k, (hb_random_key){.seed = seed, .stream = (uint64_t)k}, 0);
+    for (int k = 0; k < nfunctions && !status; k++) {
+        int at = function ? function[k] : k;
+        hb_fit *f = hb_function_fit_run(fitter, at, (hb_random_key){.seed = seed, .stream = (uint64_t)at}, 0);
         if (!f || hb_fit_coefficients(f, m->nb, c)) {
-            status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[k].id);
+            status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[at].id);
             break;
         }
         for (size_t i = 0; i < nsystems * nb * nb; i++)
-            r->gram[i] += f->last->gram[i] / d->nfunctions;
-        for (size_t system = 0; system < nsystems; system++)
-            for (size_t i = 0; i < nb * nb; i++)
-                r->second[system * nb * nb + i] +=
-                    (double)c[i / nb * nsystems + system] * (double)c[i % nb * nsystems + system] / d->nfunctions;
+            r->gram[i] += f->last->gram[i] / nfunctions;
+        /* number i of problem p is basis function (p size + i) % nb of system (p size + i) / nb */
+        for (size_t i = 0; i < (size_t)r->nproblems * size; i++) {
+            double ci = (double)c[i % nb * nsystems + i / nb] / nfunctions;
+            for (size_t j = i / size * size; j < (i / size + 1) * size; j++)
+                r->second[i * size + j % size] += ci * (double)c[j % nb * nsystems + j / nb];
+        }
     }
     hb_function_fit_free(fitter);
     free(c);
@@ -64,8 +70,8 @@ static void solve_transposed(size_t n, const double *factor, double *x)
     }
 }
 
-/* one system's B from A and the mean of c c^T */
-static int rotate(size_t nb, double *gram, double *second, double *value, double *basis, hb_error *err)
+/* L of a system's A */
+static int factorise(size_t nb, double *gram, hb_error *err)
 {
     double trace = 0;
 
@@ -74,27 +80,40 @@ static int rotate(size_t nb, double *gram, double *second, double *value, double
     /* what the data cannot tell from zero must not become infinite */
     for (size_t i = 0; i < nb; i++)
         gram[i * (nb + 1)] += 1e-10 * trace + 1e-300;
-    if (hb_cholesky((int)nb, gram))
-        return hb_fail(err, ERANGE, "the increments of the basis are not finite on these data");
+    return hb_cholesky((int)nb, gram) ? hb_fail(err, ERANGE, "the increments of the basis are not finite on these data")
+                                      : 0;
+}
+
+/* a problem's B from the factors of its systems and the mean of c c^T */
+static int rotate(hb_rotation *r, int problem, hb_error *err)
+{
+    size_t nb = (size_t)r->nb, size = (size_t)r->size, nsystems = size / nb;
+    const double *factor = r->gram + (size_t)problem * nsystems * nb * nb;
+    double *second = r->second + (size_t)problem * size * size, *basis = r->basis + (size_t)problem * size * size;
+
     /* mean of y y^T = L^T (mean of c c^T) L: columns, then rows */
-    for (size_t i = 0; i < nb; i++)
-        times_transposed(nb, gram, second + i, nb);
-    for (size_t i = 0; i < nb; i++)
-        times_transposed(nb, gram, second + i * nb, 1);
-    int status = hb_symmetric_eigen((int)nb, second, value, err);
+    for (size_t s = 0; s < nsystems; s++)
+        for (size_t i = 0; i < size; i++)
+            times_transposed(nb, factor + s * nb * nb, second + s * nb * size + i, size);
+    for (size_t s = 0; s < nsystems; s++)
+        for (size_t i = 0; i < size; i++)
+            times_transposed(nb, factor + s * nb * nb, second + i * size + s * nb, 1);
+    int status = hb_symmetric_eigen((int)size, second, r->value + (size_t)problem * size, err);
     if (status)
         return status;
-    for (size_t j = 0; j < nb; j++) {
-        memcpy(basis + j * nb, second + (nb - 1 - j) * nb, nb * sizeof *basis);
-        solve_transposed(nb, gram, basis + j * nb);
+    for (size_t j = 0; j < size; j++) {
+        memcpy(basis + j * size, second + (size - 1 - j) * size, size * sizeof *basis);
+        for (size_t s = 0; s < nsystems; s++)
+            solve_transposed(nb, factor + s * nb * nb, basis + j * size + s * nb);
     }
     return 0;
 }
 
-int hb_rotation_new(hb_rotation **ret, const hb_model *m, const hb_dataset *d, int examples, uint64_t seed,
-                    hb_error *err)
+int hb_rotation_new(hb_rotation **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
+                    int examples, bool joint, uint64_t seed, hb_error *err)
 {
-    size_t nb = (size_t)m->nb, nsystems = m->shape == HB_PER_STATE ? (size_t)m->nx : 1, size = nsystems * nb * nb;
+    size_t nb = (size_t)m->nb, nsystems = m->shape == HB_PER_STATE ? (size_t)m->nx : 1;
+    size_t nproblems = joint ? 1 : nsystems, size = joint ? nsystems * nb : nb;
 
     if (m->architecture != HB_SHARED || m->nb == 0)
         return hb_fail(err, EINVAL,
@@ -103,18 +122,20 @@ int hb_rotation_new(hb_rotation **ret, const hb_model *m, const hb_dataset *d, i
     hb_rotation *r = calloc(1, sizeof *r);
     if (!r)
         return hb_fail(err, ENOMEM, "out of memory");
-    *r = (hb_rotation){.nb = m->nb, .nsystems = (int)nsystems};
-    r->gram = calloc(size, sizeof *r->gram);
-    r->second = calloc(size, sizeof *r->second);
-    r->basis = calloc(size, sizeof *r->basis);
-    r->value = calloc(nsystems * nb, sizeof *r->value);
+    *r = (hb_rotation){
+        .nb = m->nb, .nsystems = (int)nsystems, .joint = joint, .nproblems = (int)nproblems, .size = (int)size};
+    r->gram = calloc(nsystems * nb * nb, sizeof *r->gram);
+    r->second = calloc(nproblems * size * size, sizeof *r->second);
+    r->basis = calloc(nproblems * size * size, sizeof *r->basis);
+    r->value = calloc(nproblems * size, sizeof *r->value);
 
     int status = r->gram && r->second && r->basis && r->value ? 0 : hb_fail(err, ENOMEM, "out of memory");
     if (!status)
-        status = add_functions(r, m, d, examples, seed, err);
+        status = add_functions(r, m, d, function, function ? nfunctions : d->nfunctions, examples, seed, err);
     for (size_t s = 0; s < nsystems && !status; s++)
-        status =
-            rotate(nb, r->gram + s * nb * nb, r->second + s * nb * nb, r->value + s * nb, r->basis + s * nb * nb, err);
+        status = factorise(nb, r->gram + s * nb * nb, err);
+    for (int p = 0; p < r->nproblems && !status; p++)
+        status = rotate(r, p, err);
     if (status) {
         hb_rotation_free(r);
         return status;
@@ -134,16 +155,21 @@ void hb_rotation_free(hb_rotation *r)
     free(r);
 }
 
+int hb_rotation_size(const hb_rotation *r)
+{
+    return r->size;
+}
+
 double hb_rotation_share(const hb_rotation *r, int n)
 {
     double least = 1;
 
-    for (int s = 0; s < r->nsystems; s++) {
+    for (int p = 0; p < r->nproblems; p++) {
         double all = 0, kept = 0;
-        for (int i = 0; i < r->nb; i++) {
-            double value = fmax(0, r->value[s * r->nb + i]);
+        for (int i = 0; i < r->size; i++) {
+            double value = fmax(0, r->value[p * r->size + i]);
             all += value;
-            kept += i >= r->nb - n ? value : 0;
+            kept += i >= r->size - n ? value : 0;
         }
         least = all > 0 ? fmin(least, kept / all) : least;
     }
@@ -154,8 +180,9 @@ double hb_rotation_share(const hb_rotation *r, int n)
 static void mix_rows(const hb_model *m, const hb_rotation *r, int j, int k, const hb_real *from, size_t width,
                      hb_real *to)
 {
-    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, system = r->nsystems > 1 ? (size_t)k : 0;
-    const double *mix = r->basis + (system * nb + (size_t)j) * nb;
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, size = (size_t)r->size, system = r->nsystems > 1 ? (size_t)k : 0;
+    const double *mix =
+        r->joint ? r->basis + (size_t)j * size + system * nb : r->basis + (system * size + (size_t)j) * size;
 
     for (size_t c = 0; c < width; c++) {
         double sum = 0;
@@ -216,12 +243,17 @@ int hb_prune(hb_model **ret, const hb_model *m, const hb_rotation *r, int n, hb_
     hb_model shape = *m, *to = NULL;
     char *notes = NULL;
 
-    if (n < 1 || n > m->nb)
-        return hb_fail(err, EINVAL, "nb: %d is not in 1..%d, the basis functions of the model", n, m->nb);
+    int most = r ? r->size : m->nb;
+    if (n < 1 || n > most)
+        return hb_fail(err, EINVAL, "nb: %d is not in 1..%d, the basis functions of the model", n, most);
     shape.nb = n;
+    shape.shape = r && r->joint ? HB_VECTOR : m->shape;
     shape.has_prior = false; /* of other coefficients */
     if (asprintf(&notes, "pruned from %d to %d basis functions, %s\n%s", m->nb, n,
-                 r ? "the principal ones" : "the first ones", m->notes) < 0)
+                 r && r->joint ? "the principal ones of all states together"
+                 : r           ? "the principal ones"
+                               : "the first ones",
+                 m->notes) < 0)
         return hb_fail(err, ENOMEM, "out of memory");
     int status = hb_model_new(&to, &shape, notes, err);
     free(notes);

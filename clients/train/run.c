@@ -15,6 +15,7 @@
 #include "train/prediction_errors.h"
 #include "train/function_fit.h"
 #include "train/prior.h"
+#include "train/prune.h"
 #include "common/plot.h"
 #include "common/progress.h"
 
@@ -22,6 +23,7 @@
 #define WORTH_WAITING 0.01
 #define LAST_PART     0.1
 
+enum { JOINT_EXAMPLES = 1000 }; /* of a function: enough for its coefficients to be known by themselves */
 enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20 };
 
 /* random numbers that no gradient step has */
@@ -46,6 +48,7 @@ typedef struct run {
     double *error; /* nvalidated x validation_steps */
     char checkpoint_path[HB_PATH_SIZE], log_path[HB_PATH_SIZE];
     char *settings_text;
+    double finish, finish_cpu; /* when the steps were done: wall clock and processor time */
     FILE *log;
 } run;
 
@@ -213,6 +216,21 @@ static int make_room_for_prior(run *r, hb_error *err)
     return 0;
 }
 
+static int check_join(const run *r, hb_error *err)
+{
+    const hb_model *m = r->model;
+    int n = r->settings->join;
+
+    if (n && (m->architecture != HB_SHARED || m->shape != HB_PER_STATE || m->method != HB_LEAST_SQUARES))
+        return hb_fail(err, EINVAL, "join: goes with a shared model, least squares and --coefficients per_state");
+    if (n && r->initial)
+        return hb_fail(err, EINVAL, "join: is for a training from the start: leave it out");
+    if (n > hb_model_ncoefficients(m))
+        return hb_fail(err, EINVAL, "join: %d is more than the coefficients of all states, %d", n,
+                       hb_model_ncoefficients(m));
+    return 0;
+}
+
 static int make_model(run *r, hb_error *err)
 {
     char *notes = make_notes(r);
@@ -220,9 +238,20 @@ static int make_model(run *r, hb_error *err)
         notes ? hb_untrained_model_new(&r->model, &r->average_is_given, r->settings, r->data, r->initial, notes, err)
               : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
+    if (!status)
+        status = check_join(r, err);
     if (!status && r->settings->fit == HB_FIT_BY_PRIOR)
         status = make_room_for_prior(r, err);
     return status;
+}
+
+static hb_optimiser choose_optimiser(const run *r)
+{
+    const hb_model *m = r->model;
+
+    if (r->settings->optimiser >= 0)
+        return (hb_optimiser)r->settings->optimiser;
+    return m->architecture == HB_SHARED && m->nb > 0 && m->nx > HB_SMALL_STATE ? HB_MUON : HB_ADAM;
 }
 
 static int make_trainer(run *r, hb_error *err)
@@ -235,6 +264,9 @@ static int make_trainer(run *r, hb_error *err)
                              .growth_steps = (uint64_t)(s->rollout_growth * (double)s->steps),
                              .learning_rate = s->learning_rate,
                              .clip = s->clip,
+                             .optimiser = choose_optimiser(r),
+                             .average_steps = (uint64_t)round(s->averaging * (double)s->steps),
+                             .last_step = s->steps,
                              .decay_steps = s->decay == HB_DECAY_COSINE ? s->steps : 0,
                              .matryoshka = s->matryoshka > 0,
                              .seed = s->seed,
@@ -500,6 +532,38 @@ static int copy_prior(hb_model *m, const hb_model *from)
     return 0;
 }
 
+/* the trainer and the first prediction errors refer to the old model */
+static void replace_model(run *r, hb_model *m)
+{
+    hb_prediction_errors_free(r->errors);
+    hb_trainer_free(r->trainer);
+    hb_model_free(r->model);
+    r->errors = NULL;
+    r->trainer = NULL;
+    r->model = m;
+}
+
+/* replaces the trained model by one with a coefficient for all states together */
+static int join_coefficients(run *r, hb_error *err)
+{
+    hb_rotation *rotation = NULL;
+    hb_model *joint = NULL, *m = NULL;
+    int status = hb_rotation_new(&rotation, r->model, r->data, r->function, r->nlearned, JOINT_EXAMPLES, true,
+                                 r->settings->seed, err);
+
+    /* the notes say so already */
+    if (!status && !(status = hb_prune(&joint, r->model, rotation, r->settings->join, err)))
+        status = hb_model_copy(&m, joint, false, r->model->notes, err);
+    hb_rotation_free(rotation);
+    hb_model_free(joint);
+    if (status)
+        return status;
+    bool validates = r->errors;
+    replace_model(r, m);
+    r->prior_is_known = false;
+    return validates ? new_prediction_errors(r, m, &r->errors, err) : 0;
+}
+
 /* replaces the trained model by one with a prior, if the data suffice to fit one */
 static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 {
@@ -509,7 +573,6 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
 
     ret->with_prior = (hb_validation){.one_step = NAN, .ten_step = NAN, .steps = r->validation_steps};
     bool keep = keeps_prior(r);
-    double began = hb_now(), cpu_began = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     if (r->options->no_prior || !hb_prior_applies(r->model) || (r->nlearned < HB_PRIOR_FUNCTIONS && !keep))
         return 0;
     if ((status = hb_model_copy(&m, r->model, true, NULL, err)))
@@ -518,8 +581,8 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
                   : hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed,
                                       r->pool, err);
     if (!status && r->log)
-        hb_training_log_write_prior(r->log, ret->steps, ret->seconds + hb_now() - began,
-                                    ret->cpu_seconds + hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_began);
+        hb_training_log_write_prior(r->log, ret->steps, ret->seconds + hb_now() - r->finish,
+                                    ret->cpu_seconds + hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - r->finish_cpu);
     if (!status && r->errors && !(status = new_prediction_errors(r, m, &e, err)))
         ret->with_prior = validate_by(r, e, true);
     hb_prediction_errors_free(e);
@@ -527,13 +590,7 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
         hb_model_free(m);
         return status;
     }
-    /* the trainer and the first prediction errors refer to the old model */
-    hb_prediction_errors_free(r->errors);
-    hb_trainer_free(r->trainer);
-    hb_model_free(r->model);
-    r->errors = NULL;
-    r->trainer = NULL;
-    r->model = m;
+    replace_model(r, m);
     return 0;
 }
 
@@ -545,9 +602,14 @@ static int finish(run *r, hb_run_result *ret, hb_error *err)
         return save_checkpoint(r, err);
     if (ret->stopped || !hb_ranks_first(r->options->ranks))
         return 0;
+    r->finish = hb_now();
+    r->finish_cpu = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    hb_trainer_average(r->trainer);
     /* a prior that is kept is one of coefficients about the average as it was */
     if (!keeps_prior(r) && (status = hb_recentre(r->model, r->data, r->function, r->nlearned, r->settings->examples,
                                                  r->settings->seed, err)))
+        return status;
+    if (r->settings->join && (status = join_coefficients(r, err)))
         return status;
     /* the prior that fits were held by is one about the average before it was centred */
     if (r->prior_is_known && ((status = hb_prior_estimate_quickly(r->model, r->data, r->function, r->nlearned,

@@ -21,6 +21,7 @@ const char *const hb_kind_help[] = {
 #undef X
         NULL};
 static const char *const decay_name[] = {"none", "cosine", NULL};
+static const char *const optimiser_name[] = {"adam", "muon", NULL};
 static const char *const weighting_name[] = {"alike", "each", NULL};
 static const char *const fit_name[] = {"ridge", "prior", NULL};
 static const char *const stream_name[] = {"no", "yes", NULL};
@@ -84,6 +85,9 @@ static const setting table[] = {
     {"method", CHOICE, AT(method), 0, 0, hb_method_name, "least_squares", true, "how coefficients come from examples"},
     {"coefficients", CHOICE, AT(shape), 0, 0, hb_shape_name, "vector", true, "their shape"},
     {"ridge", NUMBER, AT(ridge), 0, 1e6, NULL, "0.0001", true, "lambda of least squares"},
+    {"join", INTEGER, AT(join), 0, 4096, NULL, "0", true,
+     "with a coefficient for each state: after training the principal components of all states' coefficients become "
+     "so many basis functions with one coefficient each; 0: no"},
     {"volume", NUMBER, AT(volume), 1e-12, 1e12, NULL, "1", true, "V of the inner product"},
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps per control period"},
     {"delay", TEXT, AT(delay), 0, 0, NULL, "", true,
@@ -118,6 +122,11 @@ static const setting table[] = {
     {"learning-rate", NUMBER, AT(learning_rate), 0, 10, NULL, "0.01", true, "of Adam (the paper: 0.001)"},
     {"decay", CHOICE, AT(decay), 0, 0, decay_name, "cosine", true,
      "cosine: the learning rate falls to zero over the steps (the paper: none)"},
+    {"optimiser", CHOICE, AT(optimiser), 0, 0, optimiser_name, "", true,
+     "muon: steps of first and hidden layers are orthogonal matrices, as large as Adam's; the rest is Adam's. \"\": "
+     "muon for shared models of more than 14 states, else adam"},
+    {"averaging", NUMBER, AT(averaging), 0, 1, NULL, "0", true,
+     "part of the steps, at the end, whose mean parameters the model gets; 0: those of the last step"},
     {"clip", NUMBER, AT(clip), 0, 1e12, NULL, "1", true, "norm of the gradient at most; 0: no limit"},
     {"seed", COUNT, AT(seed), 0, 1.9e19, NULL, "0", true, "of parameters and draws"},
 

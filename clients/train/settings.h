@@ -31,6 +31,7 @@ typedef enum {
 extern const char *const hb_kind_name[], *const hb_kind_help[];
 
 typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
+typedef enum { HB_ADAM, HB_MUON } hb_optimiser;
 typedef enum { HB_CONTROLS_COMMANDED, HB_CONTROLS_ACTING } hb_controls;
 typedef enum { HB_FIT_BY_RIDGE, HB_FIT_BY_PRIOR } hb_fit_by;
 typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH } hb_weighting;
@@ -58,6 +59,7 @@ typedef struct hb_settings {
     char inputs[HB_PATH_SIZE];
     int method, shape; /* hb_method, hb_shape */
     double ridge, volume;
+    int join; /* basis functions; 0: no */
     int substeps;
     char delay[HB_PATH_SIZE], lag[HB_PATH_SIZE];
     int controls; /* hb_controls */
@@ -72,7 +74,9 @@ typedef struct hb_settings {
     /* optimiser */
     uint64_t steps, seed;
     double learning_rate, clip;
-    int decay; /* hb_decay */
+    int decay;        /* hb_decay */
+    int optimiser;    /* hb_optimiser; -1: by the model */
+    double averaging; /* part of the steps */
     /* the run itself: none of these changes the result, except patience, which ends it early */
     int threads, patience, stream;
     uint64_t validate_every;

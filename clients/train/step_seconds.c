@@ -20,6 +20,8 @@ int hb_step_seconds_measure(const hb_settings *s, int functions, uint64_t steps,
     /* one prior is made on the way, in the longest of the steps */
     bool priors = s->fit == HB_FIT_BY_PRIOR && steps >= 4;
     probe.prior_every = priors ? (steps + 1) / 2 : s->prior_every;
+    /* the end is not measured without the prior */
+    probe.join = ret_prior_seconds ? s->join : 0;
     /* a validation would count as a step's time */
     probe.hold_out = 0;
     *probe.validation = 0;

@@ -15,7 +15,7 @@ enum { STEPS = 10, ROLLOUTS = 100 };
 typedef struct options {
     hb_train_input in;
     int nb; /* 0: only print the errors */
-    bool keep_order;
+    bool keep_order, joint;
 } options;
 
 static void print_help(void)
@@ -28,6 +28,8 @@ static void print_help(void)
            "  --nb N           basis functions to keep in the output\n"
            "  --output FILE    the basis file to write\n"
            "  --examples N     transitions of each function that coefficients come from [200]\n"
+           "  --joint          of a model with a coefficient for each state: components of all states together, with\n"
+           "                   one coefficient each for all of them; prints 1, 2, 4, ..., or N alone\n"
            "  --keep-order     keep the first ones as they are: for a basis that was trained with --matryoshka, and\n"
            "                   for networks of their own, which cannot be rotated\n"
            "  --force          replace an output that exists\n\n"
@@ -41,14 +43,16 @@ static int parse(int argc, char **argv, options *o)
     const hb_option known[] = {
         HB_TRAIN_INPUT_OPTIONS(&o->in),
         {"nb", HB_OPTION_WHOLE, &o->nb, 1, 1000000, 0},
+        {"joint", HB_OPTION_FLAG, &o->joint, 0, 0, 0},
         {"keep-order", HB_OPTION_FLAG, &o->keep_order, 0, 0, 0},
     };
     int code = hb_options_command("hilbert-train", known, sizeof known / sizeof *known, argc, argv, print_help);
 
     if (code >= 0)
         return code;
-    if (optind + 1 != argc || !o->in.data_path || !o->in.output != !o->nb) {
-        fprintf(stderr, "hilbert-train: prune wants one model, --data, and --nb together with --output (try --help)\n");
+    if (optind + 1 != argc || !o->in.data_path || !o->in.output != !o->nb || (o->joint && o->keep_order)) {
+        fprintf(stderr, "hilbert-train: prune wants one model, --data, --nb together with --output, and one of --joint "
+                        "and --keep-order at most (try --help)\n");
         return HB_EXIT_USAGE;
     }
     o->in.model_path = argv[optind];
@@ -81,12 +85,16 @@ static int prune(const options *o, hb_rotation **rotation, hb_error *err)
     const hb_dataset *d = o->in.data;
     int status;
 
-    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, o->in.examples, 0, err)))
+    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, NULL, 0, o->in.examples, o->joint, 0, err)))
         return status;
+    int most = *rotation ? hb_rotation_size(*rotation) : m->nb;
     printf("  nb     share      1 step   %2d steps\n", hb_prediction_errors_longest(d, STEPS));
-    for (int n = 1; n <= m->nb; n++) {
+    for (int n = 1; n <= most; n++) {
         hb_model *cut = NULL;
         double one = 0, last = 0;
+        /* joint ones are many: the powers of two, or the one that is wanted alone */
+        if (o->joint && (o->nb ? n != o->nb : (n & (n - 1)) != 0))
+            continue;
         if ((status = hb_prune(&cut, m, *rotation, n, err)))
             return status;
         status = measure_errors(cut, &o->in, &one, &last, err);
@@ -100,7 +108,7 @@ static int prune(const options *o, hb_rotation **rotation, hb_error *err)
         else
             printf("%4d         -  %10.3e  %10.3e\n", n, one, last);
     }
-    return o->nb > m->nb ? hb_fail(err, EINVAL, "--nb: %s has %d basis functions", o->in.model_path, m->nb) : 0;
+    return o->nb > most ? hb_fail(err, EINVAL, "--nb: %s has %d basis functions", o->in.model_path, most) : 0;
 }
 
 int hb_train_prune(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "data/sampler.h"
+#include "train/muon.h"
 
 enum {
     CHUNK = 4096,               /* parameters that are summed and updated together */
@@ -24,6 +25,11 @@ typedef struct seat {
     hb_loss *loss;
     hb_points example, query;
 } seat;
+
+/* parameters that Adam updates together */
+typedef struct range {
+    size_t at, n;
+} range;
 
 struct hb_trainer {
     hb_model *model;
@@ -45,6 +51,9 @@ struct hb_trainer {
     double *norm;         /* squared, of each chunk */
     double clipped;       /* factor that clipping asks for */
     double rate, correct_mean, correct_square;
+    hb_muon *muon; /* NULL: Adam alone */
+    range *range;  /* nranges: all that is not Muon's */
+    int nranges;
     hb_trainer_state state;
     int skipped; /* in succession */
     void *memory;
@@ -88,6 +97,7 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     t->state.nparameters = np;
     t->state.mean = hb_arena_take(arena, np, sizeof *t->state.mean);
     t->state.square = hb_arena_take(arena, np, sizeof *t->state.square);
+    t->state.averaged = s->average_steps ? hb_arena_take(arena, np, sizeof *t->state.averaged) : NULL;
     for (int k = 0; k < nthreads; k++) {
         seat unused, *at = t->seat ? &t->seat[k] : &unused;
         hb_points_lay_out(&at->example, m->nx, m->nu, s->examples, 1, arena);
@@ -101,6 +111,38 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
 static int owner(const hb_trainer *t, int part)
 {
     return (int)((int64_t)part * hb_ranks_size(t->settings.ranks) / t->nparts);
+}
+
+/* cuts what lies between Muon's matrices into ranges; to: NULL counts only */
+static int cut_ranges(const hb_trainer *t, range *to)
+{
+    int n = 0, nmatrices = t->muon ? t->muon->nmatrices : 0;
+    size_t at = 0;
+
+    for (int i = 0; i <= nmatrices; i++) {
+        const hb_muon_matrix *next = i < nmatrices ? &t->muon->matrix[i] : NULL;
+        size_t end = next ? next->at : t->model->nparameters;
+        for (; at < end; at += CHUNK, n++)
+            if (to)
+                to[n] = (range){at, end - at < CHUNK ? end - at : CHUNK};
+        if (next)
+            at = next->at + (size_t)next->rows * (size_t)next->columns;
+    }
+    return n;
+}
+
+static int choose_optimiser(hb_trainer *t, hb_error *err)
+{
+    int status = t->settings.optimiser == HB_MUON ? hb_muon_new(&t->muon, t->model, err) : 0;
+
+    if (status)
+        return status;
+    t->nranges = cut_ranges(t, NULL);
+    t->range = calloc((size_t)t->nranges + 1, sizeof *t->range);
+    if (!t->range)
+        return hb_fail(err, ENOMEM, "out of memory");
+    cut_ranges(t, t->range);
+    return 0;
 }
 
 int hb_trainer_new(hb_trainer **ret, hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
@@ -124,7 +166,7 @@ int hb_trainer_new(hb_trainer **ret, hb_model *m, const hb_dataset *d, const int
     while (t->end < t->nparts && owner(t, t->end) == (s->ranks ? s->ranks->rank : 0))
         t->end++;
 
-    if ((status = hb_sampler_new(&t->examples, d, m, 1, err)) ||
+    if ((status = choose_optimiser(t, err)) || (status = hb_sampler_new(&t->examples, d, m, 1, err)) ||
         (status = hb_sampler_new(&t->queries, d, m, s->query_steps, err)))
         goto fail;
     for (int k = 0; k < nthreads; k++)
@@ -154,6 +196,8 @@ void hb_trainer_free(hb_trainer *t)
         hb_loss_free(t->seat[k].loss);
     hb_sampler_free(t->examples);
     hb_sampler_free(t->queries);
+    hb_muon_free(t->muon);
+    free(t->range);
     free(t->memory);
 }
 
@@ -345,10 +389,10 @@ static int share_terms(hb_trainer *t, hb_error *err)
     return 0;
 }
 
-static void update_chunk(void *context, int chunk, int thread)
+static void update_range(void *context, int index, int thread)
 {
     hb_trainer *t = context;
-    size_t at = (size_t)chunk * CHUNK, n = chunk_size(t, chunk);
+    size_t at = t->range[index].at, n = t->range[index].n;
     const hb_real *g = t->gradient + at;
     hb_real *mean = t->state.mean + at, *square = t->state.square + at, *p = t->model->parameter + at;
     const hb_real clipped = (hb_real)t->clipped, b1 = (hb_real)beta1, b2 = (hb_real)beta2;
@@ -362,6 +406,41 @@ static void update_chunk(void *context, int chunk, int thread)
         square[i] = b2 * square[i] + c2 * gi * gi;
         p[i] -= rate * mean[i] / (sqrtf(square[i] * correct) + e);
     }
+}
+
+static void update_matrix(void *context, int index, int thread)
+{
+    hb_trainer *t = context;
+
+    (void)thread;
+    hb_muon_step(t->muon, index, t->gradient, (hb_real)t->clipped, t->rate, t->state.mean, t->model->parameter);
+}
+
+/* steps so far whose parameters are averaged, this one included */
+static uint64_t count_averaged(const hb_trainer *t)
+{
+    const hb_trainer_settings *s = &t->settings;
+    uint64_t before = s->last_step > s->average_steps ? s->last_step - s->average_steps : 0;
+
+    return s->average_steps && t->state.step > before ? t->state.step - before : 0;
+}
+
+static void average_chunk(void *context, int chunk, int thread)
+{
+    hb_trainer *t = context;
+    size_t at = (size_t)chunk * CHUNK, n = chunk_size(t, chunk);
+    const hb_real *p = t->model->parameter + at, share = (hb_real)(1 / (double)count_averaged(t));
+    hb_real *averaged = t->state.averaged + at;
+
+    (void)thread;
+    for (size_t i = 0; i < n; i++)
+        averaged[i] += share * (p[i] - averaged[i]);
+}
+
+void hb_trainer_average(hb_trainer *t)
+{
+    if (count_averaged(t))
+        memcpy(t->model->parameter, t->state.averaged, t->model->nparameters * sizeof *t->state.averaged);
 }
 
 static double learning_rate(const hb_trainer *t)
@@ -418,8 +497,12 @@ int hb_trainer_step(hb_trainer *t, hb_trainer_report *ret, hb_error *err)
         t->rate = report.learning_rate;
         t->correct_mean = 1 / (1 - pow(beta1, k));
         t->correct_square = 1 / (1 - pow(beta2, k));
-        hb_pool_run(t->pool, (int)count_chunks(t->model), update_chunk, t);
+        hb_pool_run(t->pool, t->nranges, update_range, t);
+        if (t->muon)
+            hb_pool_run(t->pool, t->muon->nmatrices, update_matrix, t);
     }
+    if (count_averaged(t))
+        hb_pool_run(t->pool, (int)count_chunks(t->model), average_chunk, t);
     *ret = report;
     return 0;
 }

@@ -4,7 +4,7 @@
  *              and example and query points of each                         keyed by (seed, k)
  *              loss and gradient of every function                          in parallel
  *              mean gradient, clipped by its norm                           summed in a fixed order
- *              Adam
+ *              Adam, or Muon (muon.h)
  *
  * Functions are dealt to a fixed number of parts, each with a gradient of its own; threads take parts as they come, and
  * ranks (ranks.h) share them out in order. The gradients of parts are added up by a binary tree:
@@ -25,17 +25,21 @@
 #include "data/dataset.h"
 #include "train/loss.h"
 #include "train/ranks.h"
+#include "train/settings.h"
 #include "base/pool.h"
 
 typedef struct hb_trainer_settings {
     int functions; /* F, a step */
     int examples, queries;
-    int query_steps;       /* transitions that a query point is rolled out for */
-    uint64_t growth_steps; /* rollouts grow to that length from one transition until then; 0: they have it at once */
-    double learning_rate;  /* of Adam */
-    double clip;           /* norm of the gradient at most; 0: no limit */
-    uint64_t decay_steps;  /* the learning rate falls to zero along half a cosine by then; 0: it stays */
-    bool matryoshka;       /* draw a prefix of the basis for each function */
+    int query_steps;        /* transitions that a query point is rolled out for */
+    uint64_t growth_steps;  /* rollouts grow to that length from one transition until then; 0: they have it at once */
+    double learning_rate;   /* of Adam */
+    double clip;            /* norm of the gradient at most; 0: no limit */
+    uint64_t decay_steps;   /* the learning rate falls to zero along half a cosine by then; 0: it stays */
+    hb_optimiser optimiser;
+    uint64_t last_step;     /* of the run */
+    uint64_t average_steps; /* before the last one whose mean hb_trainer_average takes; 0: none */
+    bool matryoshka;        /* draw a prefix of the basis for each function */
     uint64_t seed;
     hb_loss_settings loss;
     const hb_ranks *ranks; /* that train together; NULL: this process alone */
@@ -60,6 +64,7 @@ typedef struct hb_trainer_state {
     uint64_t step; /* steps done */
     size_t nparameters;
     hb_real *mean, *square; /* nparameters each: Adam's moments */
+    hb_real *averaged;      /* nparameters, mean over the last steps so far; NULL: not wanted */
 } hb_trainer_state;
 
 typedef struct hb_trainer hb_trainer;
@@ -75,6 +80,9 @@ int hb_trainer_step(hb_trainer *t, hb_trainer_report *ret, hb_error *err);
 
 /* Takes the model's prior as it is now into the fits of all steps that follow. */
 int hb_trainer_use_prior(hb_trainer *t, hb_error *err);
+
+/* Gives the model the mean of its parameters over the last steps, where that is wanted and they have begun. */
+void hb_trainer_average(hb_trainer *t);
 
 /* To be saved, or to be filled in before going on. */
 hb_trainer_state *hb_trainer_access(hb_trainer *t);

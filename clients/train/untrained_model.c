@@ -43,7 +43,7 @@ typedef struct plan {
  * more than needed cost time and no accuracy. */
 hb_model_sizes hb_model_sizes_suggested(const hb_dataset *d)
 {
-    enum { FEWEST = 8, MOST = 32, SMALL_STATE = 14 };
+    enum { FEWEST = 8, MOST = 32 };
     const struct kind *kind = &kinds[HB_KIND_SHARED];
     int nb = 2 * d->header.nhidden;
 
@@ -51,7 +51,7 @@ hb_model_sizes hb_model_sizes_suggested(const hb_dataset *d)
         .nb = nb < FEWEST ? FEWEST
               : nb > MOST ? MOST
                           : nb,
-        .hidden = d->header.nx > SMALL_STATE ? (hb_widths){3, {192, 192, 192}} : kind->hidden,
+        .hidden = d->header.nx > HB_SMALL_STATE ? (hb_widths){3, {192, 192, 192}} : kind->hidden,
     };
 }
 

@@ -5,6 +5,8 @@
 #include "data/dataset.h"
 #include "train/settings.h"
 
+enum { HB_SMALL_STATE = 14 }; /* states at most of what is learned easily */
+
 /* Sizes of a shared model by what a data set holds. */
 typedef struct hb_model_sizes {
     int nb;

@@ -113,6 +113,18 @@ void hb_rank_update(int n, int m, double alpha, const double *x, double *c)
         cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, n, m, alpha, x, n, 1.0, c, n);
 }
 
+void hb_multiply(int m, int n, int k, const hb_real *a, int lda, bool transpose_a, const hb_real *b, int ldb,
+                 bool transpose_b, hb_real *c)
+{
+    const CBLAS_TRANSPOSE ta = transpose_a ? CblasTrans : CblasNoTrans, tb = transpose_b ? CblasTrans : CblasNoTrans;
+
+#ifdef HB_DOUBLE
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, n);
+#else
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, n);
+#endif
+}
+
 /* Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011): ten rounds that mix a
  * 128-bit counter (here index and stream) with a 64-bit key (the seed). */
 typedef struct block {

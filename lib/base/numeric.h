@@ -33,6 +33,11 @@ int hb_symmetric_eigen(int n, double *a, double *value, hb_error *err);
 /* c += alpha x x^T for m rows of x (m x n, row-major), lower triangle. */
 void hb_rank_update(int n, int m, double alpha, const double *x, double *c);
 
+/* c = a b for row-major matrices, c: m x n, with k summed over; a or b may be taken transposed. lda, ldb: numbers from
+ * one row to the next, as they are stored. */
+void hb_multiply(int m, int n, int k, const hb_real *a, int lda, bool transpose_a, const hb_real *b, int ldb,
+                 bool transpose_b, hb_real *c);
+
 /* Random numbers by counter: the value depends on (seed, stream, index) alone, not on the order of calls or on
  * threads. Philox 4x32-10. */
 typedef struct hb_random_key {

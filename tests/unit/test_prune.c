@@ -54,7 +54,7 @@ static void check(hb_average average, hb_shape shape)
     double gram[NB * NB];
     double whole = fit_all(m, &d, gram);
 
-    assert_int_equal(hb_rotation_new(&r, m, &d, EXAMPLES, 0, NULL), 0);
+    assert_int_equal(hb_rotation_new(&r, m, &d, NULL, 0, EXAMPLES, false, 0, NULL), 0);
     assert_int_equal(hb_prune(&all, m, r, NB, NULL), 0);
     assert_int_equal(hb_prune(&two, m, r, 2, NULL), 0);
     assert_int_equal(hb_prune(&one, m, r, 1, NULL), 0);
@@ -100,6 +100,42 @@ static void test_no_average(void **state)
     check(HB_AVERAGE_NONE, HB_VECTOR);
 }
 
+/* coefficients of all states together: what lives on two directions of them needs two for all states */
+static void test_joint(void **state)
+{
+    (void)state;
+    hb_model *m = fleet_model(HB_SHARED, HB_DIRECT, HB_AVERAGE_HEAD, HB_PER_STATE, 0.01), *two = NULL, *one = NULL;
+    hb_dataset d = fleet_data(m);
+    hb_rotation *r = NULL;
+    hb_error err = {0};
+    double gram[NB * NB], whole = fit_all(m, &d, gram);
+
+    assert_int_equal(hb_rotation_new(&r, m, &d, NULL, 0, EXAMPLES, true, 0, NULL), 0);
+    assert_int_equal(hb_rotation_size(r), NB * NX);
+    assert_int_equal(hb_prune(&two, m, r, 2, NULL), 0);
+    assert_int_equal(hb_prune(&one, m, r, 1, NULL), 0);
+    assert_int_equal(two->nb, 2);
+    assert_int_equal(two->shape, HB_VECTOR);
+    double with_two = fit_all(two, &d, gram);
+    assert_true(fabs(gram[0] - 1) < 2e-3 && fabs(gram[3] - 1) < 2e-3 && fabs(gram[2]) < 2e-3);
+    double with_one = fit_all(one, &d, gram);
+    assert_true(hb_rotation_share(r, 2) > 0.995 && hb_rotation_share(r, 1) < 0.98);
+    if (!(with_two < 3 * whole + 1e-6) || !(with_one > 10 * with_two))
+        fail_msg("errors %g, %g, %g of all, two and one", whole, with_two, with_one);
+    assert_int_equal(hb_prune(&one, m, r, NB * NX + 1, &err), -EINVAL);
+    hb_rotation_free(r);
+
+    /* of some functions only */
+    const int some[] = {1, 3, 4, 7};
+    assert_int_equal(hb_rotation_new(&r, m, &d, some, 4, EXAMPLES, true, 0, NULL), 0);
+    assert_true(hb_rotation_share(r, 2) > 0.995);
+    hb_rotation_free(r);
+    hb_model_free(one);
+    hb_model_free(two);
+    fleet_data_free(&d);
+    hb_model_free(m);
+}
+
 /* without rotation the first networks and the average's are copied as they are */
 static void test_keep_order(void **state)
 {
@@ -123,10 +159,8 @@ static void test_keep_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vector),
-        cmocka_unit_test(test_per_state),
-        cmocka_unit_test(test_no_average),
-        cmocka_unit_test(test_keep_order),
+        cmocka_unit_test(test_vector), cmocka_unit_test(test_per_state),  cmocka_unit_test(test_no_average),
+        cmocka_unit_test(test_joint),  cmocka_unit_test(test_keep_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,10 +190,8 @@ static void ring(int signal_number)
 }
 
 /* a run that is asked to stop again and again */
-static void test_stop_and_resume(void **state)
+static void stop_and_resume(const hb_settings *s)
 {
-    (void)state;
-    hb_settings s = small_run("stopped");
     struct sigaction action = {.sa_handler = ring};
     struct itimerval soon = {.it_value = {.tv_usec = 15000}}, never = {0};
     hb_run_result r = {.stopped = true};
@@ -202,21 +200,29 @@ static void test_stop_and_resume(void **state)
 
     sigaction(SIGALRM, &action, NULL);
     alarm_rang = 1;
-    assert_int_equal(run_or_resume(&s, &alarm_rang, &r, &err), 0);
+    assert_int_equal(run_or_resume(s, &alarm_rang, &r, &err), 0);
     assert_true(r.stopped);
     assert_int_equal(r.steps, 0);
     /* to start over over an interrupted run is refused */
-    assert_int_equal(hb_run(&s, &(hb_run_options){.quiet = true}, &r, &err), -EEXIST);
+    assert_int_equal(hb_run(s, &(hb_run_options){.quiet = true}, &r, &err), -EEXIST);
     assert_non_null(strstr(err.text, "--resume"));
 
     for (; r.stopped; stops++) {
         alarm_rang = 0;
         if (stops < INTERRUPTIONS)
             setitimer(ITIMER_REAL, &soon, NULL);
-        if (run_or_resume(&s, &alarm_rang, &r, &err))
+        if (run_or_resume(s, &alarm_rang, &r, &err))
             fail_msg("%s", err.text);
         setitimer(ITIMER_REAL, &never, NULL);
     }
+}
+
+static void test_stop_and_resume(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("stopped");
+
+    stop_and_resume(&s);
     assert_same_files("reference", "stopped");
 }
 
@@ -338,6 +344,7 @@ static void test_bad_settings(void **state)
         {"data", "/nowhere.h5", "/nowhere.h5"},
         {"data", "", "--data"},
         {"nb", "0", "basis function"},
+        {"join", "2", "per_state"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hb_settings s = small_run("bad");
@@ -348,6 +355,81 @@ static void test_bad_settings(void **state)
         if (!strstr(err.text, bad[i].complaint))
             fail_msg("%s %s: '%s' does not say '%s'", bad[i].name, bad[i].value, err.text, bad[i].complaint);
     }
+}
+
+static hb_settings run_with_muon(const char *output)
+{
+    hb_settings s = small_run(output);
+
+    s.optimiser = HB_MUON;
+    s.averaging = 0.5;
+    s.shape = HB_PER_STATE;
+    s.join = 4;
+    return s;
+}
+
+/* orthogonal steps, averaging and joint coefficients: the same bytes, for threads and after interruptions; and it
+ * learns */
+static void test_muon_and_the_rest(void **state)
+{
+    (void)state;
+    hb_settings s = run_with_muon("muon");
+    hb_model *m = NULL;
+
+    train(&s, NULL);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        s = run_with_muon("muon-threads");
+        s.threads = threads;
+        train(&s, NULL);
+        assert_same_files("muon", "muon-threads");
+    }
+    s = run_with_muon("muon-stopped");
+    stop_and_resume(&s);
+    assert_same_files("muon", "muon-stopped");
+    assert_int_equal(hb_model_load(&m, in_folder("muon"), NULL), 0);
+    assert_true(m->nb == 4 && m->shape == HB_VECTOR && m->has_prior);
+    hb_model_free(m);
+
+    s = run_with_muon("muon-learns");
+    s.steps = 500;
+    s.averaging = 0.1;
+    s.hold_out = 4;
+    s.learning_rate = 5e-3;
+    hb_run_result r = train(&s, NULL);
+    if (!(r.last.terms.query < 0.05) || !(r.with_prior.ten_step < r.without.ten_step))
+        fail_msg("loss %g, ten-step error %g, with c = 0 %g", r.last.terms.query, r.with_prior.ten_step,
+                 r.without.ten_step);
+}
+
+/* the mean parameters of the last three steps, each of which is the last of a run of its own */
+static void test_averaging(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("averaged");
+    hb_model *m = NULL, *of[3] = {0};
+
+    s.decay = HB_DECAY_NONE;
+    s.averaging = 0.05;
+    train(&s, NULL);
+    assert_int_equal(hb_model_load(&m, in_folder("averaged"), NULL), 0);
+    s.averaging = 0;
+    for (int k = 0; k < 3; k++) {
+        snprintf(s.output, sizeof s.output, "%s", in_folder("one-of-three"));
+        s.steps = (uint64_t)(58 + k);
+        train(&s, NULL);
+        assert_int_equal(hb_model_load(&of[k], s.output, NULL), 0);
+    }
+    /* the head's average is centred later */
+    bool differ = false;
+    for (size_t i = 0; i < hb_mlp_head(&m->basis).weight; i++) {
+        double mean = ((double)of[0]->parameter[i] + (double)of[1]->parameter[i] + (double)of[2]->parameter[i]) / 3;
+        assert_true(fabs((double)m->parameter[i] - mean) < 1e-6 + 1e-5 * fabs(mean));
+        differ |= fabs((double)of[0]->parameter[i] - (double)of[2]->parameter[i]) > 1e-3;
+    }
+    assert_true(differ);
+    for (int k = 0; k < 3; k++)
+        hb_model_free(of[k]);
+    hb_model_free(m);
 }
 
 static int set_up(void **state)
@@ -688,6 +770,8 @@ int main(void)
         cmocka_unit_test(test_kill_and_resume),
         cmocka_unit_test(test_resume_refuses_other_data),
         cmocka_unit_test(test_kinds_learn),
+        cmocka_unit_test(test_muon_and_the_rest),
+        cmocka_unit_test(test_averaging),
         cmocka_unit_test(test_given_average),
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),

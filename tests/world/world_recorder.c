@@ -169,28 +169,29 @@ bool world_recorder_end(world_recorder *r, bool killed, double part, char *text,
     hb_journal_read(r->journal, &before);
     if (*before.file && stat(before.file, &st) == 0)
         from = st.st_size;
+    /* what the process wrote after it was killed it did not write: of a file the end, and files that it began */
+    int n = killed ? scandir(directory, &entry, is_recording, alphasort) : 0;
     if (!killed)
         hb_journal_switch(r->journal, false);
     hb_journal_step(r->journal);
     hb_journal_read(r->journal, &after);
     if (*before.file && stat(before.file, &st) == 0)
         to = st.st_size;
-    int n = scandir(directory, &entry, is_recording, alphasort);
+    if (!killed)
+        n = scandir(directory, &entry, is_recording, alphasort);
     hb_journal_free(r->journal);
     r->journal = NULL;
-    /* what the process wrote after it was killed it did not write */
     if (killed && *before.file && truncate(before.file, from + (off_t)(part * (double)(to - from))))
         stop_at(before.file);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);
-        bool open_one = killed && strcmp(path, before.file) != 0 && strcmp(path, after.file) == 0;
-        same = same && (open_one || compare_file(r, &c, path, text, size));
+        same = same && compare_file(r, &c, path, text, size);
         unlink(path);
         free(entry[i]);
     }
     if (n >= 0)
         free(entry);
-    /* files that were begun while it was being ended */
+    /* those that were begun while it was being ended */
     n = scandir(directory, &entry, is_recording, alphasort);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);

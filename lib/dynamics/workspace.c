@@ -39,7 +39,7 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     w->trunk = ROWS(head.width + 1);
 #undef ROWS
     w->head = hb_arena_take(arena, nx * (head.width + 1), sizeof(hb_real));
-    w->head_bias = w->head + nx * head.width;
+    w->head_bias = w->head ? w->head + nx * head.width : NULL; /* none while the size is being found */
     size_t scratch = 0;
     if (m->basis.nlayers)
         scratch = larger(scratch, hb_network_scratch_size(&m->basis));

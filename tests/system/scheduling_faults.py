@@ -28,6 +28,7 @@ CONFIG = CART.replace("latency: {{budget: 0.5, stale_after: 60, fallback_after: 
     "recorder: {{enabled: true, directory: '{folder}'}}\nsecurity: {{pilot: pilot}}\n"
 PATIENCE = 15.0  # seconds in which it must be well again
 GOOD = 5         # replies in a row
+BOUND = 2.0      # of the cart's force
 
 
 class Flight(threading.Thread):
@@ -72,15 +73,17 @@ class Flight(threading.Thread):
         asked = self.asked.pop(reply.id, None)
         self.twice += asked is None
         name = pb.ActionStatus.Name(reply.status).replace("ACTION_STATUS_", "").lower()
-        self.replies.append((now, asked or now, name, now - (asked or now)))
+        why = pb.Reason.Name(reply.reason).replace("REASON_", "").lower()
+        self.replies.append((now, asked or now, name, now - (asked or now), name if why == "none" else f"{name} ({why})"))
         if reply.action and name not in ("fallback", "refused"):
-            self.force = reply.action[0] + (0.5 if int(now * 2) % 2 else -0.5)
+            # it moves, and within bounds: what is beyond them is no telemetry
+            self.force = min(max(reply.action[0] + (0.5 if int(now * 2) % 2 else -0.5), -BOUND), BOUND)
 
 
 def well(flight, since):
     """When replies were as on a quiet machine for the first time since; None: not yet."""
     run = []
-    for arrived, _, name, seconds in list(flight.replies):
+    for arrived, _, name, seconds, _ in list(flight.replies):
         if arrived < since:
             continue
         run = run + [arrived] if name in ("converged", "truncated", "limited") and seconds < 0.1 else []
@@ -101,7 +104,7 @@ def row(flight, daemon, name, fault, problems):
     mine = [r for r in flight.replies[first:] if r[1] >= began - 0.02]
     missing = [k for k, when in list(flight.asked.items())
                if k not in asked_before and when < time.monotonic() - 1 and when <= ended]
-    counts = collections.Counter(r[2] for r in mine)
+    counts = collections.Counter(r[4] for r in mine)
     slowest = max((1e3 * r[3] for r in mine), default=float("nan"))
     recovered = f"{1e3 * (again - ended):8.0f}" if again else "   never"
     print(f"{name:34s} {ended - began:6.2f} {len(missing):7d} {slowest:10.1f} {recovered}  "

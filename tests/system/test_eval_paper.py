@@ -24,10 +24,10 @@ def paper(folder, *arguments, code=0):
 
 
 def without_times(result):
-    """What must not depend on the day, the machine or the number of threads."""
+    """What must not depend on the day, the machine, the folder or the number of threads."""
     if isinstance(result, dict):
         return {k: without_times(v) for k, v in result.items()
-                if k not in ('date', 'machine', 'seconds', 'cpu_seconds', 'planning_ms')}
+                if k not in ('date', 'machine', 'seconds', 'cpu_seconds', 'planning_ms', 'command')}
     return [without_times(v) for v in result] if isinstance(result, list) else result
 
 
@@ -82,6 +82,8 @@ class Paper(unittest.TestCase):
     def test_what_is_there_is_used_again(self):
         model = self.path('quadrotor-tiny', 'node.safetensors')
         before = os.stat(model).st_mtime_ns
+        self.assertEqual(self.first['command'], f'hilbert-eval paper --sim {SIM} --data {self.folder} --scale tiny quadrotor --json '
+                                                '--threads 2')
         again = paper(self.folder, 'quadrotor', '--json')
         self.assertEqual(without_times(json.loads(again.stdout)), without_times(self.first))
         self.assertEqual(os.stat(model).st_mtime_ns, before)

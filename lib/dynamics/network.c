@@ -181,6 +181,19 @@ static void clear_padding(int rows, int n, hb_real *d)
             d[r * HB_STRIDE + s] = 0;
 }
 
+/* the records that layer l - 1 will need, given those of layer l: its inputs, then the slopes below them */
+static hb_ahead below_on_tape(const hb_mlp *shape, hb_activation activation, int l, const hb_real *x, const char *slope)
+{
+    const int width = shape->width[l - 1];
+
+    if (!x)
+        return (hb_ahead){0};
+    return (hb_ahead){.at = (const char *)(x - width * HB_STRIDE),
+                      .end = (const char *)x,
+                      .at_next = l > 1 ? slope - hb_kernels_slope_size(activation, width) : NULL,
+                      .end_next = slope};
+}
+
 void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                               const hb_real *parameter, int first, int rows, int learning, hb_real *dout, hb_real *din,
                               int n, const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch,
@@ -212,7 +225,9 @@ void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activ
         const hb_real *weight = parameter + offset + from * nin;
         if (l > 0) {
             slope -= hb_kernels_slope_size(activation, nin);
-            k->layer_back(activation, nout, nin, weight, d, below, slope, lanes, ahead);
+            /* what the layer below reads next lies far back on the tape */
+            hb_ahead next = below_on_tape(shape, activation, l, x, slope);
+            k->layer_back(activation, nout, nin, weight, d, below, slope, lanes, dparameter ? &next : ahead);
         } else {
             k->affine(nin, nout, weight, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
         }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Static analysis of lib, daemon, proto and clients: clang-tidy with the profile in .clang-tidy, cppcheck, and gcc's
 # -fanalyzer. Prints what they find and ends with a line "N findings"; exit status 1 if there are any. It takes about
-# ten processor minutes. What is no fault is suppressed where it stands, with its reason.
+# fifteen processor minutes. What is no fault is suppressed where it stands, with its reason.
 #
 # usage: run.sh [--only clang-tidy|cppcheck|gcc] [FILE...]     all files unless given
 # needs: apt-get install clang-tidy cppcheck, and a configured build/ (meson setup build; ninja -C build)
@@ -29,7 +29,7 @@ cat >$out/clang-tidy.sh <<'END'
 case $1 in
 lib/base/base.c) clang-tidy --quiet -p build "$1" ;;
 *) clang-tidy --quiet -p build --extra-arg=-include --extra-arg="$PWD/tests/analysis/assume.h" "$1" ;;
-esac 2>/dev/null | grep -E '(warning|error): ' | sed "s|$PWD/||; s|build/\.\./||" || true
+esac 2>/dev/null | grep -E '(warning|error): ' | sed "s|$PWD/||; s|^build/||; s|^\.\./||" || true
 END
 # with the arguments that the file is compiled with. Kernels are left out: they take and free nothing, and straight-line
 # code of that length takes gcc gigabytes. gcc 12 does not know that read and fread fill a buffer

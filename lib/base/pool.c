@@ -1,11 +1,13 @@
 /* One atomic number holds the number of the present run and how many of its parts nobody has taken yet. A thread takes
  * a part by decrementing it. The result of a part does not depend on the thread that computes it, so the order is free.
  * Workers wait for the next run by spinning for a short while and then sleeping. A run ends with its last part: a
- * worker that wakes up too late, on a busy machine, finds no part left, and no other thread has waited for it. */
+ * worker that wakes up too late, on a busy machine, finds no part left, and no other thread has waited for it. Who
+ * waits for a thread on the same processor, where others are taken, sleeps at once: spinning would hold it up. */
 #include "base/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ typedef struct worker {
     hb_pool *pool;
     int index;
     pthread_t thread;
+    atomic_int cpu; /* where it took its last part; -1: none yet */
 } worker;
 
 struct hb_pool {
@@ -31,6 +34,7 @@ struct hb_pool {
     atomic_uint_least64_t ticket; /* number of the run << 32 | parts that nobody has taken yet */
     atomic_int unfinished;        /* parts of it */
     atomic_bool stop;
+    atomic_int caller_cpu; /* where the present run was begun */
 
     /* of the run; only a thread that holds a part of it may read them */
     void (*work)(void *context, int part, int thread);
@@ -59,6 +63,8 @@ static void take_parts(hb_pool *p, int thread)
     while ((uint32_t)ticket > 0) {
         if (!atomic_compare_exchange_weak(&p->ticket, &ticket, ticket - 1))
             continue;
+        if (thread > 0)
+            atomic_store(&p->workers[thread - 1].cpu, sched_getcpu());
         p->work(p->context, (int)(uint32_t)ticket - 1, thread);
         if (atomic_fetch_sub(&p->unfinished, 1) == 1 && thread > 0) {
             pthread_mutex_lock(&p->lock);
@@ -78,7 +84,8 @@ static void *run_worker(void *argument)
     if (p->started)
         p->started(p->started_context, me->index);
     for (;;) {
-        for (int i = 0; i < LOOKS_BEFORE_SLEEP && run_number(atomic_load(&p->ticket)) == seen; i++)
+        const int looks = atomic_load(&p->caller_cpu) == sched_getcpu() ? 0 : LOOKS_BEFORE_SLEEP;
+        for (int i = 0; i < looks && run_number(atomic_load(&p->ticket)) == seen; i++)
             relax();
         if (run_number(atomic_load(&p->ticket)) == seen) {
             pthread_mutex_lock(&p->lock);
@@ -98,11 +105,23 @@ static void begin_run(hb_pool *p, int nparts)
 {
     uint64_t run = (uint64_t)run_number(atomic_load(&p->ticket)) + 1;
 
+    atomic_store(&p->caller_cpu, sched_getcpu());
     pthread_mutex_lock(&p->lock);
     atomic_store(&p->unfinished, nparts);
     atomic_store(&p->ticket, run << 32 | (uint32_t)nparts);
     pthread_cond_broadcast(&p->work_here);
     pthread_mutex_unlock(&p->lock);
+}
+
+/* how often to look whether the workers are done */
+static int looks_for_workers(const hb_pool *p)
+{
+    const int here = sched_getcpu();
+
+    for (int i = 0; i < p->nworkers; i++)
+        if (atomic_load(&p->workers[i].cpu) == here)
+            return 0;
+    return LOOKS_BEFORE_SLEEP;
 }
 
 int hb_pool_new(hb_pool **ret, int nthreads, void (*started)(void *context, int index), void *context, hb_error *err)
@@ -117,13 +136,14 @@ int hb_pool_new(hb_pool **ret, int nthreads, void (*started)(void *context, int 
     p->workers = (worker *)(p + 1);
     p->started = started;
     p->started_context = context;
+    atomic_store(&p->caller_cpu, -1);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work_here, NULL);
     pthread_cond_init(&p->work_done, NULL);
 
     for (int i = 0; i < nthreads - 1; i++) {
         worker *w = &p->workers[i];
-        *w = (worker){.pool = p, .index = i + 1};
+        *w = (worker){.pool = p, .index = i + 1, .cpu = -1};
         const int code = pthread_create(&w->thread, NULL, run_worker, w);
         if (code) {
             hb_pool_free(p);
@@ -166,7 +186,7 @@ void hb_pool_run(hb_pool *p, int nparts, void (*work)(void *context, int part, i
     p->context = context;
     begin_run(p, nparts);
     take_parts(p, 0);
-    for (int i = 0; i < LOOKS_BEFORE_SLEEP && atomic_load(&p->unfinished); i++)
+    for (int i = 0, looks = looks_for_workers(p); i < looks && atomic_load(&p->unfinished); i++)
         relax();
     if (atomic_load(&p->unfinished)) {
         pthread_mutex_lock(&p->lock);

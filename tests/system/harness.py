@@ -5,6 +5,7 @@ usage of the tests: test_X.py BUILD_ROOT, with the programs where meson builds t
 import array
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import resource
@@ -318,6 +319,21 @@ class TestCase(unittest.TestCase):
 
     def started(self, config=CART, **options):
         return self.daemon(config, **options).start()
+
+
+with open(HILBERTD, "rb") as program:
+    SANITIZED = b"__asan_init" in program.read()
+
+
+def unsanitized(test):
+    """Of a test that preloads, or measures or limits memory: the address sanitizer has these to itself."""
+    @functools.wraps(test)
+    def run(self):
+        if SANITIZED:
+            print(f"SKIPPED: {self.id()}: not with the address sanitizer", flush=True)
+        else:
+            test(self)
+    return run
 
 
 def main():

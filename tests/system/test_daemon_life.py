@@ -11,7 +11,7 @@ import time
 import zmq
 
 from harness import (CART, HILBERTD, PATIENCE, TRAP, Cart, Daemon, TestCase, connect_telemetry, fly, hilbert, main, pb,
-                     stopped_thread, wait_until)
+                     stopped_thread, unsanitized, wait_until)
 
 Status = hilbert.Status
 ENDLESS = CART.replace("horizon: 10, samples: 16, iterations: 20",
@@ -433,6 +433,7 @@ class Liveness(TestCase):
         self.assertEqual(daemon.stop(), 0)
         os.close(read_end)
 
+    @unsanitized
     def test_nothing_is_allocated_after_ready(self):
         daemon = self.started(environment={"HILBERT_PRELOAD": TRAP})
         client = daemon.client()
@@ -462,6 +463,7 @@ class Liveness(TestCase):
         self.assertEqual(daemon.stop(), 0)
         self.assertNotIn("trap_malloc", daemon.text())
 
+    @unsanitized
     def test_the_trap_for_allocations_catches(self):
         daemon = self.daemon(environment={"HILBERT_PRELOAD": TRAP, "HILBERT_TRAP_ALWAYS": "1"})
         daemon.start(ready=False)
@@ -494,6 +496,7 @@ class Publishing(TestCase):
         self.assertEqual(pb.Status.FromString(frames[1]).name, "cart")
         self.assertEqual(next(client.watch()).name, "cart")
 
+    @unsanitized
     def test_a_slow_reader_costs_nothing(self):
         daemon = self.started(CART + "status: {{period: 0.001}}\n")
         client = daemon.client()

@@ -7,7 +7,7 @@ import time
 
 import zmq
 
-from harness import Daemon, TestCase, hilbert, main, pb, sum_of, wait_until
+from harness import Daemon, TestCase, hilbert, main, pb, sum_of, unsanitized, wait_until
 
 NAN, INF = float("nan"), float("inf")
 
@@ -340,6 +340,7 @@ def pb_is_reload(data):
 
 
 class Memory(TestCase):
+    @unsanitized
     def test_large_control_messages_leave_nothing_behind(self):
         daemon = self.started()
         client = daemon.client()

@@ -10,7 +10,7 @@ import time
 
 import zmq
 
-from harness import BUILD, CART, HILBERTCTL, HILBERTD, PATIENCE, TestCase, hilbert, main, pb, wait_until
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, PATIENCE, TestCase, hilbert, main, pb, unsanitized, wait_until
 
 PORTS = """
 sockets:
@@ -189,6 +189,7 @@ class Security(TestCase):
         self.assertEqual(self.client(daemon, places, "bob").request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
         self.assertEqual(local.request(0, [0, 0]).status, hilbert.Status.WARMING_UP)
 
+    @unsanitized
     def test_a_sandbox_without_netlink_is_told(self):
         """libzmq would abort."""
         config, _ = with_tcp("security: {{insecure: true}}\n")
@@ -315,6 +316,7 @@ class Crowds(TestCase):
         self.assertEqual(client.status().name, "cart")
         self.assertIsNone(daemon.process.poll())
 
+    @unsanitized
     def test_what_is_missing_is_said(self):
         # threads count by user, and root has no limit: then as a user who has none, and whom files are open to
         rights = "-all,+dac_override"

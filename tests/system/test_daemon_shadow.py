@@ -4,7 +4,7 @@ import subprocess
 import threading
 
 from harness import (CART, HILBERTCTL, HILBERTD, MAKE_MODEL, TRAP, Cart, TestCase, connect_telemetry, fly, hilbert, main,
-                     stopped_thread, wait_until)
+                     stopped_thread, unsanitized, wait_until)
 
 Status = hilbert.Status
 # the wrong model flies, the right one looks on
@@ -160,6 +160,7 @@ class Shadow(TestCase):
         self.assertEqual(code, 1)
         self.assertRegex(text, r"config.yaml:4:17: shadow.model: .*none.safetensors: No such file")
 
+    @unsanitized
     def test_nothing_is_allocated_after_ready(self):
         daemon = self.shadowed(environment={"HILBERT_PRELOAD": TRAP}).start()
         client = daemon.client()

@@ -386,19 +386,22 @@ static int set_up(hb_daemon *d, hb_error *err)
         r = hb_sockets_open(&d->sockets, d->config, &d->inherited, &d->log, err);
     if (!r)
         r = hb_server_new(&d->server,
-                          &(hb_server_settings){.config = d->config,
-                                                .model = d->model,
-                                                .controller = d->controller,
-                                                .shadow = d->shadow_model,
-                                                .shadow_controller = d->shadow_controller,
-                                                .shadow_settings = d->shadow_settings,
-                                                .transport = hb_sockets_transport(&d->sockets),
-                                                .pilot_key = hb_sockets_pilot_key(&d->sockets),
-                                                .clock = {.now = hb_clock_monotonic},
-                                                .wall = {.now = hb_clock_wall},
-                                                .log = &d->log,
-                                                .journal = d->journal,
-                                                .resumed = d->resumed},
+                          &(hb_server_settings){
+                              .config = d->config,
+                              .model = d->model,
+                              .controller = d->controller,
+                              .shadow = d->shadow_model,
+                              .shadow_controller = d->shadow_controller,
+                              .shadow_settings = d->shadow_settings,
+                              .transport = hb_sockets_transport(&d->sockets),
+                              .pilot_key = hb_sockets_pilot_key(&d->sockets),
+                              .clock = {.now = hb_clock_monotonic},
+                              .wall = {.now = hb_clock_wall},
+                              /* the calling thread's does not tell what the pool's had */
+                              .processor = {.now = d->config->threads > 1 ? hb_clock_monotonic : hb_clock_processor},
+                              .log = &d->log,
+                              .journal = d->journal,
+                              .resumed = d->resumed},
                           err);
     if (!r && (errno = pthread_create(&d->thread, NULL, serve, d)))
         r = hb_fail(err, errno, "cannot start the server's thread: %s", strerror(errno));

@@ -134,7 +134,7 @@ static const hb_setting process[] = {
     ROW("realtime.server_priority", HB_SETTING_INT, realtime.server_priority, HB_FIXED,
         "Priority of the server thread, with fifo.", BETWEEN(1, 99)),
     ROW("realtime.planner_priority", HB_SETTING_INT, realtime.planner_priority, HB_FIXED,
-        "Priority of the planner's threads, with fifo.", BETWEEN(1, 99)),
+        "Priority of the planner's threads, with fifo, while somebody waits for them.", BETWEEN(1, 99)),
     ROW("realtime.server_cpus", HB_TYPE_CPUS, realtime.server_cpus, HB_FIXED,
         "Processors of the server thread; empty: any.", BETWEEN(0, 1023)),
     ROW("realtime.planner_cpus", HB_TYPE_CPUS, realtime.planner_cpus, HB_FIXED,

@@ -24,6 +24,18 @@ static int set_scheduling(const hb_config *c, hb_role role, hb_error *err)
     return 0;
 }
 
+void hb_realtime_hurry(const hb_config *c, hb_role role, pid_t thread, bool on)
+{
+    const int wanted = role == HB_ROLE_SERVER ? c->realtime.server_priority : c->realtime.planner_priority;
+    const struct sched_param p = {.sched_priority = on ? wanted : 0};
+
+    /* Where it is not permitted, the thread was never more than an ordinary one. pthread_setschedparam would do it
+     * under a lock: whoever takes its own priority away may then not get to run until it is given back, nor be given
+     * it. */
+    if (c->realtime.scheduling == HB_SCHEDULING_FIFO)
+        sched_setscheduler(thread, on ? SCHED_FIFO : SCHED_OTHER, &p);
+}
+
 static int set_cpus(const hb_config *c, hb_role role, hb_error *err)
 {
     const hb_cpus *cpus = role == HB_ROLE_SERVER ? &c->realtime.server_cpus : &c->realtime.planner_cpus;
@@ -105,6 +117,12 @@ double hb_clock_monotonic(void *context)
 {
     (void)context;
     return hb_now();
+}
+
+double hb_clock_processor(void *context)
+{
+    (void)context;
+    return hb_clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double hb_clock_wall(void *context)

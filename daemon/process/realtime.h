@@ -2,6 +2,9 @@
 #ifndef HB_REALTIME_H
 #define HB_REALTIME_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "config/config.h"
 #include "process/log.h"
 
@@ -14,11 +17,16 @@ int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
 /* Names and places the calling thread, as far as hb_realtime_start found it permitted. */
 void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 
+/* With fifo: gives a thread its priority while somebody waits for it, and takes it away while nobody does. */
+void hb_realtime_hurry(const hb_config *c, hb_role role, pid_t thread, bool on);
+
 /* Names the calling thread, which has time: it is nice to all others. */
 void hb_realtime_aside(const char *name);
 
-/* The readings of an hb_clock: seconds of the monotonic clock, and of the time of day. */
+/* The readings of an hb_clock: seconds of the monotonic clock, of the calling thread on a processor, and of the time of
+ * day. */
 double hb_clock_monotonic(void *context);
+double hb_clock_processor(void *context);
 double hb_clock_wall(void *context);
 
 #endif

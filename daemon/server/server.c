@@ -351,6 +351,13 @@ static void planner_started(void *context)
     hb_realtime_thread(s->config, HB_ROLE_PLANNER, "planner");
 }
 
+static void planner_hurries(void *context, pid_t thread, bool on)
+{
+    hb_server *s = context;
+
+    hb_realtime_hurry(s->config, HB_ROLE_PLANNER, thread, on);
+}
+
 /* Of the model in use or the shadow's, whichever has more. */
 static int most_coefficients(const hb_server_settings *set)
 {
@@ -468,8 +475,10 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
         .controller = s->controller,
         .model = m,
         .clock = s->clock,
+        .processor = set->processor,
         .stepped = set->stepped,
         .started = planner_started,
+        .hurry = planner_hurries,
         .context = s,
     };
     const hb_shadow_settings shadow = {

@@ -1,7 +1,7 @@
 /* The server: owns the sockets and the telemetry side of the controller, on one thread.
  *
  *     telemetry --> ring --> observe                 one sample per turn, so that no request waits for more than one
- *     actions   --> queue --> worker --> reply       the planner's thread plans
+ *     actions   --> queue --> worker --> reply       the planner's thread plans; what it prepared is corrected here
  *     control   --> answered at once, or handed on: predictions to the worker, reloads to the main thread
  *     status    <-- a few times a second
  *
@@ -25,9 +25,10 @@ typedef struct hb_server_settings {
     hb_controller *shadow_controller;
     const hb_controller_settings *shadow_settings; /* read during hb_server_new only */
     hb_transport transport;
-    int pilot_key;  /* hb_envelope.key of the client that flies; 0: it is not told by a key */
-    hb_clock clock; /* monotonic: all that is measured */
-    hb_clock wall;  /* time of day: what is published */
+    int pilot_key;      /* hb_envelope.key of the client that flies; 0: it is not told by a key */
+    hb_clock clock;     /* monotonic: all that is measured */
+    hb_clock wall;      /* time of day: what is published */
+    hb_clock processor; /* time that the calling thread has had a processor */
     hb_log *log;
     hb_journal *journal; /* NULL: nothing is recorded */
     bool resumed;        /* the window came from before a restart */

@@ -196,7 +196,40 @@ static double deadline(const hb_server *s, const hb_waiting *w, double now)
     return w->request.received + fmax(floor(span / HB_DEADLINE_STEP), 1) * HB_DEADLINE_STEP;
 }
 
-/* Hands the planner the next request, or a slice of a prediction when none waits. */
+/* What was planned for the request in hand goes out. */
+static void deliver(hb_server *s, const hb_plan_order *job)
+{
+    const hb_waiting *w = hb_queue_in_hand(s->queue);
+
+    answer(s, w, job->command, job->started);
+    double now = hb_server_now(s), overrun = fmax(now - w->request.deadline, now - job->finished);
+    s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
+}
+
+/* The planner's thread plans. Only what it has prepared to its end, which takes less time to correct than to wake
+ * a thread and to be woken by it, is corrected here. */
+static void plan(hb_server *s, hb_waiting *w)
+{
+    hb_plan_order job = {.kind = HB_JOB_COMMAND, .request = &w->request};
+
+    if (!w->request.guest && !hb_worker_prepares(s->worker)) {
+        hb_worker_hold(s->worker);
+        const bool here = hb_controller_expects(s->controller);
+        if (here) {
+            hb_worker_do(s->worker, &job);
+            deliver(s, &job);
+            hb_queue_done(s->queue, hb_server_now(s));
+        }
+        hb_worker_release(s->worker);
+        if (here)
+            return;
+    }
+    s->in_hand = true;
+    s->answered = false;
+    hb_worker_post(s->worker, &job);
+}
+
+/* Has the next request planned, or a slice of a prediction when none waits. */
 void hb_server_serve(hb_server *s)
 {
     hb_client *client;
@@ -214,9 +247,7 @@ void hb_server_serve(hb_server *s)
             hb_queue_done(s->queue, now);
             continue;
         }
-        s->in_hand = true;
-        s->answered = false;
-        hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_COMMAND, .request = &w->request});
+        plan(s, w);
     }
     if (hb_worker_idle(s->worker) && s->predictor.waits && !s->stopping)
         hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_PREDICT, .prediction = &s->prediction});
@@ -244,10 +275,7 @@ void hb_server_collect(hb_server *s)
         record_unsent(s, hb_queue_in_hand(s->queue), job->command);
         return;
     }
-    const hb_waiting *w = hb_queue_in_hand(s->queue);
-    answer(s, w, job->command, job->started);
-    double now = hb_server_now(s), overrun = fmax(now - w->request.deadline, now - job->finished);
-    s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
+    deliver(s, job);
 }
 
 /* ---- the guard ---- */

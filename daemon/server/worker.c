@@ -24,9 +24,11 @@ struct hb_worker {
     _Atomic bool stop;
     _Atomic bool interrupt; /* of preparing: a job is posted, or the server wants the controller for itself */
     _Atomic bool preparing;
-    bool unprepared;              /* there is a new plan to prepare from */
+    _Atomic bool unhurried;       /* nobody waits for the thread */
+    _Atomic bool unprepared;      /* there is a new plan to prepare from */
     int wake_worker, wake_server; /* eventfds */
     pthread_t thread;
+    _Atomic pid_t id; /* of the thread, to the kernel */
     bool running;
 };
 
@@ -59,6 +61,8 @@ static void run(hb_worker *w, hb_plan_order *job)
 {
     const hb_clock *clock = &w->settings.clock;
 
+    if (job->kind == HB_JOB_COMMAND && !job->request->guest)
+        w->unprepared = true;
     job->started = clock->now(clock->context);
     if (job->kind == HB_JOB_COMMAND)
         job->command = hb_controller_command(w->settings.controller, job->request, clock);
@@ -70,13 +74,19 @@ static void run(hb_worker *w, hb_plan_order *job)
     job->finished = clock->now(clock->context);
 }
 
+/* From either thread, once somebody waits for the worker's. */
+static void hurry(hb_worker *w)
+{
+    if (atomic_exchange(&w->unhurried, false))
+        w->settings.hurry(w->settings.context, w->id, true);
+}
+
 bool hb_worker_run(hb_worker *w)
 {
     if (atomic_load_explicit(&w->state, memory_order_acquire) != POSTED)
         return false;
+    hurry(w);
     atomic_store(&w->interrupt, false);
-    if (w->job.kind == HB_JOB_COMMAND && !w->job.request->guest)
-        w->unprepared = true;
     run(w, &w->job);
     return true;
 }
@@ -92,9 +102,16 @@ void hb_worker_prepare(hb_worker *w)
 {
     if (!w->unprepared)
         return;
+    if (!w->settings.stepped && !atomic_load(&w->unhurried)) {
+        w->settings.hurry(w->settings.context, w->id, false);
+        atomic_store(&w->unhurried, true);
+    }
     atomic_store(&w->preparing, true);
-    if (!atomic_load(&w->interrupt))
-        w->unprepared = hb_controller_prepare(w->settings.controller, &w->settings.clock, &w->interrupt, UINT64_MAX);
+    if (atomic_load(&w->interrupt))
+        hurry(w);
+    else
+        w->unprepared =
+            hb_controller_prepare(w->settings.controller, &w->settings.processor, &w->interrupt, UINT64_MAX);
     atomic_store(&w->preparing, false);
 }
 
@@ -102,6 +119,7 @@ static void *work(void *context)
 {
     hb_worker *w = context;
 
+    w->id = gettid();
     w->settings.started(w->settings.context);
     while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
         struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
@@ -142,7 +160,8 @@ void hb_worker_free(hb_worker *w)
         return;
     if (w->running) {
         atomic_store_explicit(&w->stop, true, memory_order_release);
-        atomic_store(&w->interrupt, true);
+        hb_worker_interrupt(w);
+        hurry(w);
         hb_wake(w->wake_worker);
         pthread_join(w->thread, NULL);
     }
@@ -161,7 +180,8 @@ bool hb_worker_idle(const hb_worker *w)
 void hb_worker_post(hb_worker *w, const hb_plan_order *job)
 {
     w->job = *job;
-    atomic_store(&w->interrupt, true);
+    hb_worker_interrupt(w);
+    hurry(w);
     atomic_store_explicit(&w->state, POSTED, memory_order_release);
     hb_wake(w->wake_worker);
 }
@@ -171,17 +191,31 @@ void hb_worker_interrupt(hb_worker *w)
     atomic_store(&w->interrupt, true);
 }
 
+bool hb_worker_prepares(const hb_worker *w)
+{
+    return atomic_load(&w->preparing);
+}
+
 void hb_worker_hold(hb_worker *w)
 {
     hb_worker_interrupt(w);
     /* asleep: with one processor, whoever waits must make room */
-    while (atomic_load(&w->preparing))
+    while (atomic_load(&w->preparing)) {
+        hurry(w);
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
 }
 
 void hb_worker_release(hb_worker *w)
 {
     atomic_store(&w->interrupt, false);
+    if (w->unprepared)
+        hb_wake(w->wake_worker);
+}
+
+void hb_worker_do(hb_worker *w, hb_plan_order *job)
+{
+    run(w, job);
 }
 
 void hb_worker_use(hb_worker *w, hb_controller *controller, const hb_model *model)

@@ -6,13 +6,15 @@
  *       +------------ collect <-------------------------------+
  *
  * While it is IDLE the planning side of the controller belongs to the server, which may then call it itself
- * (fallback, retune) between hold and release; from post to collect it belongs to the worker. Each side wakes the other
- * by an eventfd.
+ * (fallback, retune, corrections) between hold and release; from post to collect it belongs to the worker. Each side
+ * wakes the other by an eventfd.
  *
  * Behind a command the worker prepares for the next one, without being asked and until something is posted: that waits
  * for one piece of work at most. */
 #ifndef HB_WORKER_H
 #define HB_WORKER_H
+
+#include <sys/types.h>
 
 #include "controller/controller.h"
 
@@ -46,8 +48,11 @@ typedef struct hb_worker_settings {
     hb_controller *controller;
     const hb_model *model;
     hb_clock clock;
-    bool stepped; /* no thread: its owner calls hb_worker_run, _deliver and _prepare, in the place of one */
+    hb_clock processor; /* time that the calling thread has had a processor: preparing is charged with that */
+    bool stepped;       /* no thread: its owner calls hb_worker_run, _deliver and _prepare, in the place of one */
     void (*started)(void *context); /* on the new thread, for its name, place and priority */
+    /* Somebody waits for the thread, or nobody does: preparing leaves the processor to who has something to do now. */
+    void (*hurry)(void *context, pid_t thread, bool on);
     void *context;
 } hb_worker_settings;
 
@@ -58,9 +63,13 @@ bool hb_worker_idle(const hb_worker *w);
 void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
 /* Has it end what it prepares, as soon as it may. */
 void hb_worker_interrupt(hb_worker *w);
+/* Whether it prepares just now. */
+bool hb_worker_prepares(const hb_worker *w);
 /* While idle: until release, nothing is prepared; waits for the current piece of work. */
 void hb_worker_hold(hb_worker *w);
 void hb_worker_release(hb_worker *w);
+/* While held: does a job on the calling thread, and leaves the preparing behind it to the worker's. */
+void hb_worker_do(hb_worker *w, hb_plan_order *job);
 /* While held: commands and predictions come from another controller from now on. */
 void hb_worker_use(hb_worker *w, hb_controller *controller, const hb_model *model);
 /* The job that has come back, valid until the next post; NULL when there is none. */

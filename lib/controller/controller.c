@@ -216,6 +216,7 @@ void hb_controller_take_over(hb_controller *to, hb_controller *from)
     to->planned_us = from->planned_us;
     to->followed = from->followed;
     to->preparing = from->preparing;
+    to->rested = from->rested;
     to->usual_period = from->usual_period;
     to->clocks_agree = from->clocks_agree;
     to->trimmed = false;

@@ -107,12 +107,14 @@ struct hb_controller {
     int64_t planned_us; /* request time of the last plan that was made */
     bool followed;      /* the last request was answered with the current plan, which the planner moved on to it */
     double preparing;   /* seconds of hb_controller_prepare since the last command */
+    double rested;      /* seconds, whose share preparing has not used yet */
     bool rehearsing;    /* what is answered is not meant */
     hb_command_history history;
     int64_t reported_us_seen;              /* of the newest report taken into the history */
     double usual_period;                   /* seconds between requests; 0: not known */
     bool limited;                          /* the last plan breaks a limit */
-    uint64_t changes_seen;                 /* of dynamics, when it was made */
+    uint64_t changes_seen;                 /* of dynamics, when it was made, */
+    uint64_t planned_version;              /* and the coefficients that it was made with */
     bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *actuator_state;                /* nu, at the start of the plan */

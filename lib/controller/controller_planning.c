@@ -11,6 +11,8 @@ static const double still = 0.05;         /* standard deviations a step that the
 static const double pause_factor = 5;     /* fallback_after without a request, so many times: nobody was flying */
 static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
 static const double longest_step = 3;     /* times the plan's step, of such a plan */
+static const double quick = 1e-3;         /* seconds, of a correction */
+static const double share_over = 0.2; /* seconds: what preparing left of its share in so long may be taken at once */
 
 enum { MAX_STEPS = 10000 }; /* of a prediction */
 
@@ -150,12 +152,14 @@ static void advance(hb_controller *c, const hb_request *r)
 
     if (!c->running || r->fresh || r->reset_counter != c->reset_counter || r->time_us < c->time_us) {
         start_over(c, r);
+        c->rested = share_over;
         c->clocks_agree &= !r->fresh; /* its clock may be another */
         c->time_us = r->time_us;
     } else if (c->planned && r->time_us > c->time_us) {
         hb_planner_shift(c->planner, fmin(period / hb_planner_step(c->planner), c->s.planner.horizon));
         if (period < c->s.fallback_after)
             learn_period(c, period);
+        c->rested = fmin(c->rested + period, share_over);
     }
     if (r->received - c->heard > pause_factor * c->s.fallback_after)
         c->awake_at = r->received;
@@ -328,13 +332,28 @@ static bool is_refusal(hb_reason fault)
     return hb_controller_is_fault(fault) && fault != HB_REASON_FROZEN && fault != HB_REASON_IMPLAUSIBLE;
 }
 
+/* So little that what was learned last may have turned everything round. */
+static bool hardly_known(const hb_controller *c, const hb_snapshot *s)
+{
+    return c->s.adapt && s->health.samples < HB_UNKNOWN;
+}
+
 /* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected: it breaks a
- * limit, or it was made for a vehicle that is known otherwise now. */
+ * limit, or it was made for a vehicle that is known otherwise now. While the vehicle is hardly known every sample may
+ * say so; what was prepared to its end since then has competed already. */
 static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
 {
     if (c->m->architecture == HB_INDEPENDENT) /* there is no time for that */
         return false;
-    return c->limited || (c->s.adapt && (s->health.samples < HB_UNKNOWN || s->health.changes != c->changes_seen));
+    if (c->limited || (c->s.adapt && s->health.changes != c->changes_seen))
+        return true;
+    return hardly_known(c, s) && (c->set_version != c->planned_version || !hb_planner_prepared(c->planner));
+}
+
+bool hb_controller_expects(hb_controller *c)
+{
+    return c->planner && c->s.planner.prepare && hb_planner_prepared(c->planner) && c->command.corrected &&
+           c->command.planning < quick && !starts_compete(c, take_snapshot(c));
 }
 
 const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock)
@@ -368,7 +387,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
                     .trim = ready ? last_trim(c) : take_trim(c)};
-    if (!ready && c->m->architecture != HB_INDEPENDENT) {
+    if ((!ready || hardly_known(c, s)) && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,
                        c->arrest);
         goal.start = c->arrest;
@@ -378,6 +397,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                                                                           c->x0, &goal, r->tick, clock, deadline);
     c->limited = plan->limit != NULL;
     c->changes_seen = s->health.changes;
+    c->planned_version = c->set_version;
 
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;
@@ -403,9 +423,9 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
 bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic_bool *interrupt, uint64_t most)
 {
     const double begun = clock->now(clock->context);
-    const double left = c->s.planner.prepare_share * c->usual_period - c->preparing;
+    const double share = c->s.planner.prepare_share, left = share * c->rested;
 
-    if (!c->s.planner.prepare || !c->followed || !(left > 0))
+    if (!c->s.planner.prepare || !c->followed || !(c->usual_period > 0) || !(left > 0))
         return false;
     const uint64_t before = hb_planner_stages(c->planner);
     take_trim(c);
@@ -413,6 +433,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
                                                begun + left, interrupt, most);
     const double took = clock->now(clock->context) - begun;
     c->preparing += took;
+    c->rested -= took / share;
     hb_controller_count(c, HB_COUNTER(prepare_stages), stages - before);
     hb_controller_count(c, HB_COUNTER(prepare_us), (uint64_t)(1e6 * took + 0.5));
     return interrupt && atomic_load_explicit(interrupt, memory_order_relaxed) && !hb_planner_prepared(c->planner);

@@ -290,7 +290,7 @@ bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best)
 }
 
 /* the start that the goal gives, followed by trim */
-static bool try_given_start(hb_planner *p)
+bool hb_planner_try_given_start(hb_planner *p)
 {
     const hb_goal *goal = p->problem.goal;
     const int n = goal->nstart < p->settings.horizon ? goal->nstart : p->settings.horizon;
@@ -316,7 +316,7 @@ static bool start(hb_planner *p)
     hb_planner_begin_search(p, p->warm, p->elapsed);
     if ((!p->cold || ns == 1) && !hb_planner_evaluate_start(p, &p->best))
         return false;
-    if (!try_given_start(p))
+    if (!hb_planner_try_given_start(p))
         return false;
     if (ns == 1 || (isfinite(p->best.cost) && !p->best.impossible))
         return true;
@@ -396,8 +396,8 @@ bool hb_planner_search(hb_planner *p)
     return true;
 }
 
-/* Trim, and samples drawn widely around it, because the warm start may lead to a poor local minimum. The first sample is
- * that start: a plan that it led to would be found again from there. */
+/* Trim, and samples drawn widely around it, because the warm start may lead to a poor local minimum. The first sample
+ * is that start: a plan that it led to would be found again from there. */
 bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
 {
     hb_population *pop = &p->population;
@@ -431,7 +431,7 @@ bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to)
 }
 
 /* second-order steps on the best candidate */
-static hb_descent_end descend(hb_planner *p)
+static hb_descent_end improve_best(hb_planner *p)
 {
     return hb_descent_run(p->descent[0], p->evaluation, &p->problem, p->settings.iterations - p->plan.iterations,
                           &p->best, &p->plan.iterations);
@@ -455,12 +455,12 @@ static bool insure(hb_planner *p)
     return !(p->best.cost < before);
 }
 
-static bool search_second_order(hb_planner *p)
+bool hb_planner_descend(hb_planner *p)
 {
     /* a warm start that leads nowhere: anything else that can be evaluated */
     if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, &p->best) && isfinite(p->best.cost)))
         return false;
-    const hb_descent_end end = descend(p);
+    const hb_descent_end end = improve_best(p);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */
     if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
@@ -567,15 +567,16 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
     const double begun = polish && clock ? clock->now(clock->context) : 0;
     const hb_problem problem = hb_planner_problem(p, model, x0, goal);
 
+    p->preparation.in_vain = 0; /* something is new */
     hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);
     bool converged = start(p);
     if (converged)
-        converged = s->method == HB_PLANNER_GAUSS_NEWTON ? search_second_order(p) : hb_planner_search(p);
+        converged = s->method == HB_PLANNER_GAUSS_NEWTON ? hb_planner_descend(p) : hb_planner_search(p);
     if (polish) {
         const int searched = p->plan.iterations;
         p->plan.iterations = 0;
         hb_candidate_evaluation_extend(p->evaluation, deadline);
-        converged = isfinite(p->best.cost) && descend(p) == HB_DESCENT_ARRIVED;
+        converged = isfinite(p->best.cost) && improve_best(p) == HB_DESCENT_ARRIVED;
         p->plan.iterations += searched;
     }
     hb_planner_finish(p, converged);

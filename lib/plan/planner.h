@@ -43,7 +43,7 @@ typedef struct hb_planner_settings {
     bool polish;                      /* end with second-order steps on the best candidate */
     double tolerance;                 /* a gain in cost that is not worth a second-order step */
     bool prepare;                     /* hb_controller_prepare may do something */
-    double prepare_share;             /* of the time between requests, that it may take */
+    double prepare_share;             /* of a processor's time, that it may take */
     uint64_t seed;
     /* u = trim + B v: ndirections columns of B, each nu; 0: identity */
     int ndirections;

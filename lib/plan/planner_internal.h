@@ -121,5 +121,7 @@ bool hb_planner_iterate(hb_planner *p, hb_candidate *best);
 bool hb_planner_search(hb_planner *p); /* all iterations */
 bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best);
 bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to);
+bool hb_planner_try_given_start(hb_planner *p); /* the goal's, if it has one */
+bool hb_planner_descend(hb_planner *p);         /* second-order steps from the best, and insurance */
 
 #endif

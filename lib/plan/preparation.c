@@ -360,7 +360,6 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
 
     if (!hb_planner_ready(p, problem.dt)) {
         hb_planner_plan(p, model, x0, goal, tick, clock, deadline);
-        f->in_vain = 0;
         p->plan.prepared = stages;
         return &p->plan;
     }
@@ -369,7 +368,11 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
     hb_sequence_shift(p->settings.horizon, p->map.nv, p->elapsed - f->ahead, p->best.w);
     if (problem.dt != f->problem.dt)
         hb_sequence_stretch(p->settings.horizon, p->map.nv, problem.dt / f->problem.dt, p->best.w);
-    const bool converged = second_order(p) ? correct(p) : choose(p);
+    bool converged = second_order(p) ? correct(p) : choose(p);
+    const double corrected = p->best.cost;
+    /* a start that is better than what was prepared, although nobody has improved it yet */
+    if (p->settings.method == HB_PLANNER_GAUSS_NEWTON && hb_planner_try_given_start(p) && p->best.cost < corrected)
+        converged = hb_planner_descend(p);
     hb_planner_finish(p, converged);
     if (!p->plan.converged)
         f->in_vain = 0;

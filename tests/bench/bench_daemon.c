@@ -96,7 +96,7 @@ static void stop_publishing(publisher *p)
 
 /* ---- intake ---- */
 
-/* Publishes at a rate for some seconds; returns transitions a second, or 0 when samples were dropped or lost. */
+/* Publishes at a rate for some seconds; returns samples a second, or 0 when any were dropped or lost. */
 static double intake(const hb_model *m, double rate, double seconds)
 {
     daemon_process d;
@@ -113,7 +113,7 @@ static double intake(const hb_model *m, double rate, double seconds)
     double took = hb_now() - begun;
     stop_publishing(&p);
     const Hilbert__V1__Counters *a = first->status->counters, *z = last->status->counters;
-    double got = (double)(z->transitions - a->transitions) / took;
+    double got = (double)(z->telemetry - a->telemetry) / took;
     bool clean = z->telemetry_overrun == a->telemetry_overrun && z->telemetry_lost == a->telemetry_lost;
     hilbert__v1__control_reply__free_unpacked(first, NULL);
     hilbert__v1__control_reply__free_unpacked(last, NULL);

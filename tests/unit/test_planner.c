@@ -724,6 +724,21 @@ static void test_a_poor_minimum_is_left(void **state)
         cost = hb_planner_feedback(taken.planner, taken.predictor, rising, &g, 1, NULL, 0)->cost;
     }
     assert_near(cost, better, 0.01 * better);
+
+    /* not prepared as far as that: at once, when a better start is given */
+    for (int given = 0; given < 2; given++) {
+        hb_planner_take_over(taken.planner, turned.planner);
+        hb_planner_prepare(taken.planner, taken.predictor, m[1]->dt, NULL, 0, NULL, 8);
+        hb_planner_shift(taken.planner, 1);
+        g.start = given ? hb_planner_current(fresh.planner) : NULL;
+        g.nstart = STEPS;
+        const hb_plan *plan = hb_planner_feedback(taken.planner, taken.predictor, rising, &g, 1, NULL, 0);
+        assert_true(plan->corrected);
+        if (given)
+            assert_near(plan->cost, better, 0.01 * better);
+        else
+            assert_true(plan->cost > 1.5 * better);
+    }
     rig_free(&turned);
     rig_free(&taken);
     rig_free(&fresh);

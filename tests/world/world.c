@@ -898,6 +898,7 @@ static void start(world *w)
                           .transport = {.context = w, .receive = receive, .send = send_frames},
                           .clock = {.now = read_clock, .context = w},
                           .wall = {.now = read_wall, .context = w},
+                          .processor = {.now = read_clock, .context = w},
                           .log = &w->log,
                           .journal = w->recorder.journal,
                           .stepped = true,

@@ -401,6 +401,74 @@ static void test_muon_and_the_rest(void **state)
                  r.without.ten_step);
 }
 
+/* 15 states, each of which decays at a rate of its own, and a function's control pushes all of them */
+static void write_wide(const char *path)
+{
+    enum { WIDE = 15, WIDE_STEPS = 40, WIDE_FUNCTIONS = 4 };
+    char state[WIDE][HB_NAME_SIZE], control[1][HB_NAME_SIZE] = {"u"}, unit[WIDE][HB_NAME_SIZE] = {""};
+    double x[(WIDE_STEPS + 1) * WIDE], u[WIDE_STEPS], min = -1, max = 1, trim = 0;
+    hb_dataset_header h = {.nx = WIDE,
+                           .nu = 1,
+                           .dt = 0.1,
+                           .state_name = state,
+                           .state_unit = unit,
+                           .control_name = control,
+                           .control_unit = unit,
+                           .control_min = &min,
+                           .control_max = &max,
+                           .control_trim = &trim};
+    hb_dataset_writer *w = NULL;
+    hb_error err = {0};
+
+    for (int i = 0; i < WIDE; i++)
+        snprintf(state[i], sizeof state[i], "x%d", i);
+    assert_int_equal(hb_dataset_writer_new(&w, path, &h, &err), 0);
+    for (int f = 0; f < WIDE_FUNCTIONS; f++) {
+        hb_random_key key = {.seed = 6, .stream = (uint64_t)f};
+        for (int i = 0; i < WIDE; i++)
+            x[i] = hb_random_normal(key, (uint64_t)i);
+        for (int k = 0; k < WIDE_STEPS; k++) {
+            u[k] = 2 * hb_random_uniform(key, (uint64_t)(100 + k)) - 1;
+            for (int i = 0; i < WIDE; i++)
+                x[(k + 1) * WIDE + i] = (0.7 + 0.02 * i) * x[k * WIDE + i] + 0.1 * (f + 1) * u[k];
+        }
+        if (hb_dataset_writer_append(w, f, WIDE_STEPS, x, u, NULL, NULL, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+}
+
+/* parameters after a few steps with this optimiser; -1: the model's own */
+static hb_model *trained_by(const char *data, int optimiser)
+{
+    hb_settings s = small_run("optimiser");
+    hb_model *m = NULL;
+
+    snprintf(s.data, sizeof s.data, "%s", in_folder(data));
+    s.optimiser = optimiser;
+    s.steps = 5;
+    train(&s, NULL);
+    assert_int_equal(hb_model_load(&m, s.output, NULL), 0);
+    return m;
+}
+
+/* few states: Adam; many: Muon */
+static void test_optimiser_by_itself(void **state)
+{
+    (void)state;
+    write_wide(in_folder("wide.h5"));
+    for (int wide = 0; wide <= 1; wide++) {
+        const char *data = wide ? "wide.h5" : "data.h5";
+        hb_model *own = trained_by(data, -1), *adam = trained_by(data, HB_ADAM), *muon = trained_by(data, HB_MUON);
+        size_t size = own->nparameters * sizeof *own->parameter;
+        assert_memory_equal(own->parameter, (wide ? muon : adam)->parameter, size);
+        assert_true(memcmp(own->parameter, (wide ? adam : muon)->parameter, size) != 0);
+        hb_model_free(own);
+        hb_model_free(adam);
+        hb_model_free(muon);
+    }
+}
+
 /* the mean parameters of the last three steps, each of which is the last of a run of its own */
 static void test_averaging(void **state)
 {
@@ -772,6 +840,7 @@ int main(void)
         cmocka_unit_test(test_kinds_learn),
         cmocka_unit_test(test_muon_and_the_rest),
         cmocka_unit_test(test_averaging),
+        cmocka_unit_test(test_optimiser_by_itself),
         cmocka_unit_test(test_given_average),
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),

@@ -398,33 +398,36 @@ static void layer_back(hb_activation activation, int nout, int nin, const hb_rea
         relu_back(below + r * HB_STRIDE, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
 }
 
-/* --- gradients of weights: sums over lanes --- */
+/* --- gradients of weights: sums over lanes ---
+ *
+ * Columns that fill vectors are a product like any other, with x transposed; the rest, and gradients of few rows, for
+ * which transposing does not pay, are sums of products along the lanes. */
 
 /* A tile of rows of d times four rows of x, each product a vector of sums over every WIDTH-th lane. */
 #if VECTOR_REGISTERS >= 32
-enum { OUTER_ROWS = 6 };
+enum { DOT_ROWS = 6 };
 #else
-enum { OUTER_ROWS = 3 };
+enum { DOT_ROWS = 3 };
 #endif
 
-ALWAYS_INLINE void outer_products(const hb_real *const d[OUTER_ROWS], const hb_real *const x[4], int n,
-                                  vector sum[OUTER_ROWS][4])
+ALWAYS_INLINE void outer_products(const hb_real *const d[DOT_ROWS], const hb_real *const x[4], int n,
+                                  vector sum[DOT_ROWS][4])
 {
     UNROLL
-    for (int r = 0; r < OUTER_ROWS; r++)
+    for (int r = 0; r < DOT_ROWS; r++)
         UNROLL
     for (int c = 0; c < 4; c++)
         sum[r][c] = splat(0);
     for (int s = 0; s < n; s += WIDTH) {
-        vector left[OUTER_ROWS];
+        vector left[DOT_ROWS];
         UNROLL
-        for (int r = 0; r < OUTER_ROWS; r++)
+        for (int r = 0; r < DOT_ROWS; r++)
             left[r] = load(d[r] + s);
         UNROLL
         for (int c = 0; c < 4; c++) {
             const vector right = load(x[c] + s);
             UNROLL
-            for (int r = 0; r < OUTER_ROWS; r++)
+            for (int r = 0; r < DOT_ROWS; r++)
                 sum[r][c] += left[r] * right;
         }
     }
@@ -432,18 +435,18 @@ ALWAYS_INLINE void outer_products(const hb_real *const d[OUTER_ROWS], const hb_r
 
 ALWAYS_INLINE void outer_tile(const hb_real *d, const hb_real *x, hb_real *weight, int nin, int n)
 {
-    const hb_real *d_row[OUTER_ROWS], *x_row[4];
-    vector sum[OUTER_ROWS][4];
+    const hb_real *d_row[DOT_ROWS], *x_row[4];
+    vector sum[DOT_ROWS][4];
 
     UNROLL
-    for (int r = 0; r < OUTER_ROWS; r++)
+    for (int r = 0; r < DOT_ROWS; r++)
         d_row[r] = d + r * HB_STRIDE;
     UNROLL
     for (int c = 0; c < 4; c++)
         x_row[c] = x + c * HB_STRIDE;
     outer_products(d_row, x_row, n, sum);
     UNROLL
-    for (int r = 0; r < OUTER_ROWS; r++)
+    for (int r = 0; r < DOT_ROWS; r++)
         add_sums_of_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3], weight + r * nin);
 }
 
@@ -451,10 +454,10 @@ ALWAYS_INLINE void outer_tile(const hb_real *d, const hb_real *x, hb_real *weigh
 static __attribute__((noinline)) void outer_edge(int rows, int columns, const hb_real *d, const hb_real *x,
                                                  hb_real *weight, int nin, int n)
 {
-    const hb_real *d_row[OUTER_ROWS], *x_row[4];
-    vector sum[OUTER_ROWS][4];
+    const hb_real *d_row[DOT_ROWS], *x_row[4];
+    vector sum[DOT_ROWS][4];
 
-    for (int r = 0; r < OUTER_ROWS; r++)
+    for (int r = 0; r < DOT_ROWS; r++)
         d_row[r] = d + (r < rows ? r : rows - 1) * HB_STRIDE;
     for (int c = 0; c < 4; c++)
         x_row[c] = x + (c < columns ? c : columns - 1) * HB_STRIDE;
@@ -467,24 +470,92 @@ static __attribute__((noinline)) void outer_edge(int rows, int columns, const hb
     }
 }
 
-/* so many rows of x at a time as stay in the first-level cache while all rows of d go by */
-enum { OUTER_COLUMNS = 32 };
-
-static void outer(int nout, int nin, const hb_real *d, const hb_real *x, hb_real *weight, hb_real *bias, int n)
+/* columns first .. end - 1, so many at a time as stay in the first-level cache while all rows of d go by */
+static void outer_along_lanes(int nout, int nin, int first, int end, const hb_real *d, const hb_real *x,
+                              hb_real *weight, int n)
 {
-    for (int first = 0; first < nin; first += OUTER_COLUMNS) {
-        const int end = first + OUTER_COLUMNS < nin ? first + OUTER_COLUMNS : nin;
-        for (int r = 0; r < nout; r += OUTER_ROWS)
-            for (int c = first; c < end; c += 4) {
-                const int rows = nout - r, columns = end - c;
+    enum { AT_A_TIME = 32 };
+
+    for (int from = first; from < end; from += AT_A_TIME) {
+        const int to = from + AT_A_TIME < end ? from + AT_A_TIME : end;
+        for (int r = 0; r < nout; r += DOT_ROWS)
+            for (int c = from; c < to; c += 4) {
+                const int rows = nout - r, columns = to - c;
                 const hb_real *d_at = d + r * HB_STRIDE, *x_at = x + c * HB_STRIDE;
-                if (rows >= OUTER_ROWS && columns >= 4)
+                if (rows >= DOT_ROWS && columns >= 4)
                     outer_tile(d_at, x_at, weight + r * nin + c, nin, n);
                 else
-                    outer_edge(rows < OUTER_ROWS ? rows : OUTER_ROWS, columns < 4 ? columns : 4, d_at, x_at,
+                    outer_edge(rows < DOT_ROWS ? rows : DOT_ROWS, columns < 4 ? columns : 4, d_at, x_at,
                                weight + r * nin + c, nin, n);
             }
     }
+}
+
+/* columns of a product that are worked out together: a panel; and rows, a multiple of the heights of its tiles */
+#if VECTOR_REGISTERS >= 32
+enum { OUTER_COLUMNS = 3 * WIDTH, OUTER_ROWS = 48 };
+#else
+enum { OUTER_COLUMNS = 2 * WIDTH, OUTER_ROWS = 48 };
+#endif
+
+/* xt (n x OUTER_COLUMNS) = x^T for x (rows x HB_STRIDE), in squares of four */
+ALWAYS_INLINE void transpose(int rows, int n, const hb_real *x, hb_real *xt)
+{
+    typedef hb_real four __attribute__((vector_size(4 * sizeof(hb_real))));
+    int r = 0;
+
+    for (; r + 4 <= rows; r += 4)
+        for (int s = 0; s < n; s += 4) {
+            const hb_real *at = x + r * HB_STRIDE + s;
+            const four a = *(const four *)at, b = *(const four *)(at + HB_STRIDE),
+                       c = *(const four *)(at + 2 * HB_STRIDE), d = *(const four *)(at + 3 * HB_STRIDE);
+            const four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                       ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                       cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                       cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+            hb_real *to = xt + s * OUTER_COLUMNS + r;
+            *(four *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+            *(four *)(to + OUTER_COLUMNS) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+            *(four *)(to + 2 * OUTER_COLUMNS) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+            *(four *)(to + 3 * OUTER_COLUMNS) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+        }
+    for (; r < rows; r++)
+        for (int s = 0; s < n; s++)
+            xt[s * OUTER_COLUMNS + r] = x[r * HB_STRIDE + s];
+}
+
+/* `columns` that fill vectors, from `first` on */
+static void outer_transposed(int nout, int nin, int first, int columns, const hb_real *d, const hb_real *x,
+                             hb_real *weight, int n)
+{
+    hb_real xt[HB_STRIDE * OUTER_COLUMNS] __attribute__((aligned(HB_ALIGNMENT)));
+    hb_real sums[OUTER_ROWS * OUTER_COLUMNS] __attribute__((aligned(HB_ALIGNMENT)));
+
+    transpose(columns, n, x + first * HB_STRIDE, xt);
+    for (int r = 0; r < nout; r += OUTER_ROWS) {
+        const int rows = nout - r < OUTER_ROWS ? nout - r : OUTER_ROWS;
+
+        product(rows, n, d + r * HB_STRIDE, HB_STRIDE, 1, NULL, xt, OUTER_COLUMNS, sums, OUTER_COLUMNS, columns, PLAIN,
+                NULL, NULL);
+        for (int i = 0; i < rows; i++)
+            for (int c = 0; c < columns; c += WIDTH) {
+                hb_real *to = weight + (r + i) * nin + first + c;
+                store_anywhere(to, load_anywhere(to) + load(sums + i * OUTER_COLUMNS + c));
+            }
+    }
+}
+
+static void outer(int nout, int nin, const hb_real *d, const hb_real *x, hb_real *weight, hb_real *bias, int n)
+{
+    enum { MANY_ROWS = 32 };
+    int first = 0;
+
+    while (nout >= MANY_ROWS && nin - first >= WIDTH) {
+        const int whole = (nin - first) / WIDTH * WIDTH, columns = whole < OUTER_COLUMNS ? whole : OUTER_COLUMNS;
+        outer_transposed(nout, nin, first, columns, d, x, weight, n);
+        first += columns;
+    }
+    outer_along_lanes(nout, nin, first, nin, d, x, weight, n);
     for (int r = 0; r < nout; r += 4) {
         vector sum[4] = {0};
         hb_real total[4] = {0};

@@ -27,9 +27,12 @@ ninja -C build-fuzz tests/fuzz/fuzz_seeds tests/system/mcap_tool clients/python/
 /usr/bin/python3 tests/fuzz/seeds.py build-fuzz build-fuzz/corpus
 mkdir -p build-fuzz/found
 
-table=build-fuzz/table.txt status=0
-printf '%-16s %12s %9s %8s %8s %7s\n' target executions per-sec edges features inputs >$table
-for target in $targets; do
+table=build-fuzz/table.txt
+rm -f build-fuzz/*.row build-fuzz/*.failed
+
+# searches with one target, and leaves a row of the table
+search() {
+    target=$1
     mkdir -p build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target"
     case $target in
     config | settings | csv | access) longest=4096 ;;
@@ -45,21 +48,38 @@ for target in $targets; do
     # shellcheck disable=SC2086 # no dictionary, no word
     $fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len=$longest -timeout=10 -print_final_stats=1 -close_fd_mask=1 \
         -artifact_prefix=build-fuzz/found/"$target"- $dict build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target" \
-        >"$log" 2>&1 || { status=1; tail -n 40 "$log"; }
+        >"$log" 2>&1 || { : >build-fuzz/"$target".failed; tail -n 40 "$log"; }
     awk -v name="$target" '/^#[0-9]+.*cov: / { for (i = 1; i < NF; i++) { if ($i == "cov:") edges = $(i + 1)
             if ($i == "ft:") features = $(i + 1); if ($i == "corp:") inputs = $(i + 1) } }
         /^stat::number_of_executed_units/ { runs = $2 } /^stat::average_exec_per_sec/ { rate = $2 }
         END { sub("/.*", "", inputs); printf "%-16s %12s %9s %8s %8s %7s\n", name, runs, rate, edges, features, inputs }' \
-        "$log" >>$table
+        "$log" >build-fuzz/"$target".row
     if [ $merge = yes ]; then
-        rm -rf build-fuzz/merged
-        mkdir build-fuzz/merged
+        merged=build-fuzz/merged-$target
+        rm -rf "$merged"
+        mkdir "$merged"
         # those that were committed stay: a finding of the past may reach nothing new
-        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest build-fuzz/merged tests/fuzz/corpus/"$target" \
+        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest "$merged" tests/fuzz/corpus/"$target" \
             build-fuzz/corpus/"$target" >/dev/null 2>&1
-        cp -n build-fuzz/merged/* tests/fuzz/corpus/"$target"/
+        cp -n "$merged"/* tests/fuzz/corpus/"$target"/
+    fi
+}
+
+# as many at a time as there are processors
+processors=$(nproc) busy=0
+for target in $targets; do
+    search "$target" &
+    busy=$((busy + 1))
+    if [ $busy -ge "$processors" ]; then
+        wait
+        busy=0
     fi
 done
+wait
+printf '%-16s %12s %9s %8s %8s %7s\n' target executions per-sec edges features inputs >$table
+for target in $targets; do cat build-fuzz/"$target".row; done >>$table
+status=0
+for target in $targets; do [ ! -e build-fuzz/"$target".failed ] || status=1; done
 cat $table
 if [ $status != 0 ]; then echo "found:"; ls build-fuzz/found; fi
 exit $status

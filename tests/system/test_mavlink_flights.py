@@ -10,7 +10,7 @@ import unittest
 
 from test_mavlink import Flight
 
-SLOW = 6
+SLOW = 3
 HOME = (0, 0, 2)
 
 

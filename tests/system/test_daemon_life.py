@@ -206,7 +206,8 @@ class Reloading(TestCase):
         connect_telemetry(client, daemon)
         cart = Cart(spring=40.0)
         cart.state = [1.0, 0.0]
-        fly(client, cart, 150)
+        for k in range(150):  # one by one: what several at once come to depends on how many they were
+            fly(client, cart, 1, lambda _, k=k: 1.0 if k // 10 % 2 else -1.0)
         self.assertEqual(client.request(cart.time_us, cart.state).status, Status.OUT_OF_SPAN)
         adapted = client.status()
         self.assertTrue(adapted.adapting)

@@ -52,7 +52,8 @@ sockets=$(mktemp -d "${TMPDIR:-/tmp}/hilbert-demo.XXXXXX")
 daemon= watcher=
 stop() {
     for process in $watcher $daemon; do
-        kill "$process" 2>/dev/null || true
+        # until it is gone: a signal is lost that finds this shell's child before it has become the program
+        while kill "$process" 2>/dev/null; do sleep 0.05; done
         wait "$process" 2>/dev/null || true
     done
     daemon= watcher=

@@ -86,6 +86,14 @@ class Demo(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("without, it crashed.", done.stdout)
 
+    def test_nothing_is_left_that_was_stopped_at_once(self):
+        # the shell's child may still be the shell, whose trap takes the signal for itself
+        with open(f"{SOURCE}/clients/demo.sh") as file:
+            stop = re.search(r"(?ms)^stop\(\) \{.*?^\}\n", file.read()).group()
+        script = stop + "trap 'exit 143' TERM\nfor i in 1 2 3 4 5 6 7 8; do sleep 60 & watcher=$! daemon=; stop; done"
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_help(self):
         text = subprocess.run(["sh", f"{SOURCE}/clients/demo.sh", "--help"], capture_output=True, text=True).stdout
         self.assertTrue(re.search(r"(?m)^ +--seed S ", text) and "Exit status" in text and "set -eu" not in text, text)

@@ -56,6 +56,9 @@ static void print_help(void)
         "  --train FILE     data set to train on, --test FILE: to test on; else they are collected\n"
         "  --seed N         of data, models and flights [0]\n"
         "  --seeds N        trainings of each row, with seeds from --seed on; the same data [1]\n"
+        "  --rollouts N     per test function [the scale's: 50, medium and full 200]\n"
+        "  --flight-seconds N  processor time of each row's flights: starts, then masses are left out where all take\n"
+        "                   longer; 0: none are flown [as long as all take]\n"
         "  --threads N      0: as many as there are processors [0]\n"
         "  --sim PATH       hilbert-sim [beside this program, else in the search path]\n"
         "  --json           everything as JSON instead of tables\n"
@@ -265,10 +268,8 @@ static int train(const hb_paper *p, hb_paper_results *r, const hb_dataset *d, hb
 static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *test, hb_error *err)
 {
     static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
-    hb_prediction_settings s = {.examples = p->plant->examples,
-                                .rollouts = p->scale->rollouts,
-                                .steps = p->scale->rollout_steps,
-                                .seed = p->seed};
+    hb_prediction_settings s = {
+        .examples = p->plant->examples, .rollouts = p->rollouts, .steps = p->scale->rollout_steps, .seed = p->seed};
     job list[MAX_JOBS];
     int njobs = list_jobs(r, list);
     hb_pool *pool = NULL;
@@ -324,13 +325,13 @@ static int report(const options *o, const hb_paper_results *r, const hb_dataset 
     hb_paper_path(p, "curves", "", picture);
     FILE *out = fopen(text, "we");
     if (out)
-        hb_paper_print(p, r, test, out);
+        hb_paper_print(p, r, data, test, out);
     bool bad = !out || fclose(out) || json_dump_file(all, json, style);
     if (!bad && o->json) {
         json_dumpf(all, stdout, style);
         printf("\n");
     } else if (!bad) {
-        hb_paper_print(p, r, test, stdout);
+        hb_paper_print(p, r, data, test, stdout);
     }
     json_decref(all);
     if (bad)
@@ -395,13 +396,15 @@ static int parse(int argc, char **argv, options *o)
         {"test", HB_OPTION_TEXT, &o->test, 0, 0, 0},
         {"seed", HB_OPTION_COUNT, &p->seed, 0, 100000000, 0},
         {"seeds", HB_OPTION_WHOLE, &p->seeds, 1, HB_PAPER_MAX_SEEDS, 0},
+        {"rollouts", HB_OPTION_WHOLE, &p->rollouts, 1, 1000000, 0},
+        {"flight-seconds", HB_OPTION_WHOLE, &p->flight_seconds, 0, 10000000, 0},
         {"threads", HB_OPTION_WHOLE, &p->threads, 0, 256, 0},
         {"sim", HB_OPTION_TEXT, &sim, 0, 0, 0},
         {"json", HB_OPTION_FLAG, &o->json, 0, 0, 0},
         {"no-plot", HB_OPTION_CLEAR, &o->plot, 0, 0, 0},
     };
 
-    *o = (options){.folder = "paper", .plot = true, .paper.seeds = 1};
+    *o = (options){.folder = "paper", .plot = true, .paper = {.seeds = 1, .flight_seconds = -1}};
     keep_command(p, argc, argv);
     int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
     if (code >= 0)
@@ -417,6 +420,7 @@ static int parse(int argc, char **argv, options *o)
         fprintf(stderr, "hilbert-eval: paper wants one plant: quadrotor, half-cheetah or ant (try --help)\n");
         return HB_EXIT_USAGE;
     }
+    p->rollouts = p->rollouts ? p->rollouts : p->scale->rollouts;
     p->cpu_seconds_each = seconds ? seconds : p->scale->cpu_seconds_each;
     if (hb_paper_choose_rows(p, rows, &err))
         return hb_eval_complain(HB_EXIT_USAGE, &err);

@@ -50,6 +50,7 @@ typedef struct hb_paper_scale {
     bool bases_of_paper;           /* compare those of FE + NODE + Res too, not ours alone */
     /* the planner's comparison: flight_examples are shown to the estimator before each flight */
     int masses, starts, flight_steps, flight_examples, iterations;
+    int our_iterations; /* of our rows' plans; 0: as many */
 } hb_paper_scale;
 
 typedef struct hb_paper_row {
@@ -72,6 +73,8 @@ typedef struct hb_paper {
     uint64_t seed;
     int seeds;                  /* trainings of each row */
     bool no_bases;              /* numbers of basis functions are not compared */
+    int rollouts;               /* per test function: the scale's, or as told */
+    int flight_seconds;         /* of processor time for each row's flights; -1: as many as all take, 0: none */
     int threads;                /* 0: as many as there are processors */
     double cpu_seconds_each;    /* the scale's, or as told */
     char command[HB_PATH_SIZE]; /* that makes it again */

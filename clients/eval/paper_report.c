@@ -206,11 +206,18 @@ static void print_bases(const hb_paper_results *r, FILE *out)
 
 static void print_flights(const hb_paper *p, const hb_paper_results *r, FILE *out)
 {
-    fprintf(
-        out,
-        "\nplanner: %d masses x %d starts, %d steps, one configuration, %d iterations a plan at most, coefficients\n"
-        "from %d transitions before the flight and from all of its own; medians [quartiles] without crashes\n",
-        p->scale->masses, p->scale->starts, p->scale->flight_steps, p->scale->iterations, p->scale->flight_examples);
+    char some[80] = "", ours[40] = "";
+
+    if (p->flight_seconds > 0)
+        snprintf(some, sizeof some, ", or as many as take %d s of processor time", p->flight_seconds);
+    if (p->scale->our_iterations)
+        snprintf(ours, sizeof ours, " (ours: %d)", p->scale->our_iterations);
+    fprintf(out,
+            "\nplanner: %d masses x %d starts%s, %d steps, one configuration, %d iterations a plan at most%s,\n"
+            "coefficients from %d transitions before the flight and from all of its own; medians [quartiles] without "
+            "crashes\n",
+            p->scale->masses, p->scale->starts, some, p->scale->flight_steps, p->scale->iterations, ours,
+            p->scale->flight_examples);
     fprintf(out, "%-31s  %7s  %7s  %-26s  %-26s  %8s\n", "", "flights", "crashed", "position error, m", "slew",
             "ms/plan");
     for (int k = 0; k < r->nrows; k++) {
@@ -229,7 +236,8 @@ static void print_flights(const hb_paper *p, const hb_paper_results *r, FILE *ou
     }
 }
 
-void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_dataset *test, FILE *out)
+void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_dataset *train, const hb_dataset *test,
+                    FILE *out)
 {
     const hb_paper_scale *s = p->scale;
 
@@ -239,12 +247,13 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
         fprintf(out, "steps chosen for %g seconds of processor time for each row; what they took is in the table\n",
                 p->cpu_seconds_each);
     if (strncmp(p->train, p->folder, strlen(p->folder)) != 0)
-        fprintf(out, "trained on %s instead of the scale's data\n",
-                strrchr(p->train, '/') ? strrchr(p->train, '/') + 1 : p->train);
+        fprintf(out, "trained on %s instead of the scale's data: %d functions, %zu transitions\n",
+                strrchr(p->train, '/') ? strrchr(p->train, '/') + 1 : p->train, train->nfunctions,
+                (size_t)train->ntransitions);
     fprintf(out, "\n");
     fprintf(out,
             "error after so many steps: median [quartiles] over %d unseen functions, %d examples, %d rollouts each\n",
-            test->nfunctions, p->plant->examples, s->rollouts);
+            test->nfunctions, p->plant->examples, p->rollouts);
     print_errors(r, out);
     print_seeds(r, out);
     print_verdict(r, out);
@@ -252,7 +261,7 @@ void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_datas
     print_across(p, r, test, out);
     print_examples(r, out);
     print_bases(r, out);
-    if (p->plant->flies)
+    if (p->plant->flies && p->flight_seconds)
         print_flights(p, r, out);
 }
 

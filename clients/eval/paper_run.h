@@ -38,7 +38,8 @@ int hb_paper_collect(const hb_paper *p, const char *name, int functions, int pur
 /* Flies a row's model with hilbert-sim, or reads what is left of earlier flights. */
 int hb_paper_fly(const hb_paper *p, hb_paper_result *r, hb_error *err);
 
-void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_dataset *test, FILE *out);
+void hb_paper_print(const hb_paper *p, const hb_paper_results *r, const hb_dataset *train, const hb_dataset *test,
+                    FILE *out);
 /* With the machine and the time. */
 json_t *hb_paper_json(const hb_paper *p, const hb_paper_results *r, const hb_dataset *train, const hb_dataset *test);
 /* name.svg and name.png. */

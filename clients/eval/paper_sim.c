@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/statistics.h"
@@ -92,9 +93,10 @@ int hb_paper_collect(const hb_paper *p, const char *name, int functions, int pur
 /* --- flights --- */
 
 /* One configuration for all rows: that of config/quadrotor.yaml, but that plans take as long as they take, with the
- * same number of iterations for all. */
-static int write_config(const hb_paper *p, const char *path, hb_error *err)
+ * number of iterations that the scale has for the row. */
+static int write_config(const hb_paper *p, const hb_paper_row *row, const char *path, hb_error *err)
 {
+    int iterations = row->ours && p->scale->our_iterations ? p->scale->our_iterations : p->scale->iterations;
     FILE *out = fopen(path, "we");
     if (!out)
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));
@@ -111,7 +113,7 @@ static int write_config(const hb_paper *p, const char *path, hb_error *err)
             "  - {kind: slew, controls: [f0, f1, f2, f3], weight: 200}\n"
             "target: {z: 1}\n"
             "latency: {budget: 60, stale_after: 600, fallback_after: 600}\n",
-            0.04 * p->scale->flight_examples, p->scale->iterations);
+            0.04 * p->scale->flight_examples, iterations);
     return fclose(out) ? hb_fail(err, EIO, "%s: cannot be written: is the disk full?", path) : 0;
 }
 
@@ -127,7 +129,8 @@ static double number_of(const json_t *o, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static int read_flights(const char *path, int n, hb_paper_flights *ret, hb_error *err)
+/* n: how many there are, or with `fewer` at most are; a last line may summarise them */
+static int read_flights(const char *path, int n, bool fewer, hb_paper_flights *ret, hb_error *err)
 {
     double *distance = calloc(3 * (size_t)n, sizeof *distance);
     double *slew = distance ? distance + n : NULL, *planning = distance ? distance + 2 * (size_t)n : NULL;
@@ -139,6 +142,10 @@ static int read_flights(const char *path, int n, hb_paper_flights *ret, hb_error
 
     while (distance && in && f.n < n && getline(&line, &size, in) > 0) {
         json_t *o = json_loads(line, 0, NULL);
+        if (json_object_get(o, "flights")) {
+            json_decref(o);
+            break;
+        }
         planning[f.n++] = 1e-3 * number_of(json_object_get(o, "planning_ms"), "p50");
         if (json_is_true(json_object_get(o, "crashed"))) {
             f.crashes++;
@@ -151,7 +158,7 @@ static int read_flights(const char *path, int n, hb_paper_flights *ret, hb_error
     }
     int status = !distance ? hb_fail(err, ENOMEM, "out of memory")
                  : !in     ? hb_fail(err, errno, "%s: %s", path, strerror(errno))
-                 : whole != n
+                 : whole != f.n || (fewer ? !whole : whole != n)
                      ? hb_fail(err, EIO, "%s: %d flights instead of %d: remove it and fly again", path, whole, n)
                      : 0;
     if (!status) {
@@ -168,42 +175,71 @@ static int read_flights(const char *path, int n, hb_paper_flights *ret, hb_error
 }
 
 /* the file takes its place when it is known to be whole */
-static int fly(const hb_paper *p, hb_paper_result *r, const char *path, hb_error *err)
+static int fly(const hb_paper *p, hb_paper_result *r, int masses, int starts, const char *path, hb_error *err)
 {
     const hb_paper_scale *s = p->scale;
     char config[HB_PATH_SIZE], temporary[HB_PATH_SIZE + 8];
     command c = {0};
     int code = 0, status;
 
-    hb_paper_path(p, "flights", ".yaml", config);
+    hb_paper_path(p, r->row->file, "-flights.yaml", config);
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
     add(&c, p->sim, "fly");
     add(&c, p->plant->name, "--in-process");
     add(&c, "--config", config);
     add(&c, "--model", r->settings.output);
-    add_number(&c, "--functions", s->masses);
-    add_number(&c, "--episodes", s->starts);
+    add_number(&c, "--functions", masses);
+    add_number(&c, "--episodes", starts);
     add_number(&c, "--seconds", s->flight_steps * r->model->dt);
     add_number(&c, "--seed", (double)(10 * p->seed + 3));
     add_number(&c, "--examples", s->flight_examples);
     add_number(&c, "--threads", processors(p));
     add(&c, "--json", NULL);
-    if ((status = write_config(p, config, err)) || (status = run(p, &c, temporary, &code, err)))
+    if ((status = write_config(p, r->row, config, err)) || (status = run(p, &c, temporary, &code, err)))
         return status;
     /* 1 is a crash, which is a result, or a failure, which leaves flights out */
     if (code > 1)
         return hb_fail(err, EIO, "%s: hilbert-sim fly failed, see above", path);
-    if ((status = read_flights(temporary, s->masses * s->starts, &r->flights, err)))
+    if ((status = read_flights(temporary, masses * starts, false, &r->flights, err)))
         return status;
     return rename(temporary, path) ? hb_fail(err, errno, "%s: %s", path, strerror(errno)) : 0;
 }
 
+/* of processor time, of all that has ended */
+static double children_seconds(void)
+{
+    struct rusage used = {0};
+
+    getrusage(RUSAGE_CHILDREN, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* fewer starts first, then fewer masses; the flights that are left are the same ones */
+static void fit_flights(double flights, int *masses, int *starts)
+{
+    *starts = (int)fmin(*starts, fmax(1, flights / *masses));
+    *masses = (int)fmin(*masses, fmax(1, flights / *starts));
+}
+
 int hb_paper_fly(const hb_paper *p, hb_paper_result *r, hb_error *err)
 {
+    int masses = p->scale->masses, starts = p->scale->starts;
     char path[HB_PATH_SIZE];
 
+    if (!p->flight_seconds)
+        return 0;
     hb_paper_path(p, r->row->file, "-flights.jsonl", path);
-    if (access(path, F_OK))
-        return fly(p, r, path, err);
-    return read_flights(path, p->scale->masses * p->scale->starts, &r->flights, err);
+    if (access(path, F_OK) == 0)
+        return read_flights(path, masses * starts, p->flight_seconds > 0, &r->flights, err);
+    if (p->flight_seconds > 0) {
+        char probe[HB_PATH_SIZE];
+        double before = children_seconds();
+        hb_paper_path(p, r->row->file, "-flight.jsonl", probe);
+        int status = fly(p, r, 1, 1, probe, err);
+        if (status)
+            return status;
+        fit_flights(p->flight_seconds / (children_seconds() - before), &masses, &starts);
+    }
+    return fly(p, r, masses, starts, path, err);
 }

@@ -79,6 +79,43 @@ class Paper(unittest.TestCase):
         self.assertEqual(flown['ours, with physics']['crashes'], 0)
         self.assertGreater(flown['ours, with physics']['slew_quartiles'][1], 0)
 
+    def test_flights_within_a_time(self):
+        with tempfile.TemporaryDirectory() as other:
+            sim = os.path.join(other, 'sim')
+            with open(sim, 'w') as script:
+                script.write(f'#!/bin/sh\n[ "$1" != fly ] || echo "$@" >> "{other}/flown"\n[ "$1" != fly ] || [ -z "$SLOW" ] || '
+                             f'timeout 1.2 sh -c "while :; do :; done"\nexec "{SIM}" "$@"\n')
+            os.chmod(sim, 0o755)
+            given = ['quadrotor', '--sim', sim, '--json', '--no-plot', '--no-bases', '--rows', 'ours,ours-physics']
+            none = json.loads(paper(other, *given, '--flight-seconds', '0').stdout)
+            self.assertTrue(all('flights' not in row for row in none['rows']))
+            # a flight takes longer than there is time: one mass of the two is flown, and known from then on
+            os.environ['SLOW'] = 'yes'
+            try:
+                few = json.loads(paper(other, *given, '--flight-seconds', '1').stdout)
+            finally:
+                del os.environ['SLOW']
+            self.assertEqual([row['flights']['flights'] for row in few['rows']], [1, 1])
+            again = json.loads(paper(other, *given, '--flight-seconds', '1').stdout)
+            self.assertEqual(without_times(again), without_times(few))
+            with open(os.path.join(other, 'flown')) as flown:
+                self.assertEqual([line.count('--functions 1 --episodes 1') for line in flown], [1] * 4)
+            self.assertIn('1 flights instead of 2', paper(other, *given, code=1).stderr)
+            # with time enough all are flown, as without a limit
+            for name in os.listdir(os.path.join(other, 'quadrotor-tiny')):
+                if 'flight' in name:
+                    os.remove(os.path.join(other, 'quadrotor-tiny', name))
+            all_of_them = json.loads(paper(other, *given, '--flight-seconds', '1000').stdout)
+            first = {row['row']: row for row in self.first['rows']}
+            for row in all_of_them['rows']:
+                self.assertEqual(without_times(row['flights']), without_times(first[row['row']]['flights']))
+
+    def test_rollouts(self):
+        given = ['quadrotor', '--no-plot', '--no-bases', '--rows', 'ours', '--flight-seconds', '0', '--rollouts', '3']
+        self.assertIn(' 3 rollouts each', paper(self.folder, *given).stdout)
+        # the tables of the others are left as they were
+        paper(self.folder, 'quadrotor')
+
     def test_what_is_there_is_used_again(self):
         model = self.path('quadrotor-tiny', 'node.safetensors')
         before = os.stat(model).st_mtime_ns

@@ -46,7 +46,8 @@ struct hb_trainer {
     hb_loss_terms *terms; /* settings.functions */
     bool *failed;         /* settings.functions */
     double *shared;       /* settings.functions x TERMS: terms and failures on their way between ranks */
-    int first, end;       /* this rank's parts */
+    int first, end;       /* this rank's parts, */
+    int *order;           /* and in which order they are run */
     int stride;           /* of the level of the tree that is added up */
     double *norm;         /* squared, of each chunk */
     double clipped;       /* factor that clipping asks for */
@@ -89,6 +90,7 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     t->drawn = hb_arena_take(arena, functions, sizeof *t->drawn);
     t->seat = hb_arena_take(arena, (size_t)nthreads, sizeof *t->seat);
     t->nparts = count_parts(m, s->functions);
+    t->order = hb_arena_take(arena, (size_t)t->nparts, sizeof *t->order);
     t->gradient = hb_arena_take(arena, (size_t)t->nparts * np, sizeof *t->gradient);
     t->terms = hb_arena_take(arena, functions, sizeof *t->terms);
     t->failed = hb_arena_take(arena, functions, sizeof *t->failed);
@@ -107,10 +109,32 @@ static hb_trainer *lay_out(hb_trainer *t, int nthreads, hb_arena *arena)
     return place;
 }
 
+/* the functions of a part: from this slot to the first of the next part */
+static int first_slot(const hb_trainer *t, int part)
+{
+    return (int)((int64_t)t->settings.functions * part / t->nparts);
+}
+
 /* the rank that computes a part */
 static int owner(const hb_trainer *t, int part)
 {
     return (int)((int64_t)part * hb_ranks_size(t->settings.ranks) / t->nparts);
+}
+
+/* Finds this rank's parts. Those of one function more than others come first, so that threads end together. */
+static void take_parts(hb_trainer *t)
+{
+    int rank = t->settings.ranks ? t->settings.ranks->rank : 0, most = t->settings.functions / t->nparts + 1, n = 0;
+
+    while (t->first < t->nparts && owner(t, t->first) < rank)
+        t->first++;
+    t->end = t->first;
+    while (t->end < t->nparts && owner(t, t->end) == rank)
+        t->end++;
+    for (int size = most; size >= most - 1; size--)
+        for (int part = t->first; part < t->end; part++)
+            if (first_slot(t, part + 1) - first_slot(t, part) == size)
+                t->order[n++] = part;
 }
 
 /* cuts what lies between Muon's matrices into ranges; to: NULL counts only */
@@ -160,11 +184,7 @@ int hb_trainer_new(hb_trainer **ret, hb_model *m, const hb_dataset *d, const int
     hb_trainer *t = lay_out(&laid, nthreads, &arena);
     *t = laid;
     memcpy(t->function, function, (size_t)nfunctions * sizeof *function);
-    while (t->first < t->nparts && owner(t, t->first) < (s->ranks ? s->ranks->rank : 0))
-        t->first++;
-    t->end = t->first;
-    while (t->end < t->nparts && owner(t, t->end) == (s->ranks ? s->ranks->rank : 0))
-        t->end++;
+    take_parts(t);
 
     if ((status = choose_optimiser(t, err)) || (status = hb_sampler_new(&t->examples, d, m, 1, err)) ||
         (status = hb_sampler_new(&t->queries, d, m, s->query_steps, err)))
@@ -243,11 +263,6 @@ static void draw_functions(hb_trainer *t)
     }
 }
 
-static int first_slot(const hb_trainer *t, int part)
-{
-    return (int)((int64_t)t->settings.functions * part / t->nparts);
-}
-
 /* transitions that query points are rolled out for in this step */
 static int rollout_length(const hb_trainer *t)
 {
@@ -262,7 +277,7 @@ static int rollout_length(const hb_trainer *t)
 static void run_part(void *context, int index, int thread)
 {
     hb_trainer *t = context;
-    int part = t->first + index;
+    int part = t->order[index];
     const hb_trainer_settings *s = &t->settings;
     seat *at = &t->seat[thread];
     hb_random_key key = key_of(t);

@@ -19,17 +19,30 @@ bool hb_fit_refines(const hb_model *m)
     return m->integration == HB_COMBINED && hb_basis_tape_size(m) > 0;
 }
 
+/* Blocks of examples that are recorded for the gradient. A shared network needs all of them; many networks, whose
+ * records are large, can do without. */
+static size_t count_records(const hb_model *m, size_t nblocks)
+{
+    enum { RECORD_BYTES = 128 << 20 };
+    size_t size = hb_basis_tape_size(m), fit = size ? RECORD_BYTES / size : 0;
+
+    if (m->architecture == HB_SHARED && size)
+        return nblocks;
+    return fit < nblocks ? fit : nblocks;
+}
+
 static void lay_out_pass(hb_fit_pass *p, const hb_model *m, size_t nblocks, size_t nsystems, bool refined,
                          bool gradients, hb_arena *arena)
 {
-    size_t nb = (size_t)m->nb, nx = (size_t)m->nx, tape_size = gradients ? hb_basis_tape_size(m) : 0;
+    size_t nb = (size_t)m->nb, nx = (size_t)m->nx;
 
     p->along = refined ? hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof *p->along) : NULL;
     p->g = hb_arena_take(arena, nblocks * (nb + 1) * nx * HB_STRIDE, sizeof *p->g);
     p->r = hb_arena_take(arena, nblocks * nx * HB_STRIDE, sizeof *p->r);
     p->gram = hb_arena_take(arena, nsystems * nb * nb, sizeof *p->gram);
     p->moment = hb_arena_take(arena, nsystems * nb, sizeof *p->moment);
-    p->tape = tape_size ? hb_arena_take(arena, nblocks * tape_size, 1) : NULL;
+    p->nrecords = gradients ? count_records(m, nblocks) : 0;
+    p->tape = hb_arena_take(arena, p->nrecords * hb_basis_tape_size(m), 1);
 }
 
 /* fills *f with pointers into the arena; returns where *f itself is to be kept */
@@ -142,9 +155,10 @@ static hb_real *residuals(const hb_fit *f, const hb_fit_pass *p, int block)
     return p->r + (size_t)block * (size_t)f->model->nx * HB_STRIDE;
 }
 
+/* a block's record; NULL: it has none */
 static char *tape(const hb_fit *f, const hb_fit_pass *p, int block)
 {
-    return p->tape + (size_t)block * hb_basis_tape_size(f->model);
+    return (size_t)block < p->nrecords ? p->tape + (size_t)block * hb_basis_tape_size(f->model) : NULL;
 }
 
 /* r = z_next - z - F_avg, and zero in the padding lanes */
@@ -197,8 +211,9 @@ static void evaluate_pass(hb_fit *f, const hb_fit_pass *pass, hb_workspace *w, c
     memset(pass->moment, 0, nsystems * nb * sizeof *pass->moment);
     for (int block = 0; block < hb_points_nblocks(example); block++) {
         hb_batch in = hb_points_batch(example, block, 0);
-        if (pass->tape)
-            hb_basis_record(m, w, &in, pass->along, increments(f, pass, block), tape(f, pass, block));
+        char *record = tape(f, pass, block);
+        if (record)
+            hb_basis_record(m, w, &in, pass->along, increments(f, pass, block), record);
         else
             hb_basis_increments(m, w, &in, pass->along, increments(f, pass, block));
         evaluate_residuals(f, pass, example, block);
@@ -380,10 +395,10 @@ void hb_fit_gradient(hb_fit *f, hb_workspace *w, const hb_points *example, const
             increments_adjoint(f, w->kernels, pass, example, block);
             if (here)
                 average_adjoint(f, example, block, here);
-            if (pass->tape)
-                hb_basis_gradient_of_record(f->model, w, &in, pass->along, tape(f, pass, block), f->dg,
-                                            here ? f->daverage : NULL, here ? (hb_real)here->share : 0, dparameter,
-                                            f->dalong);
+            char *record = tape(f, pass, block);
+            if (record)
+                hb_basis_gradient_of_record(f->model, w, &in, pass->along, record, f->dg, here ? f->daverage : NULL,
+                                            here ? (hb_real)here->share : 0, dparameter, f->dalong);
             else
                 hb_basis_gradient(f->model, w, &in, f->dg, dparameter);
         }

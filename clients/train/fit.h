@@ -35,7 +35,8 @@ typedef struct hb_fit_pass {
     hb_real *r;     /* nblocks x nx x HB_STRIDE, residuals; padding lanes are zero */
     double *gram;   /* nsystems x nb x nb, A: lower triangle */
     double *moment; /* nsystems x nb, b */
-    char *tape;     /* nblocks records of the evaluation; NULL: without gradients, or the model cannot be recorded */
+    char *tape;     /* nrecords records of the evaluation, of the first blocks; the others are evaluated again */
+    size_t nrecords;
 } hb_fit_pass;
 
 enum { HB_MAX_REFINEMENTS = 7 };

@@ -19,8 +19,8 @@ static const hb_real *network_at(const hb_model *m, int i)
     return m->parameter + (size_t)i * m->basis.nparameters;
 }
 
-/* every function along its own trajectory */
-static void separate_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g)
+/* every function along its own trajectory; all but the average leave a record, each of the same size */
+static void separate_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, hb_real *g, char *tape)
 {
     for (int i = 0; i <= m->nb; i++) {
         hb_term term = {.shape = &m->basis, .parameter = i < m->nb ? network_at(m, i) : NULL};
@@ -29,8 +29,10 @@ static void separate_increments(const hb_model *m, hb_workspace *w, const hb_bat
 
         if (i == m->nb && !average_term(m, &term))
             hb_batch_clear(m->nx, in->n, mine);
-        else
+        else if (i == m->nb || !tape)
             hb_field_integrate(&field, w, in, in->n == 1, mine, NULL, false);
+        else
+            hb_field_integrate(&field, w, in, false, mine, tape + (size_t)i * hb_field_tape_size(&field, true), true);
     }
 }
 
@@ -105,6 +107,10 @@ static stage_record stage_of(const hb_model *m, char *tape, int stage)
 
 size_t hb_basis_tape_size(const hb_model *m)
 {
+    const hb_field one = {.model = m, .nterms = 1, .term = &(hb_term){.shape = &m->basis}};
+
+    if (m->integration == HB_SEPARATE)
+        return (size_t)m->nb * hb_field_tape_size(&one, true);
     return m->architecture == HB_SHARED && m->nb ? (size_t)hb_field_stages(m) * record_size(m) : 0;
 }
 
@@ -288,7 +294,7 @@ void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in,
     if (hb_basis_joins_parts(m))
         trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g);
     else if (m->integration == HB_SEPARATE)
-        separate_increments(m, w, in, g);
+        separate_increments(m, w, in, g, NULL);
     else if (m->integration == HB_DIRECT)
         all_rates(m, w, in->n, in->z, in->u, g, NULL);
     else
@@ -298,16 +304,19 @@ void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in,
 void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g,
                      char *tape)
 {
-    const stage_record record = stage_of(m, tape, 0);
-
-    if (m->integration == HB_DIRECT)
+    if (m->integration == HB_SEPARATE) {
+        separate_increments(m, w, in, g, tape);
+    } else if (m->integration == HB_DIRECT) {
+        const stage_record record = stage_of(m, tape, 0);
         all_rates(m, w, in->n, in->z, in->u, g, &record.network);
-    else
+    } else {
         combined_increments(m, w, in, coefficient, g, tape);
+    }
 }
 
-static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg,
-                              hb_real *dparameter)
+/* tape: the record; NULL: each function's is made here */
+static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const char *tape,
+                              const hb_real *dg, hb_real *dparameter)
 {
     for (int i = 0; i < m->nb; i++) {
         const hb_term term = {
@@ -318,9 +327,12 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
         };
         const hb_field field = {.model = m, .nterms = 1, .term = &term};
 
+        const char *record = tape ? tape + (size_t)i * hb_field_tape_size(&field, true) : w->tape;
+
         hb_batch_clear(m->nx, in->n, w->gradient_z);
-        hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
-        hb_field_adjoint(&field, w, in, w->tape, dg + i * m->nx * HB_STRIDE, w->gradient_z, NULL, HB_OF_BASIS);
+        if (!tape)
+            hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
+        hb_field_adjoint(&field, w, in, record, dg + i * m->nx * HB_STRIDE, w->gradient_z, NULL, HB_OF_BASIS);
     }
 }
 
@@ -366,7 +378,7 @@ static void average_back(const hb_model *m, hb_workspace *w, int n, const hb_rea
 /* The way back of F_avg's own loss, for its rows of the head. It runs beside that of the rest, over the same record. */
 typedef struct own_way {
     const hb_real *daverage;    /* gradient of F_avg */
-    hb_real *g, *ds, *dk, *sum; /* nx rows each, as in hb_basis_gradient_of_record */
+    hb_real *g, *ds, *dk, *sum; /* nx rows each, as in shared_gradient */
 } own_way;
 
 static own_way start_own_way(const hb_model *m, hb_workspace *w, int n, const hb_real *daverage)
@@ -410,9 +422,9 @@ static void own_stage(const hb_model *m, hb_workspace *w, const own_way *own, in
 
 /* The way back over the recorded stages of a shared network. Where the network moves the stage points, as the average's
  * head or by the coefficients, the gradient runs back through the stages; otherwise each stage's stands by itself. */
-void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                                 char *tape, const hb_real *dg, const hb_real *daverage, hb_real share,
-                                 hb_real *dparameter, hb_real *dcoefficient)
+static void shared_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                            char *tape, const hb_real *dg, const hb_real *daverage, hb_real share, hb_real *dparameter,
+                            hb_real *dcoefficient)
 {
     const int n = in->n, rows = (m->nb + 1) * m->nx;
     const own_way own = start_own_way(m, w, n, daverage);
@@ -454,6 +466,16 @@ void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_ba
             hb_batch_clear(m->nx, n, w->sum);
         }
     }
+}
+
+void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                 char *tape, const hb_real *dg, const hb_real *daverage, hb_real share,
+                                 hb_real *dparameter, hb_real *dcoefficient)
+{
+    if (m->integration == HB_SEPARATE)
+        separate_gradient(m, w, in, tape, dg, dparameter);
+    else
+        shared_gradient(m, w, in, coefficient, tape, dg, daverage, share, dparameter, dcoefficient);
 }
 
 /* Networks of their own on stage points along the average, which do not depend on them: each stage's gradient stands by
@@ -504,7 +526,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
 void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg, hb_real *dparameter)
 {
     if (m->integration == HB_SEPARATE)
-        separate_gradient(m, w, in, dg, dparameter);
+        separate_gradient(m, w, in, NULL, dg, dparameter);
     else
         fixed_stage_gradient(m, w, in, dg, dparameter);
 }

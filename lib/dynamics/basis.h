@@ -27,10 +27,10 @@ void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_b
 void hb_basis_increments_coarsely(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
                                   const hb_real *coefficient, hb_real *g);
 
-/* A shared model is differentiated in two halves, so that nothing is computed twice: the increments, leaving a record
- * on the tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot be recorded), and from that
- * record the gradient of the parameters, given dg, that of G_0..G_nb-1 and F_avg. Added to dparameter (the model's
- * order) and, unless coefficient is NULL, dcoefficient (its shape): the stage points move with the trunk and the
+/* A model is differentiated in two halves, so that nothing is computed twice: the increments, leaving a record on the
+ * tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot be recorded), and from that record
+ * the gradient of the parameters, given dg, that of G_0..G_nb-1 and F_avg. Added to dparameter (the model's order) and,
+ * unless coefficient is NULL, dcoefficient (its shape): the stage points of `combined` move with the trunk and the
  * coefficients, and that is accounted for. F_avg's own parameters get nothing of it (see predictor.h).
  *
  * daverage, unless NULL: the gradient of another loss by F_avg, an average in the head's rows, along itself
@@ -42,8 +42,9 @@ void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_ba
                                  char *tape, const hb_real *dg, const hb_real *daverage, hb_real share,
                                  hb_real *dparameter, hb_real *dcoefficient);
 
-/* The same for models that cannot be recorded, with stage points along the average, on which F_avg depends alone: its
- * rows of dg are not read. Recomputes the forward pass, one network at a time, so memory stays that of one network. */
+/* The same for networks of their own without a record: `separate`, or with stage points along the average, on which
+ * F_avg depends alone; its rows of dg are not read. Recomputes the forward pass, one network at a time, so memory stays
+ * that of one network. */
 void hb_basis_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *dg, hb_real *dparameter);
 
 #endif

@@ -214,7 +214,7 @@ static void plan(hb_server *s, hb_waiting *w)
 
     if (!w->request.guest && !hb_worker_prepares(s->worker)) {
         hb_worker_hold(s->worker);
-        const bool here = hb_controller_expects(s->controller);
+        const bool here = hb_controller_will_correct(s->controller);
         if (here) {
             hb_worker_do(s->worker, &job);
             deliver(s, &job);

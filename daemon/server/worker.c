@@ -13,6 +13,7 @@
 
 enum { IDLE, POSTED, DONE };
 
+static const long reply_ns = 200000;      /* that a reply is given to reach its client before preparing begins */
 enum { PREDICT_STEPS = 8 };               /* of one piece of a prediction, */
 static const double predict_slice = 1e-3; /* and seconds that all its pieces may take before actions have their turn */
 
@@ -115,6 +116,16 @@ void hb_worker_prepare(hb_worker *w)
     atomic_store(&w->preparing, false);
 }
 
+/* Those who carry a reply, the client among them, need a processor just when preparing would take one. A job that is
+ * posted meanwhile does not wait. */
+static void let_reply_go(hb_worker *w)
+{
+    struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
+
+    if (w->unprepared)
+        ppoll(&wait, 1, &(struct timespec){.tv_nsec = reply_ns}, NULL);
+}
+
 static void *work(void *context)
 {
     hb_worker *w = context;
@@ -127,6 +138,7 @@ static void *work(void *context)
             hb_wake_drain(w->wake_worker);
         if (hb_worker_run(w))
             hb_worker_deliver(w);
+        let_reply_go(w);
         hb_worker_prepare(w);
         atomic_fetch_add_explicit(&w->beats, 1, memory_order_relaxed);
     }

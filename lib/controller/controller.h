@@ -150,7 +150,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
 bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic_bool *interrupt, uint64_t most);
 /* Thread of planning. Whether the next command will, as far as one can tell, be a quick correction: all is prepared for
  * it, and the last one was. */
-bool hb_controller_expects(hb_controller *c);
+bool hb_controller_will_correct(hb_controller *c);
 /* Thread of planning. An answer without planning, at once: the last plan shifted to the request's time, then the safe
  * action. */
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);

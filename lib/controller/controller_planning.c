@@ -350,7 +350,7 @@ static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
     return hardly_known(c, s) && (c->set_version != c->planned_version || !hb_planner_prepared(c->planner));
 }
 
-bool hb_controller_expects(hb_controller *c)
+bool hb_controller_will_correct(hb_controller *c)
 {
     return c->planner && c->s.planner.prepare && hb_planner_prepared(c->planner) && c->command.corrected &&
            c->command.planning < quick && !starts_compete(c, take_snapshot(c));

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
+enum { MOST_OWED = 3 };                 /* insurances that plans leave to preparations before one is made at once */
 static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
 static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
@@ -164,11 +165,12 @@ void hb_planner_reset(hb_planner *p)
     memset(p->states, 0, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
+    p->limited = false;
     p->inherited = false;
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
-    p->preparation.in_vain = 0;
+    p->preparation.in_vain = p->preparation.owed = 0;
 }
 
 /* Copies what a plan was made for: the vectors of *to have room. */
@@ -455,6 +457,13 @@ static bool insure(hb_planner *p)
     return !(p->best.cost < before);
 }
 
+/* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, but not when nothing
+ * would be known without it, or when what is known is no good. */
+static bool can_owe(hb_planner *p)
+{
+    return p->settings.prepare && !p->cold && !p->limited && !p->best.impossible && p->preparation.owed++ < MOST_OWED;
+}
+
 bool hb_planner_descend(hb_planner *p)
 {
     /* a warm start that leads nowhere: anything else that can be evaluated */
@@ -463,8 +472,9 @@ bool hb_planner_descend(hb_planner *p)
     const hb_descent_end end = improve_best(p);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */
-    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
+    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1 || can_owe(p))
         return end == HB_DESCENT_ARRIVED;
+    p->preparation.owed = 0;
     return insure(p) && end == HB_DESCENT_ARRIVED;
 }
 
@@ -531,6 +541,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
     if (p->best.impossible)
         p->plan.limit = "trained range";
+    p->limited = p->plan.limit != NULL;
 }
 
 const hb_prepared *hb_planner_preparing(const hb_planner *p)

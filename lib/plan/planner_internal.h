@@ -36,6 +36,7 @@ typedef struct hb_preparation {
     int insured;      /* steps of the descent from a sample */
     bool sampled;     /* there was such a descent, or there will be none */
     double uninsured; /* cost before the insurance */
+    int owed;         /* insurances in a row that plans left to a preparation, and that were not made there */
     int in_vain;      /* preparations in a row, over requests, whose insurance found nothing, or that had none */
     bool moved;       /* the best sequence is no longer the one that was linearised */
     bool arrived;     /* the descent has nothing left to gain */
@@ -72,6 +73,7 @@ struct hb_planner {
 
     hb_real *warm;             /* nh x nv: the current plan */
     bool cold;                 /* there is none: `warm` is trim */
+    bool limited;              /* it breaks a limit */
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
     hb_goal made_for;          /* target, and lag and state of actuators, are copies */

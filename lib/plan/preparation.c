@@ -174,6 +174,7 @@ static hb_prepare_stage settle(hb_planner *p)
     hb_preparation *f = &p->preparation;
 
     f->sampled = true;
+    f->owed = 0;
     f->most_steps = STEPS + HB_SHORT;
     const double best = fmin(p->other.cost, f->at.cost);
     if (f->uninsured - best > found * fabs(best)) {

@@ -767,6 +767,31 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     }
 }
 
+/* Insurance is left to what comes behind the reply, unless that is never done, or there is no plan yet. */
+static void test_insurance_is_owed_for_a_while(void **state)
+{
+    (void)state;
+
+    for (int prepares = 0; prepares < 2; prepares++) {
+        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
+        rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
+        uint64_t pieces[6];
+        for (uint64_t k = 0; k < 6; k++) {
+            pieces[k] = hb_planner_plan(r.planner, r.predictor, start, &goal, k, NULL, 0)->pieces;
+            if (prepares)
+                hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
+        }
+        for (int k = 1; k < 6; k++)
+            if (!prepares && k == 4)
+                assert_true(pieces[k] > pieces[1]);
+            else
+                assert_int_equal(pieces[k], pieces[1]);
+        hb_planner_reset(r.planner);
+        assert_true(hb_planner_plan(r.planner, r.predictor, start, &goal, 6, NULL, 0)->pieces > pieces[1]);
+        rig_free(&r);
+    }
+}
+
 static double no_time(void *context)
 {
     (void)context;
@@ -947,6 +972,7 @@ int main(void)
         cmocka_unit_test(test_one_correction_finds_the_optimum),
         cmocka_unit_test(test_a_poor_minimum_is_left),
         cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
+        cmocka_unit_test(test_insurance_is_owed_for_a_while),
         cmocka_unit_test(test_a_plan_that_ran_out_of_time_is_prepared_from),
         cmocka_unit_test(test_random_settings_give_valid_plans),
         cmocka_unit_test(test_settings_are_checked),

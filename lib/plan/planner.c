@@ -469,10 +469,14 @@ bool hb_planner_descend(hb_planner *p)
     /* a warm start that leads nowhere: anything else that can be evaluated */
     if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, &p->best) && isfinite(p->best.cost)))
         return false;
+    const bool guessed = memcmp(p->best.w, p->warm, hb_planner_sequence_bytes(p)) != 0;
+    const double before = p->best.cost;
     const hb_descent_end end = improve_best(p);
+    /* at a kink of the model, say */
+    const bool stuck = guessed && !(p->best.cost < before);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */
-    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1 || can_owe(p))
+    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1 || (!stuck && can_owe(p)))
         return end == HB_DESCENT_ARRIVED;
     p->preparation.owed = 0;
     return insure(p) && end == HB_DESCENT_ARRIVED;

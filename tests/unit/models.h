@@ -1,6 +1,6 @@
 /* Small random models of every kind, and blocks of samples for them: what the tests of derivatives go through. */
-#ifndef HB_TEST_MODELS_H
-#define HB_TEST_MODELS_H
+#ifndef HB_UNIT_MODELS_H
+#define HB_UNIT_MODELS_H
 
 #include "base/batch.h"
 #include "model/model.h"

@@ -12,7 +12,8 @@
 #include "plan/planner.h"
 #include "plan/rollout.h"
 #include "trap.h"
-#include "../models/usual_model.h"
+#include "test_models.h"
+#include "usual_model.h"
 
 enum { NX = 4, NU = 2, NH = 8 };
 
@@ -792,6 +793,38 @@ static void test_insurance_is_owed_for_a_while(void **state)
     }
 }
 
+/* Slopes of the cart vanish at rest, where the positive and the negative part of each input meet: a guess from there
+ * that no step improves is not taken for the best. */
+static void test_a_kink_is_left_at_once(void **state)
+{
+    static const double rest[2] = {0}, there[2] = {1, 0}, back[2] = {-1, 0};
+    static const hb_cost cost = {
+        .nterms = 2,
+        .term = {{.kind = HB_COST_SQUARED, .weight = 5, .terminal = 5, .nindices = 1, .index = {0}},
+                 {.kind = HB_COST_EFFORT, .weight = 0.05, .nindices = 1, .index = {0}}}};
+    hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
+    hb_goal g = {.target = back, .ntargets = 1, .last_control = rest, .trim = rest};
+    hb_model *m[2];
+    hb_error err;
+    (void)state;
+
+    for (int i = 0; i < 2; i++)
+        if (hb_test_cart(&m[i], &err))
+            fail_msg("%s", err.text);
+    rig r = rig_new(m[0], &s, &cost, 1), fresh = rig_new(m[1], &s, &cost, 1);
+    hb_predictor_set(r.predictor, NULL);
+    hb_predictor_set(fresh.predictor, NULL);
+    const double best = hb_planner_plan(fresh.planner, fresh.predictor, rest, &g, 0, NULL, 0)->cost;
+    g.target = there;
+    hb_planner_plan(r.planner, r.predictor, rest, &g, 0, NULL, 0);
+    g.target = back;
+    g.start = rest;
+    g.nstart = 1;
+    assert_near(hb_planner_plan(r.planner, r.predictor, rest, &g, 1, NULL, 0)->cost, best, 1e-4 * best);
+    rig_free(&r);
+    rig_free(&fresh);
+}
+
 static double no_time(void *context)
 {
     (void)context;
@@ -973,6 +1006,7 @@ int main(void)
         cmocka_unit_test(test_a_poor_minimum_is_left),
         cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
         cmocka_unit_test(test_insurance_is_owed_for_a_while),
+        cmocka_unit_test(test_a_kink_is_left_at_once),
         cmocka_unit_test(test_a_plan_that_ran_out_of_time_is_prepared_from),
         cmocka_unit_test(test_random_settings_give_valid_plans),
         cmocka_unit_test(test_settings_are_checked),

@@ -410,9 +410,10 @@ enum { DOT_ROWS = 6 };
 enum { DOT_ROWS = 3 };
 #endif
 
-ALWAYS_INLINE void outer_products(const hb_real *const d[DOT_ROWS], const hb_real *const x[4], int n,
-                                  vector sum[DOT_ROWS][4])
+ALWAYS_INLINE void outer_tile(const hb_real *d, const hb_real *x, hb_real *weight, int nin, int n)
 {
+    vector sum[DOT_ROWS][4];
+
     UNROLL
     for (int r = 0; r < DOT_ROWS; r++)
         UNROLL
@@ -422,73 +423,59 @@ ALWAYS_INLINE void outer_products(const hb_real *const d[DOT_ROWS], const hb_rea
         vector left[DOT_ROWS];
         UNROLL
         for (int r = 0; r < DOT_ROWS; r++)
-            left[r] = load(d[r] + s);
+            left[r] = load(d + r * HB_STRIDE + s);
         UNROLL
         for (int c = 0; c < 4; c++) {
-            const vector right = load(x[c] + s);
+            const vector right = load(x + c * HB_STRIDE + s);
             UNROLL
             for (int r = 0; r < DOT_ROWS; r++)
                 sum[r][c] += left[r] * right;
         }
     }
-}
-
-ALWAYS_INLINE void outer_tile(const hb_real *d, const hb_real *x, hb_real *weight, int nin, int n)
-{
-    const hb_real *d_row[DOT_ROWS], *x_row[4];
-    vector sum[DOT_ROWS][4];
-
-    UNROLL
-    for (int r = 0; r < DOT_ROWS; r++)
-        d_row[r] = d + r * HB_STRIDE;
-    UNROLL
-    for (int c = 0; c < 4; c++)
-        x_row[c] = x + c * HB_STRIDE;
-    outer_products(d_row, x_row, n, sum);
     UNROLL
     for (int r = 0; r < DOT_ROWS; r++)
         add_sums_of_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3], weight + r * nin);
 }
 
-/* a tile at the edge, of which `rows` and `columns` exist: beyond them the last are used over again, and not kept */
-static __attribute__((noinline)) void outer_edge(int rows, int columns, const hb_real *d, const hb_real *x,
-                                                 hb_real *weight, int nin, int n)
+/* adds a_i . b, over n lanes, to to[i * stride] for each row of a; b NULL: ones. Four rows at a time, so that their
+ * sums need not wait for one another; beyond the last row it is used over again. */
+ALWAYS_INLINE void add_dots(int rows, const hb_real *a, const hb_real *b, hb_real *to, int stride, int n)
 {
-    const hb_real *d_row[DOT_ROWS], *x_row[4];
-    vector sum[DOT_ROWS][4];
-
-    for (int r = 0; r < DOT_ROWS; r++)
-        d_row[r] = d + (r < rows ? r : rows - 1) * HB_STRIDE;
-    for (int c = 0; c < 4; c++)
-        x_row[c] = x + (c < columns ? c : columns - 1) * HB_STRIDE;
-    outer_products(d_row, x_row, n, sum);
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < rows; r += 4) {
+        const int count = rows - r < 4 ? rows - r : 4;
+        vector sum[4] = {0};
         hb_real total[4] = {0};
-        add_sums_of_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3], total);
-        for (int c = 0; c < columns; c++)
-            weight[r * nin + c] += total[c];
+        const hb_real *row[4];
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            row[i] = a + (r + (i < count ? i : count - 1)) * HB_STRIDE;
+        for (int s = 0; s < n; s += WIDTH) {
+            const vector right = b ? load(b + s) : splat(1);
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                sum[i] += load(row[i] + s) * right;
+        }
+        add_sums_of_four(sum[0], sum[1], sum[2], sum[3], total);
+        for (int i = 0; i < count; i++)
+            to[(r + i) * stride] += total[i];
     }
 }
 
-/* columns first .. end - 1, so many at a time as stay in the first-level cache while all rows of d go by */
-static void outer_along_lanes(int nout, int nin, int first, int end, const hb_real *d, const hb_real *x,
-                              hb_real *weight, int n)
+/* columns first .. nin - 1, so many at a time as stay in the first-level cache while all rows of d go by; what of rows
+ * and columns fills no tile is left for the end */
+static void outer_along_lanes(int nout, int nin, int first, const hb_real *d, const hb_real *x, hb_real *weight, int n)
 {
     enum { AT_A_TIME = 32 };
+    const int rows = nout / DOT_ROWS * DOT_ROWS, end = nin - (nin - first) % 4;
 
-    for (int from = first; from < end; from += AT_A_TIME) {
-        const int to = from + AT_A_TIME < end ? from + AT_A_TIME : end;
-        for (int r = 0; r < nout; r += DOT_ROWS)
-            for (int c = from; c < to; c += 4) {
-                const int rows = nout - r, columns = to - c;
-                const hb_real *d_at = d + r * HB_STRIDE, *x_at = x + c * HB_STRIDE;
-                if (rows >= DOT_ROWS && columns >= 4)
-                    outer_tile(d_at, x_at, weight + r * nin + c, nin, n);
-                else
-                    outer_edge(rows < DOT_ROWS ? rows : DOT_ROWS, columns < 4 ? columns : 4, d_at, x_at,
-                               weight + r * nin + c, nin, n);
-            }
-    }
+    for (int from = first; from < end; from += AT_A_TIME)
+        for (int r = 0; r < rows; r += DOT_ROWS)
+            for (int c = from; c < from + AT_A_TIME && c < end; c += 4)
+                outer_tile(d + r * HB_STRIDE, x + c * HB_STRIDE, weight + r * nin + c, nin, n);
+    for (int c = end; c < nin; c++)
+        add_dots(rows, d, x + c * HB_STRIDE, weight + c, nin, n);
+    for (int r = rows; r < nout; r++)
+        add_dots(nin - first, x + first * HB_STRIDE, d + r * HB_STRIDE, weight + r * nin + first, 1, n);
 }
 
 /* columns of a product that are worked out together: a panel; and rows, a multiple of the heights of its tiles */
@@ -555,17 +542,8 @@ static void outer(int nout, int nin, const hb_real *d, const hb_real *x, hb_real
         outer_transposed(nout, nin, first, columns, d, x, weight, n);
         first += columns;
     }
-    outer_along_lanes(nout, nin, first, nin, d, x, weight, n);
-    for (int r = 0; r < nout; r += 4) {
-        vector sum[4] = {0};
-        hb_real total[4] = {0};
-        for (int i = 0; i < 4 && r + i < nout; i++)
-            for (int s = 0; s < n; s += WIDTH)
-                sum[i] += load(d + (r + i) * HB_STRIDE + s);
-        add_sums_of_four(sum[0], sum[1], sum[2], sum[3], total);
-        for (int i = 0; i < 4 && r + i < nout; i++)
-            bias[r + i] += total[i];
-    }
+    outer_along_lanes(nout, nin, first, d, x, weight, n);
+    add_dots(nout, d, NULL, bias, 1, n);
 }
 
 /* --- rows --- */

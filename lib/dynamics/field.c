@@ -178,6 +178,9 @@ void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, 
     hb_batch_clear(m->nx, n, increment);
     for (int sub = 0; sub < m->substeps; sub++) {
         for (int s = 0; s < 4; s++) {
+            /* the next record, of this network or of the one after it, lies where no cache has been */
+            if (gradients)
+                w->ahead = (hb_ahead){.at = tape + stage_size, .end = tape + 2 * stage_size};
             rate(f, w, n, hb_rk4_point(m, w, n, s), in->u, single, w->rate, tape, gradients);
             hb_rk4_add(m, w, n, s);
             tape = tape ? tape + stage_size : NULL;

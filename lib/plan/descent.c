@@ -432,7 +432,8 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     take_problem(d, problem);
     take_controls(d, problem, from->w);
     predict_states(d, problem, from->states);
-    model_cost(d, problem, from->states);
+    model_stages(d, problem, from->states);
+    hb_gauss_newton_condense_again(d->newton);
     propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
     if (!correct_once(d, e, problem, also, from, &first))

@@ -32,7 +32,7 @@ typedef struct hb_gauss_newton {
     double *r, *slew;   /* nh x nu x nu and nh x nu: of its controls, and of their change since the stage before */
     double *low, *high; /* nh x nu: how far the controls may move */
 
-    /* worked out by hb_gauss_newton_condense */
+    /* worked out by hb_gauss_newton_condense, and not to be changed */
     double *gradient; /* nh x nv */
     double *hessian;  /* (nh nv) x (nh nv), lower triangle; not with `riccati` */
     double curvature; /* mean of the Hessian's diagonal */
@@ -53,6 +53,9 @@ void hb_gauss_newton_free(hb_gauss_newton *n);
 
 /* Gradient and Hessian with respect to w. */
 void hb_gauss_newton_condense(hb_gauss_newton *n);
+/* The same, but with the Hessian of the last time, and its factor, where the curvatures of the stages are nearly those
+ * that it was made of: what is new then is the gradient. */
+void hb_gauss_newton_condense_again(hb_gauss_newton *n);
 /* How much the model falls by a step. */
 double hb_gauss_newton_decrease(const hb_gauss_newton *n, const double *d);
 /* The step d (nh x nv); -1 when the damped Hessian is not positive definite or something is not finite. */

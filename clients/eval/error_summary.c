@@ -65,6 +65,7 @@ static int fill_count(hb_error_summary *r, int examples, const hb_model *m, cons
     hb_prediction_errors *e = NULL;
 
     with.examples = examples;
+    with.steps = r->late;
     int status = hb_prediction_errors_new(&e, m, d, NULL, 0, &with, pool, err);
     if (status)
         return status;
@@ -131,6 +132,22 @@ int hb_error_summary_measure(hb_error_summary *ret, const hb_model *m, const hb_
     if (!status && m->nb > 0)
         status = fill_counts(ret, counts, ncounts, m, d, s, pool, error, err);
     hb_prediction_errors_free(e);
+    free(error);
+    return status;
+}
+
+int hb_error_summary_over_examples(hb_error_summary *e, const hb_model *m, const hb_dataset *d,
+                                   const hb_prediction_settings *s, const int *counts, int ncounts, hb_pool *pool,
+                                   hb_error *err)
+{
+    double *error = calloc((size_t)d->nfunctions * (size_t)s->steps, sizeof *error);
+
+    free(e->count);
+    e->ncounts = 0;
+    e->count = calloc((size_t)ncounts + 1, sizeof *e->count);
+    int status = !error || !e->count ? hb_fail(err, ENOMEM, "out of memory")
+                 : m->nb > 0         ? fill_counts(e, counts, ncounts, m, d, s, pool, error, err)
+                                     : 0;
     free(error);
     return status;
 }

@@ -43,6 +43,10 @@ typedef struct hb_error_summary {
 int hb_error_summary_measure(hb_error_summary *ret, const hb_model *m, const hb_dataset *d,
                              const hb_prediction_settings *s, int late, const int *counts, int ncounts, hb_pool *pool,
                              hb_error *err);
+/* Other numbers of examples for what is measured already. */
+int hb_error_summary_over_examples(hb_error_summary *e, const hb_model *m, const hb_dataset *d,
+                                   const hb_prediction_settings *s, const int *counts, int ncounts, hb_pool *pool,
+                                   hb_error *err);
 void hb_error_summary_free(hb_error_summary *e);
 
 /* "adapted", "without_coefficients", "pooled", "hidden" and "by_examples". */

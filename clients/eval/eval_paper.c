@@ -277,7 +277,6 @@ static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *tes
 
     for (int i = 0; !status && i < njobs; i++) {
         hb_paper_result *x = list[i].result;
-        hb_error_summary by_examples = {0};
         s.prior = x->row->ours && x->model->has_prior;
         hb_prediction_settings most = s;
         most.examples = 2000;
@@ -285,13 +284,8 @@ static int measure(const hb_paper *p, hb_paper_results *r, const hb_dataset *tes
         if (status || i >= r->nrows)
             continue;
         /* numbers of examples beyond the paper's too */
-        status = hb_error_summary_measure(&by_examples, x->model, test, &most, HB_PAPER_LATE, counts,
-                                          sizeof counts / sizeof *counts, pool, err);
-        free(x->errors.count);
-        x->errors.count = by_examples.count;
-        x->errors.ncounts = by_examples.ncounts;
-        by_examples.count = NULL;
-        hb_error_summary_free(&by_examples);
+        status = hb_error_summary_over_examples(&x->errors, x->model, test, &most, counts,
+                                                sizeof counts / sizeof *counts, pool, err);
     }
     hb_pool_free(pool);
     return status;

@@ -240,6 +240,8 @@ int hb_paper_fly(const hb_paper *p, hb_paper_result *r, hb_error *err)
         if (status)
             return status;
         fit_flights(p->flight_seconds / (children_seconds() - before), &masses, &starts);
+        if (masses * starts == 1)
+            return rename(probe, path) ? hb_fail(err, errno, "%s: %s", path, strerror(errno)) : 0;
     }
     return fly(p, r, masses, starts, path, err);
 }

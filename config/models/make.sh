@@ -105,7 +105,7 @@ make() {
         collect ant ant -f 400 -e 2 -s 5
         fit ant ant --inputs=-x,-y --nb 16 --hidden 192,192,192 --integration direct --functions 8 --examples 112 \
             --rollout 4 --rollout-growth 0.9 --queries 32 --fit prior --prior-every 250 --learning-rate 0.007 \
-            --decay cosine --steps 1923
+            --decay cosine --steps 1830
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

@@ -1,5 +1,5 @@
 /* One atomic number holds the number of the present run and how many of its parts nobody has taken yet. A thread takes
- * a part by decrementing it. The result of a part does not depend on the thread that computes it, so the order is free.
+ * a part by decrementing it, the first one first. The result of a part does not depend on the thread that computes it.
  * Workers wait for the next run by spinning for a short while and then sleeping. A run ends with its last part: a
  * worker that wakes up too late, on a busy machine, finds no part left, and no other thread has waited for it. Who
  * waits for a thread on the same processor, where others are taken, sleeps at once: spinning would hold it up. */
@@ -39,6 +39,7 @@ struct hb_pool {
     /* of the run; only a thread that holds a part of it may read them */
     void (*work)(void *context, int part, int thread);
     void *context;
+    int nparts;
 };
 
 static inline void relax(void)
@@ -65,7 +66,7 @@ static void take_parts(hb_pool *p, int thread)
             continue;
         if (thread > 0)
             atomic_store(&p->workers[thread - 1].cpu, sched_getcpu());
-        p->work(p->context, (int)(uint32_t)ticket - 1, thread);
+        p->work(p->context, p->nparts - (int)(uint32_t)ticket, thread);
         if (atomic_fetch_sub(&p->unfinished, 1) == 1 && thread > 0) {
             pthread_mutex_lock(&p->lock);
             pthread_cond_signal(&p->work_done);
@@ -184,6 +185,7 @@ void hb_pool_run(hb_pool *p, int nparts, void (*work)(void *context, int part, i
     }
     p->work = work;
     p->context = context;
+    p->nparts = nparts;
     begin_run(p, nparts);
     take_parts(p, 0);
     for (int i = 0, looks = looks_for_workers(p); i < looks && atomic_load(&p->unfinished); i++)

@@ -14,6 +14,8 @@ typedef struct tally {
     atomic_int done[PARTS];
     atomic_int in_use[8]; /* by thread index: never more than one at a time */
     atomic_int clashes;
+    atomic_int next[8]; /* by thread index: behind the last part it had */
+    atomic_int disorder;
 } tally;
 
 static void count(void *context, int part, int thread)
@@ -21,11 +23,13 @@ static void count(void *context, int part, int thread)
     tally *t = context;
     if (atomic_fetch_add(&t->in_use[thread], 1) != 0)
         atomic_fetch_add(&t->clashes, 1);
+    if (atomic_exchange(&t->next[thread], part + 1) > part)
+        atomic_fetch_add(&t->disorder, 1);
     atomic_fetch_add(&t->done[part], 1);
     atomic_fetch_sub(&t->in_use[thread], 1);
 }
 
-static void test_every_part_runs_once(void **state)
+static void test_every_part_runs_once_in_order(void **state)
 {
     (void)state;
     for (int nthreads = 1; nthreads <= 8; nthreads++) {
@@ -39,6 +43,7 @@ static void test_every_part_runs_once(void **state)
             for (int i = 0; i < PARTS; i++)
                 assert_int_equal(atomic_load(&t.done[i]), i < nparts);
             assert_int_equal(atomic_load(&t.clashes), 0);
+            assert_int_equal(atomic_load(&t.disorder), 0);
         }
         hb_pool_free(p);
     }
@@ -105,7 +110,7 @@ static void test_bad_sizes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_part_runs_once),
+        cmocka_unit_test(test_every_part_runs_once_in_order),
         cmocka_unit_test(test_started_is_called_on_each_new_thread),
         cmocka_unit_test(test_a_late_thread_is_not_waited_for),
         cmocka_unit_test(test_bad_sizes_are_refused),

@@ -338,16 +338,20 @@ static bool hardly_known(const hb_controller *c, const hb_snapshot *s)
     return c->s.adapt && s->health.samples < HB_UNKNOWN;
 }
 
-/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected: it breaks a
- * limit, or it was made for a vehicle that is known otherwise now. While the vehicle is hardly known every sample may
- * say so; what was prepared to its end since then has competed already. */
+/* Whether the plan in hand breaks a limit, or was made for a vehicle that is known otherwise now. */
+static bool outdated(const hb_controller *c, const hb_snapshot *s)
+{
+    return c->limited || (c->s.adapt && s->health.changes != c->changes_seen) ||
+           (hardly_known(c, s) && c->set_version != c->planned_version);
+}
+
+/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected. While the
+ * vehicle is hardly known every sample may say so; what was prepared to its end since then has competed already. */
 static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
 {
     if (c->m->architecture == HB_INDEPENDENT) /* there is no time for that */
         return false;
-    if (c->limited || (c->s.adapt && s->health.changes != c->changes_seen))
-        return true;
-    return hardly_known(c, s) && (c->set_version != c->planned_version || !hb_planner_prepared(c->planner));
+    return outdated(c, s) || (hardly_known(c, s) && !hb_planner_prepared(c->planner));
 }
 
 bool hb_controller_will_correct(hb_controller *c)
@@ -386,6 +390,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
+                    .insure = outdated(c, s),
                     .trim = ready ? last_trim(c) : take_trim(c)};
     if ((!ready || hardly_known(c, s)) && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,

@@ -165,7 +165,6 @@ void hb_planner_reset(hb_planner *p)
     memset(p->states, 0, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
-    p->limited = false;
     p->inherited = false;
     p->step = 0;
     p->elapsed = 0;
@@ -461,7 +460,8 @@ static bool insure(hb_planner *p)
  * would be known without it, or when what is known is no good. */
 static bool can_owe(hb_planner *p)
 {
-    return p->settings.prepare && !p->cold && !p->limited && !p->best.impossible && p->preparation.owed++ < MOST_OWED;
+    return p->settings.prepare && !p->cold && !p->problem.goal->insure && !p->best.impossible &&
+           p->preparation.owed++ < MOST_OWED;
 }
 
 bool hb_planner_descend(hb_planner *p)
@@ -545,7 +545,6 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
     if (p->best.impossible)
         p->plan.limit = "trained range";
-    p->limited = p->plan.limit != NULL;
 }
 
 const hb_prepared *hb_planner_preparing(const hb_planner *p)

@@ -73,7 +73,6 @@ struct hb_planner {
 
     hb_real *warm;             /* nh x nv: the current plan */
     bool cold;                 /* there is none: `warm` is trim */
-    bool limited;              /* it breaks a limit */
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
     hb_goal made_for;          /* target, and lag and state of actuators, are copies */

@@ -768,7 +768,8 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     }
 }
 
-/* Insurance is left to what comes behind the reply, unless that is never done, or there is no plan yet. */
+/* Insurance is left to what comes behind the reply, unless that is never done, it is wanted at once, or there is no
+ * plan yet. */
 static void test_insurance_is_owed_for_a_while(void **state)
 {
     (void)state;
@@ -787,8 +788,11 @@ static void test_insurance_is_owed_for_a_while(void **state)
                 assert_true(pieces[k] > pieces[1]);
             else
                 assert_int_equal(pieces[k], pieces[1]);
+        hb_goal insured = goal;
+        insured.insure = true;
+        assert_true(hb_planner_plan(r.planner, r.predictor, start, &insured, 6, NULL, 0)->pieces > pieces[1]);
         hb_planner_reset(r.planner);
-        assert_true(hb_planner_plan(r.planner, r.predictor, start, &goal, 6, NULL, 0)->pieces > pieces[1]);
+        assert_true(hb_planner_plan(r.planner, r.predictor, start, &goal, 7, NULL, 0)->pieces > pieces[1]);
         rig_free(&r);
     }
 }

@@ -74,12 +74,33 @@ static void mix(const hb_model *m, hb_workspace *w, int n, const hb_real *all, c
     }
 }
 
+/* all functions along the trajectory of the model in use */
+static void combined_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                                hb_real *g)
+{
+    const int n = in->n, rows = (m->nb + 1) * m->nx;
+
+    hb_rk4_start(m, w, in);
+    hb_batch_clear(rows, n, g);
+    for (int sub = 0; sub < m->substeps; sub++) {
+        for (int s = 0; s < 4; s++) {
+            all_rates(m, w, n, hb_rk4_point(m, w, n, s), in->u, w->all, NULL);
+            mix(m, w, n, w->all, coefficient, w->rate);
+            hb_rk4_add(m, w, n, s);
+            hb_batch_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, w->all, g);
+        }
+        hb_rk4_advance(m, w, n, w->base);
+        hb_batch_clear(m->nx, n, w->sum);
+    }
+}
+
 /* What one stage leaves on the tape of a shared network:
  *
- *     the stage point | the rates of all functions there | the network's slopes | its layers' inputs */
+ *     the stage point | the network's slopes | its layers' inputs
+ *
+ * Behind all stages: what the trunk puts out, integrated, and the seconds that it was integrated for. */
 typedef struct stage_record {
     hb_real *point; /* nx rows */
-    hb_real *rates; /* (nb + 1) x nx rows */
     hb_network_tape network;
 } stage_record;
 
@@ -90,19 +111,24 @@ static size_t rows_size(int rows)
 
 static size_t record_size(const hb_model *m)
 {
-    return rows_size((m->nb + 2) * m->nx) + hb_network_slopes_size(&m->basis, m->activation) +
+    return rows_size(m->nx) + hb_network_slopes_size(&m->basis, m->activation) +
            hb_network_layer_inputs_size(&m->basis) * sizeof(hb_real);
 }
 
 static stage_record stage_of(const hb_model *m, char *tape, int stage)
 {
-    char *at = tape + (size_t)stage * record_size(m), *slopes = at + rows_size((m->nb + 2) * m->nx);
+    char *at = tape + (size_t)stage * record_size(m), *slopes = at + rows_size(m->nx);
     return (stage_record){
         .point = (hb_real *)at,
-        .rates = (hb_real *)(at + rows_size(m->nx)),
         .network.slopes = slopes,
         .network.layer_inputs = (hb_real *)(slopes + hb_network_slopes_size(&m->basis, m->activation)),
     };
+}
+
+/* the trunk's rows, and behind them one of seconds */
+static hb_real *integral_of(const hb_model *m, char *tape)
+{
+    return (hb_real *)(tape + (size_t)hb_field_stages(m) * record_size(m));
 }
 
 size_t hb_basis_tape_size(const hb_model *m)
@@ -111,36 +137,9 @@ size_t hb_basis_tape_size(const hb_model *m)
 
     if (m->integration == HB_SEPARATE)
         return (size_t)m->nb * hb_field_tape_size(&one, true);
-    return m->architecture == HB_SHARED && m->nb ? (size_t)hb_field_stages(m) * record_size(m) : 0;
-}
-
-/* all functions along the trajectory of the model in use */
-static void combined_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                                hb_real *g, char *tape)
-{
-    const int n = in->n, rows = (m->nb + 1) * m->nx;
-
-    hb_rk4_start(m, w, in);
-    hb_batch_clear(rows, n, g);
-    for (int sub = 0; sub < m->substeps; sub++) {
-        for (int s = 0; s < 4; s++) {
-            const hb_real *at = hb_rk4_point(m, w, n, s);
-            hb_real *all = w->all;
-            if (tape) {
-                const stage_record record = stage_of(m, tape, 4 * sub + s);
-                all = record.rates;
-                hb_batch_copy(m->nx, n, at, record.point);
-                all_rates(m, w, n, at, in->u, all, &record.network);
-            } else {
-                all_rates(m, w, n, at, in->u, all, NULL);
-            }
-            mix(m, w, n, all, coefficient, w->rate);
-            hb_rk4_add(m, w, n, s);
-            hb_batch_advance(w->kernels, rows, n, g, hb_rk4_weight[s] / 6, w->step, all, g);
-        }
-        hb_rk4_advance(m, w, n, w->base);
-        hb_batch_clear(m->nx, n, w->sum);
-    }
+    if (m->architecture != HB_SHARED || !m->nb)
+        return 0;
+    return (size_t)hb_field_stages(m) * record_size(m) + rows_size((int)hb_mlp_head(&m->basis).width + 1);
 }
 
 /* ---- a shared network that is integrated with its head left for the end ----
@@ -171,16 +170,19 @@ static bool collapse_head(const hb_model *m, const hb_real *coefficient, hb_real
 }
 
 /* The rate of the model in use at one stage, to w->rate. What the trunk puts out there is added to its integral, and
- * the rate of an average outside the network to `average`, with this weight, as w->rate is to w->sum. */
+ * the rate of an average outside the network to `average`, with this weight, as w->rate is to w->sum. It leaves a
+ * record unless that is NULL. */
 static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, bool headed,
-                           hb_real weight, hb_real *average)
+                           hb_real weight, hb_real *average, const stage_record *record)
 {
     const hb_kernels *k = w->kernels;
     const int width = (int)hb_mlp_head(&m->basis).width, nin = m->basis.width[0];
     hb_term term;
 
+    if (record)
+        hb_batch_copy(m->nx, n, z, record->point);
     hb_field_gather(m, n, z, u, w->input);
-    if (n == 1) {
+    if (n == 1 && !record) {
         hb_real *x = w->single, *y = x + hb_padded(nin);
         for (int i = 0; i < nin; i++)
             x[i] = w->input[i * HB_STRIDE];
@@ -192,7 +194,8 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
         for (int i = 0; i < m->nx; i++)
             w->rate[i * HB_STRIDE] = headed ? y[i] : 0;
     } else {
-        const hb_real *h = hb_network_trunk(k, &m->basis, m->activation, m->parameter, w->input, n, w->scratch);
+        const hb_real *h = hb_network_trunk(k, &m->basis, m->activation, m->parameter, w->input, n,
+                                            record ? &record->network : NULL, w->scratch, NULL);
         if (weight != 0)
             hb_batch_advance(k, width, n, w->trunk, weight, w->step, h, w->trunk);
         if (headed)
@@ -213,12 +216,12 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
 }
 
 /* The head, applied to the integral of the trunk's outputs. */
-static void apply_head(const hb_model *m, hb_workspace *w, int n, const hb_real *seconds, hb_real *g)
+static void apply_head(const hb_model *m, hb_workspace *w, int n, bool single, const hb_real *seconds, hb_real *g)
 {
     const hb_head h = hb_mlp_head(&m->basis);
     const hb_real *weight = m->parameter + h.weight, *bias = m->parameter + h.bias;
 
-    if (n == 1) {
+    if (single) {
         hb_real *y = w->single;
         for (size_t r = 0; r < h.rows; r++)
             w->all[r] = seconds[0] * bias[r];
@@ -243,8 +246,9 @@ typedef struct rule {
 static const rule runge_kutta = {4, {(hb_real)(1.0 / 6), (hb_real)(1.0 / 3), (hb_real)(1.0 / 3), (hb_real)(1.0 / 6)}};
 static const rule midpoint = {2, {0, 1}};
 
+/* tape: one part is recorded on it; NULL: none is */
 static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts, const rule *by,
-                             const hb_real *coefficient, hb_real *g)
+                             const hb_real *coefficient, hb_real *g, char *tape)
 {
     const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
     const bool headed = collapse_head(m, coefficient, w->head, w->head_bias);
@@ -264,12 +268,17 @@ static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch 
         }
         for (int sub = 0; sub < m->substeps; sub++) {
             hb_batch_clear(m->nx, n, w->sum);
-            for (int s = 0; s < by->stages; s++)
-                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, by->weight[s], average);
+            for (int s = 0; s < by->stages; s++) {
+                const stage_record record = tape ? stage_of(m, tape, 4 * sub + s) : (stage_record){0};
+                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, by->weight[s], average,
+                               tape ? &record : NULL);
+            }
             hb_batch_advance(w->kernels, m->nx, n, w->base, 1, w->step, w->sum, w->base);
         }
     }
-    apply_head(m, w, n, seconds, g);
+    apply_head(m, w, n, n == 1 && !tape, seconds, g);
+    if (tape)
+        hb_batch_copy(width + 1, n, w->trunk, integral_of(m, tape));
 }
 
 bool hb_basis_joins_parts(const hb_model *m)
@@ -280,25 +289,25 @@ bool hb_basis_joins_parts(const hb_model *m)
 void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
                                   const hb_real *coefficient, hb_real *g)
 {
-    trunk_increments(m, w, in, parts, &runge_kutta, coefficient, g);
+    trunk_increments(m, w, in, parts, &runge_kutta, coefficient, g, NULL);
 }
 
 void hb_basis_increments_coarsely(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
                                   const hb_real *coefficient, hb_real *g)
 {
-    trunk_increments(m, w, in, parts, &midpoint, coefficient, g);
+    trunk_increments(m, w, in, parts, &midpoint, coefficient, g, NULL);
 }
 
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
 {
     if (hb_basis_joins_parts(m))
-        trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g);
+        trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g, NULL);
     else if (m->integration == HB_SEPARATE)
         separate_increments(m, w, in, g, NULL);
     else if (m->integration == HB_DIRECT)
         all_rates(m, w, in->n, in->z, in->u, g, NULL);
     else
-        combined_increments(m, w, in, coefficient, g, NULL);
+        combined_increments(m, w, in, coefficient, g);
 }
 
 void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g,
@@ -310,7 +319,7 @@ void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, con
         const stage_record record = stage_of(m, tape, 0);
         all_rates(m, w, in->n, in->z, in->u, g, &record.network);
     } else {
-        combined_increments(m, w, in, coefficient, g, tape);
+        trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g, tape);
     }
 }
 
@@ -333,25 +342,6 @@ static void separate_gradient(const hb_model *m, hb_workspace *w, const hb_batch
         if (!tape)
             hb_field_integrate(&field, w, in, false, w->increment, w->tape, true);
         hb_field_adjoint(&field, w, in, record, dg + i * m->nx * HB_STRIDE, w->gradient_z, NULL, HB_OF_BASIS);
-    }
-}
-
-/* A stage point moves with the rate before it, of which dk is the gradient: adds what that brings to the gradients of
- * all functions' rates (the average's too), and to those of the coefficients. */
-static void unmix(const hb_model *m, hb_workspace *w, int n, const hb_real *dk, const hb_real *rates,
-                  const hb_real *coefficient, hb_real *drates, hb_real *dcoefficient)
-{
-    hb_batch_add(w->kernels, m->nx, n, dk, drates + m->nb * m->nx * HB_STRIDE);
-    for (int i = 0; coefficient && i < m->nb; i++) {
-        const hb_real *rate = rates + i * m->nx * HB_STRIDE;
-        hb_real *drate = drates + i * m->nx * HB_STRIDE;
-        if (m->shape == HB_PER_STATE)
-            hb_batch_add_scaled(w->kernels, m->nx, n, coefficient + i * m->nx, dk, drate);
-        else
-            hb_batch_add_times(w->kernels, m->nx, n, coefficient[i], dk, drate);
-        for (int r = 0; r < m->nx; r++)
-            dcoefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i] +=
-                hb_dot(n, dk + r * HB_STRIDE, rate + r * HB_STRIDE);
     }
 }
 
@@ -378,7 +368,7 @@ static void average_back(const hb_model *m, hb_workspace *w, int n, const hb_rea
 /* The way back of F_avg's own loss, for its rows of the head. It runs beside that of the rest, over the same record. */
 typedef struct own_way {
     const hb_real *daverage;    /* gradient of F_avg */
-    hb_real *g, *ds, *dk, *sum; /* nx rows each, as in shared_gradient */
+    hb_real *g, *ds, *dk, *sum; /* nx rows each, as in combined_gradient */
 } own_way;
 
 static own_way start_own_way(const hb_model *m, hb_workspace *w, int n, const hb_real *daverage)
@@ -392,16 +382,14 @@ static own_way start_own_way(const hb_model *m, hb_workspace *w, int n, const hb
     return own;
 }
 
-/* stage i: adds `share` of its part to the average's rows of drates */
 static void own_stage(const hb_model *m, hb_workspace *w, const own_way *own, int n, int i, const stage_record *record,
-                      hb_real share, hb_real *drates, hb_real *dparameter)
+                      hb_real *dparameter)
 {
     const bool direct = m->integration == HB_DIRECT;
     const int s = i % 4, first = m->nb * m->nx;
     const hb_real weight = direct ? 1 : hb_rk4_weight[s] / 6;
 
     hb_batch_advance(w->kernels, m->nx, n, NULL, weight, w->step, own->daverage, own->dk);
-    hb_batch_add_times(w->kernels, m->nx, n, share, own->dk, drates + first * HB_STRIDE);
     if (!direct)
         hb_batch_advance(w->kernels, m->nx, n, own->dk, weight, w->step, own->g, own->dk);
     if (!direct && s < 3)
@@ -420,19 +408,54 @@ static void own_stage(const hb_model *m, hb_workspace *w, const own_way *own, in
     }
 }
 
+/* The way back through the head, once for all stages: the gradient of the integral of what the trunk puts out goes to
+ * w->trunk, and that of the weights of the basis to dparameter. The average's rows learn from its own loss alone. */
+static void head_back(const hb_model *m, hb_workspace *w, int n, const hb_real *integral, const hb_real *drates,
+                      hb_real *dparameter)
+{
+    const hb_head h = hb_mlp_head(&m->basis);
+    const int width = (int)h.width, learning = m->nb * m->nx, lanes = hb_padded(n);
+    const hb_real *seconds = integral + width * HB_STRIDE;
+    hb_real *unused = w->all; /* the sums of drates, which are not weighted with seconds */
+
+    w->kernels->outer(learning, width, drates, integral, dparameter + h.weight, unused, lanes);
+    for (int r = 0; r < learning; r++)
+        dparameter[h.bias + (size_t)r] += hb_dot(lanes, drates + r * HB_STRIDE, seconds);
+    w->kernels->affine(width, (int)h.rows, m->parameter + h.weight, 1, width, NULL, drates, HB_STRIDE, w->trunk,
+                       HB_STRIDE, lanes, NULL);
+}
+
+/* The gradient of the collapsed head, handed on to what it was made of, but for the average. */
+static void uncollapse_head(const hb_model *m, const hb_real *coefficient, const hb_real *dweight, const hb_real *dbias,
+                            hb_real *dparameter, hb_real *dcoefficient)
+{
+    const hb_head h = hb_mlp_head(&m->basis);
+    const size_t nx = (size_t)m->nx;
+
+    for (size_t row = 0; row < (size_t)m->nb * nx; row++) {
+        const size_t r = row % nx, at = m->shape == HB_PER_STATE ? row : row / nx, first = h.weight + row * h.width;
+        for (size_t k = 0; k < h.width; k++)
+            dparameter[first + k] += coefficient[at] * dweight[r * h.width + k];
+        dparameter[h.bias + row] += coefficient[at] * dbias[r];
+        dcoefficient[at] +=
+            m->parameter[h.bias + row] * dbias[r] + hb_dot((int)h.width, m->parameter + first, dweight + r * h.width);
+    }
+}
+
 /* The way back over the recorded stages of a shared network. Where the network moves the stage points, as the average's
  * head or by the coefficients, the gradient runs back through the stages; otherwise each stage's stands by itself. */
-static void shared_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
-                            char *tape, const hb_real *dg, const hb_real *daverage, hb_real share, hb_real *dparameter,
-                            hb_real *dcoefficient)
+static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                              char *tape, const own_way *own, const hb_real *drates, hb_real *dparameter,
+                              hb_real *dcoefficient)
 {
-    const int n = in->n, rows = (m->nb + 1) * m->nx;
-    const own_way own = start_own_way(m, w, n, daverage);
-    const bool direct = m->integration == HB_DIRECT, moves = !direct && (m->average == HB_AVERAGE_HEAD || coefficient);
-    hb_real *drates = w->all_gradient;
+    const hb_kernels *k = w->kernels;
+    const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
+    const bool moves = collapse_head(m, coefficient, w->head, w->head_bias);
+    hb_real *dhead = w->collapsed_gradient, *dhead_bias = dhead + m->nx * width;
 
-    for (int s = 0; s < hb_padded(n); s++)
-        w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
+    head_back(m, w, n, integral_of(m, tape), drates, dparameter);
+    for (int i = 0; coefficient && i < m->nx * (width + 1); i++)
+        dhead[i] = 0;
 
     /* g is the gradient of the state at the end of a sub-step, ds that of a stage point, dk that of the rate there */
     hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
@@ -441,31 +464,66 @@ static void shared_gradient(const hb_model *m, hb_workspace *w, const hb_batch *
     for (int i = hb_field_stages(m) - 1; i >= 0; i--) {
         const stage_record record = stage_of(m, tape, i);
         const int s = i % 4;
+        const hb_real weight = hb_rk4_weight[s] / 6;
 
-        hb_batch_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step, dg, drates);
         if (moves) {
-            hb_batch_advance(w->kernels, m->nx, n, NULL, hb_rk4_weight[s] / 6, w->step, g, dk);
+            hb_batch_advance(k, m->nx, n, NULL, weight, w->step, g, dk);
             if (s < 3)
-                hb_batch_advance(w->kernels, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
-            unmix(m, w, n, dk, record.rates, coefficient, drates, dcoefficient);
+                hb_batch_advance(k, m->nx, n, dk, hb_rk4_stage_at[s + 1], w->step, ds, dk);
+            k->affine(width, m->nx, w->head, 1, width, NULL, dk, HB_STRIDE, w->dtrunk, HB_STRIDE, hb_padded(n), NULL);
         }
-        if (daverage)
-            own_stage(m, w, &own, n, i, &record, share, drates, dparameter);
-        /* the average's rows learn from its own loss alone */
-        hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, 0,
-                                 m->basis.width[m->basis.nlayers], m->nb * m->nx, drates, moves ? w->dinput : NULL, n,
-                                 &record.network, dparameter, w->scratch, NULL);
+        if (coefficient)
+            k->outer(m->nx, width, dk, hb_network_trunk_outputs(&m->basis, &record.network), dhead, dhead_bias,
+                     hb_padded(n));
+        if (own->daverage)
+            own_stage(m, w, own, n, i, &record, dparameter);
+        hb_batch_advance(k, width, n, moves ? w->dtrunk : NULL, weight, w->step, w->trunk, w->dtrunk);
+        hb_network_trunk_backward(k, &m->basis, m->activation, m->parameter, w->dtrunk, moves ? w->dinput : NULL, n,
+                                  &record.network, dparameter, w->scratch);
         if (!moves)
             continue;
         hb_batch_clear(m->nx, n, ds);
         hb_field_scatter_add(m, w, n, ds, NULL);
-        average_back(m, w, n, record.point, in->u, drates + m->nb * m->nx * HB_STRIDE, ds);
-        hb_batch_add(w->kernels, m->nx, n, ds, w->sum);
+        /* of an average outside the network the rate's gradient is dk and what its increment brings */
+        hb_batch_advance(k, m->nx, n, dk, weight, w->step, drates + m->nb * m->nx * HB_STRIDE, dk);
+        average_back(m, w, n, record.point, in->u, dk, ds);
+        hb_batch_add(k, m->nx, n, ds, w->sum);
         if (s == 0) {
-            hb_batch_add(w->kernels, m->nx, n, w->sum, g);
+            hb_batch_add(k, m->nx, n, w->sum, g);
             hb_batch_clear(m->nx, n, w->sum);
         }
     }
+    if (coefficient)
+        uncollapse_head(m, coefficient, dhead, dhead_bias, dparameter, dcoefficient);
+}
+
+static void shared_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                            char *tape, const hb_real *dg, const hb_real *daverage, hb_real share, hb_real *dparameter,
+                            hb_real *dcoefficient)
+{
+    const int n = in->n, rows = (m->nb + 1) * m->nx;
+    const own_way own = start_own_way(m, w, n, daverage);
+    const bool direct = m->integration == HB_DIRECT;
+    hb_real *drates = w->all_gradient;
+
+    for (int s = 0; s < hb_padded(n); s++)
+        w->step[s] = direct ? 1 : in->dt[s] / (hb_real)m->substeps;
+    hb_batch_copy(rows, n, dg, drates);
+    if (daverage)
+        hb_batch_add_times(w->kernels, m->nx, n, share, daverage, drates + m->nb * m->nx * HB_STRIDE);
+    for (int r = 0; r < rows; r++)
+        for (int s = n; s < hb_padded(n); s++)
+            drates[r * HB_STRIDE + s] = 0;
+
+    if (!direct) {
+        combined_gradient(m, w, in, coefficient, tape, &own, drates, dparameter, dcoefficient);
+        return;
+    }
+    const stage_record record = stage_of(m, tape, 0);
+    if (daverage)
+        own_stage(m, w, &own, n, 0, &record, dparameter);
+    hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, 0, m->basis.width[m->basis.nlayers],
+                             m->nb * m->nx, drates, NULL, n, &record.network, dparameter, w->scratch, NULL);
 }
 
 void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,

@@ -57,6 +57,9 @@ typedef struct hb_kernels {
     void (*layer_back)(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *d, hb_real *below,
                        const void *slope, int n, hb_ahead *ahead);
 
+    /* d = slope * d of `rows` rows, in place */
+    void (*times_slope)(hb_activation activation, int rows, hb_real *d, const void *slope, int n);
+
     /* weight += d x^T and bias += the row sums of d, over n lanes: gradients of a layer's weights (nout x nin) and
      * biases, both contiguous; rows of d and x are HB_STRIDE apart */
     void (*outer)(int nout, int nin, const hb_real *d, const hb_real *x, hb_real *weight, hb_real *bias, int n);

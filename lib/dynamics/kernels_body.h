@@ -376,6 +376,16 @@ static void activate(hb_activation activation, int rows, hb_real *y, void *slope
         relu(y + r * HB_STRIDE, slope ? (uint16_t *)slope + r * (HB_STRIDE / HB_LANES) : NULL, n);
 }
 
+static void times_slope(hb_activation activation, int rows, hb_real *d, const void *slope, int n)
+{
+    for (int r = 0; r < rows; r++, d += HB_STRIDE) {
+        if (activation == HB_RELU)
+            relu_back(d, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
+        for (int s = 0; activation != HB_RELU && s < n; s += WIDTH)
+            store(d + s, load(d + s) * load((const hb_real *)slope + r * HB_STRIDE + s));
+    }
+}
+
 static void layer(hb_activation activation, int nout, int nin, const hb_real *a, const hb_real *bias, const hb_real *x,
                   hb_real *y, void *slope, int n, hb_ahead *ahead)
 {
@@ -394,8 +404,8 @@ static void layer_back(hb_activation activation, int nout, int nin, const hb_rea
     const ending end = !in_passing ? PLAIN : activation == HB_RELU ? TIMES_BITS : TIMES_ROWS;
 
     product(nin, nout, a, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, n, end, (void *)slope, ahead);
-    for (int r = 0; !in_passing && r < nin; r++)
-        relu_back(below + r * HB_STRIDE, (const uint16_t *)slope + r * (HB_STRIDE / HB_LANES), n);
+    if (!in_passing)
+        times_slope(activation, nin, below, slope, n);
 }
 
 /* --- gradients of weights: sums over lanes ---
@@ -572,6 +582,7 @@ const hb_kernels HB_KERNELS_SYMBOL = {
     .activate = activate,
     .layer = layer,
     .layer_back = layer_back,
+    .times_slope = times_slope,
     .outer = outer,
     .combine = combine,
 };

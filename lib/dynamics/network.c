@@ -38,11 +38,10 @@ size_t hb_network_scratch_size(const hb_mlp *shape)
     return 2 * (size_t)widest(shape) * HB_STRIDE;
 }
 
-void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
-                        hb_ahead *ahead)
+const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                                const hb_real *parameter, const hb_real *in, int n, const hb_network_tape *tape,
+                                hb_real *scratch, hb_ahead *ahead)
 {
-    const int lanes = hb_padded(n);
     const size_t half = (size_t)widest(shape) * HB_STRIDE;
     hb_real *keep = tape ? tape->layer_inputs : NULL;
     char *slope = tape ? tape->slopes : NULL;
@@ -52,39 +51,28 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
         memcpy(keep, in, (size_t)shape->width[0] * HB_STRIDE * sizeof *keep);
         keep += shape->width[0] * HB_STRIDE;
     }
-    for (int l = 0; l < shape->nlayers; l++) {
-        const int nin = shape->width[l], nout = shape->width[l + 1];
-        const bool last = l == shape->nlayers - 1;
-        hb_real *y = last ? out : keep ? keep : scratch + (l % 2 ? half : 0);
-
-        if (last)
-            k->affine(nout, nin, parameter, nin, 1, parameter + nout * nin, x, HB_STRIDE, y, HB_STRIDE, lanes, ahead);
-        else
-            k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, lanes, ahead);
-        if (slope && !last)
-            slope += hb_kernels_slope_size(activation, nout);
-        if (keep && !last)
-            keep += nout * HB_STRIDE;
-        parameter += nout * nin + nout;
-        x = y;
-    }
-}
-
-const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                                const hb_real *parameter, const hb_real *in, int n, hb_real *scratch)
-{
-    const size_t half = (size_t)widest(shape) * HB_STRIDE;
-    const hb_real *x = in;
-
     for (int l = 0; l < shape->nlayers - 1; l++) {
         const int nin = shape->width[l], nout = shape->width[l + 1];
-        hb_real *y = scratch + (l % 2 ? half : 0);
+        hb_real *y = keep ? keep : scratch + (l % 2 ? half : 0);
 
-        k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, NULL, hb_padded(n), NULL);
+        k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, hb_padded(n), ahead);
+        slope = slope ? slope + hb_kernels_slope_size(activation, nout) : NULL;
+        keep = keep ? keep + nout * HB_STRIDE : NULL;
         parameter += nout * nin + nout;
         x = y;
     }
     return x;
+}
+
+void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
+                        hb_ahead *ahead)
+{
+    const hb_head h = hb_mlp_head(shape);
+    const hb_real *x = hb_network_trunk(k, shape, activation, parameter, in, n, tape, scratch, ahead);
+
+    k->affine((int)h.rows, (int)h.width, parameter + h.weight, (ptrdiff_t)h.width, 1, parameter + h.bias, x, HB_STRIDE,
+              out, HB_STRIDE, hb_padded(n), ahead);
 }
 
 const hb_real *hb_network_trunk_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
@@ -181,6 +169,19 @@ static void clear_padding(int rows, int n, hb_real *d)
             d[r * HB_STRIDE + s] = 0;
 }
 
+const hb_real *hb_network_trunk_outputs(const hb_mlp *shape, const hb_network_tape *tape)
+{
+    return tape->layer_inputs + hb_network_layer_inputs_size(shape) -
+           (size_t)shape->width[shape->nlayers - 1] * HB_STRIDE;
+}
+
+/* the slopes of the activation before the last layer */
+static const char *last_slopes(const hb_mlp *shape, hb_activation activation, const hb_network_tape *tape)
+{
+    return tape->slopes + hb_network_slopes_size(shape, activation) -
+           hb_kernels_slope_size(activation, shape->width[shape->nlayers - 1]);
+}
+
 /* the records that layer l - 1 will need, given those of layer l: its inputs, then the slopes below them */
 static hb_ahead below_on_tape(const hb_mlp *shape, hb_activation activation, int l, const hb_real *x, const char *slope)
 {
@@ -194,45 +195,82 @@ static hb_ahead below_on_tape(const hb_mlp *shape, hb_activation activation, int
                       .end_next = slope};
 }
 
+/* The way back through the trunk, from d, the gradient of what its last layer puts out before the activation. */
+static void trunk_back(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
+                       const hb_real *d, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
+                       hb_real *scratch, hb_ahead *ahead)
+{
+    const int lanes = hb_padded(n);
+    const size_t half = (size_t)widest(shape) * HB_STRIDE;
+    const char *slope = last_slopes(shape, activation, tape);
+    const hb_real *x = dparameter ? hb_network_trunk_outputs(shape, tape) : NULL;
+    size_t offset = hb_mlp_head(shape).weight;
+
+    for (int l = shape->nlayers - 2; l >= 0; l--) {
+        const int nin = shape->width[l], nout = shape->width[l + 1];
+        hb_real *below = l == 0 ? din : scratch + (l % 2 ? half : 0);
+
+        offset -= (size_t)(nout * nin + nout);
+        if (dparameter) {
+            x -= nin * HB_STRIDE;
+            k->outer(nout, nin, d, x, dparameter + offset, dparameter + offset + nout * nin, lanes);
+        }
+        if (!below)
+            break;
+        if (l > 0) {
+            slope -= hb_kernels_slope_size(activation, nin);
+            /* what the layer below reads next lies far back on the tape */
+            hb_ahead next = below_on_tape(shape, activation, l, x, slope);
+            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes,
+                          dparameter ? &next : ahead);
+        } else {
+            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
+        }
+        d = below;
+    }
+}
+
+void hb_network_trunk_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                               const hb_real *parameter, hb_real *dtrunk, hb_real *din, int n,
+                               const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch)
+{
+    const int width = shape->width[shape->nlayers - 1];
+
+    if (dparameter)
+        clear_padding(width, n, dtrunk);
+    if (shape->nlayers == 1) {
+        if (din)
+            memcpy(din, dtrunk, (size_t)width * HB_STRIDE * sizeof *din);
+        return;
+    }
+    k->times_slope(activation, width, dtrunk, last_slopes(shape, activation, tape), hb_padded(n));
+    trunk_back(k, shape, activation, parameter, dtrunk, din, n, tape, dparameter, scratch, NULL);
+}
+
 void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                               const hb_real *parameter, int first, int rows, int learning, hb_real *dout, hb_real *din,
                               int n, const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch,
                               hb_ahead *ahead)
 {
-    const int lanes = hb_padded(n);
-    const size_t half = (size_t)widest(shape) * HB_STRIDE;
-    const char *slope = tape->slopes + hb_network_slopes_size(shape, activation);
-    const hb_real *x = dparameter ? tape->layer_inputs + hb_network_layer_inputs_size(shape) : NULL;
-    size_t offset = shape->nparameters;
-    hb_real *d = dout;
+    const hb_head h = hb_mlp_head(shape);
+    const int last = shape->nlayers - 1, width = (int)h.width, lanes = hb_padded(n);
+    const hb_real *weight = parameter + h.weight + (size_t)first * h.width;
+    hb_real *below = last == 0 ? din : scratch + (last % 2 ? (size_t)widest(shape) * HB_STRIDE : 0);
 
-    if (dparameter)
+    if (dparameter) {
         clear_padding(rows, n, dout);
-    for (int l = shape->nlayers - 1; l >= 0; l--) {
-        const bool last = l == shape->nlayers - 1;
-        const int nin = shape->width[l], all = shape->width[l + 1];
-        const int from = last ? first : 0, nout = last ? rows : all;
-        hb_real *below = l == 0 ? din : scratch + (l % 2 ? half : 0);
-
-        offset -= (size_t)(all * nin + all);
-        if (dparameter) {
-            hb_real *dweight = dparameter + offset;
-            x -= nin * HB_STRIDE;
-            k->outer(last ? learning : nout, nin, d, x, dweight + from * nin, dweight + all * nin + from, lanes);
-        }
-        if (!below)
-            break;
-        const hb_real *weight = parameter + offset + from * nin;
-        if (l > 0) {
-            slope -= hb_kernels_slope_size(activation, nin);
-            /* what the layer below reads next lies far back on the tape */
-            hb_ahead next = below_on_tape(shape, activation, l, x, slope);
-            k->layer_back(activation, nout, nin, weight, d, below, slope, lanes, dparameter ? &next : ahead);
-        } else {
-            k->affine(nin, nout, weight, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
-        }
-        d = below;
+        k->outer(learning, width, dout, hb_network_trunk_outputs(shape, tape),
+                 dparameter + h.weight + (size_t)first * h.width, dparameter + h.bias + first, lanes);
     }
+    if (last == 0 && din)
+        k->affine(width, rows, weight, 1, width, NULL, dout, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
+    if (last == 0)
+        return;
+    const char *slope = last_slopes(shape, activation, tape);
+    hb_ahead next =
+        below_on_tape(shape, activation, last, dparameter ? hb_network_trunk_outputs(shape, tape) : NULL, slope);
+    k->layer_back(activation, rows, width, weight, dout, below, slope, lanes, dparameter ? &next : ahead);
+    trunk_back(k, shape, activation, parameter, below, din, n, tape, dparameter, scratch, ahead);
 }
 
 void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
@@ -248,12 +286,11 @@ void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation
 void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,
                               const hb_network_tape *tape, hb_real *dparameter)
 {
-    const int nin = shape->width[shape->nlayers - 1], all = shape->width[shape->nlayers];
-    const hb_real *x = tape->layer_inputs + hb_network_layer_inputs_size(shape) - nin * HB_STRIDE;
-    hb_real *dweight = dparameter + shape->nparameters - (size_t)(all * nin + all);
+    const hb_head h = hb_mlp_head(shape);
 
     clear_padding(rows, n, dout);
-    k->outer(rows, nin, dout, x, dweight + first * nin, dweight + all * nin + first, hb_padded(n));
+    k->outer(rows, (int)h.width, dout, hb_network_trunk_outputs(shape, tape),
+             dparameter + h.weight + (size_t)first * h.width, dparameter + h.bias + first, hb_padded(n));
 }
 
 void hb_network_spread_slopes(const hb_mlp *shape, hb_activation activation, const char *from, int first, int repeat,

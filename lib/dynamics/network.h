@@ -25,11 +25,16 @@ void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation 
 void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                                const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch);
 
-/* All layers but the last: where their outputs lie, rows of a batch, or contiguous for one sample. */
+/* All layers but the last: where their outputs lie, rows of a batch, or contiguous for one sample. tape and ahead as
+ * above. */
 const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                                const hb_real *parameter, const hb_real *in, int n, hb_real *scratch);
+                                const hb_real *parameter, const hb_real *in, int n, const hb_network_tape *tape,
+                                hb_real *scratch, hb_ahead *ahead);
 const hb_real *hb_network_trunk_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
                                        const hb_real *parameter, const hb_real *in, hb_real *scratch);
+
+/* Where a tape with layer inputs has them. */
+const hb_real *hb_network_trunk_outputs(const hb_mlp *shape, const hb_network_tape *tape);
 
 /* A network's parameters with the columns of each layer contiguous, and its biases behind them, each padded: what
  * hb_kernels.few takes. Numbers that they need, and making them of the layers from `first` on. */
@@ -53,7 +58,11 @@ void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activ
                               const hb_real *parameter, int first, int rows, int learning, hb_real *dout, hb_real *din,
                               int n, const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch,
                               hb_ahead *ahead);
-/* Of that only the gradient of those rows' weights, all of them. */
+/* The same from dtrunk, the gradient of what the trunk puts out, which it destroys. */
+void hb_network_trunk_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
+                               const hb_real *parameter, hb_real *dtrunk, hb_real *din, int n,
+                               const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch);
+/* Of hb_network_backward_rows only the gradient of those rows' weights, all of them. */
 void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,
                               const hb_network_tape *tape, hb_real *dparameter);
 

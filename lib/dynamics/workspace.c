@@ -37,6 +37,7 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     w->all = ROWS(larger(all, widest_out));
     w->all_gradient = gradients ? ROWS(larger(all, widest_out)) : NULL;
     w->trunk = ROWS(head.width + 1);
+    w->dtrunk = gradients ? ROWS(head.width) : NULL;
 #undef ROWS
     w->head = hb_arena_take(arena, nx * (head.width + 1), sizeof(hb_real));
     w->head_bias = w->head ? w->head + nx * head.width : NULL; /* none while the size is being found */

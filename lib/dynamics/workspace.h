@@ -24,6 +24,7 @@ typedef struct hb_workspace {
     hb_real *all_gradient;       /* the same size; with gradients */
     hb_real *scratch;            /* of the networks */
     hb_real *trunk;              /* rows of a shared trunk's outputs, integrated, and how long that was */
+    hb_real *dtrunk;             /* gradient of the outputs at one stage; with gradients */
     hb_real *head, *head_bias;   /* nx x those, and nx: the collapsed head */
     hb_real *single;             /* inputs and outputs of HB_FEW samples, each contiguous */
     hb_real *collapsed_gradient; /* of a collapsed network's parameters; with gradients */

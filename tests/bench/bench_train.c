@@ -1,7 +1,9 @@
 /* Gradient steps of training: loss, gradient, clipping and Adam, as hilbert-train makes them.
  *
  * Operations are counted as the method needs them: for each point one forward pass, and twice as much for the gradient
- * of its inputs and weights. What is computed a second time to save memory does not count. */
+ * of its inputs and weights. A shared head is linear, and needed once for all stages of an example; an average in it
+ * has a loss of its own, of which a gradient runs back through three stages. What is computed a second time to save
+ * memory does not count. */
 #include <stdlib.h>
 
 #include "bench.h"
@@ -62,9 +64,13 @@ static void step(void *context)
 
 static double step_flops(const hb_model *m, const size *s)
 {
-    const double query = bench_step_flops(m);
-    const double example = m->architecture == HB_SHARED ? 4 * bench_network_flops(&m->basis) : query;
-    return 3.0 * s->functions * (s->examples * example + s->queries * query);
+    const double step = 3 * bench_step_flops(m);
+    const hb_head h = hb_mlp_head(&m->basis);
+    double example = step;
+
+    if (m->architecture == HB_SHARED)
+        example += 3 * 2.0 * (double)(h.rows * h.width) + (m->average == HB_AVERAGE_HEAD ? step / 4 : 0);
+    return s->functions * (s->examples * example + s->queries * step);
 }
 
 static void measure(bench *b, hb_model *m, const size *s)

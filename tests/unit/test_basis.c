@@ -252,8 +252,7 @@ static void test_gradient_equals_finite_differences(void **state)
 }
 #endif
 
-/* Parts in one go, against one after the other by the way that leaves a record, which applies the head at every stage.
- */
+/* Parts in one go, against one after the other by the way that leaves a record. */
 static void test_joined_parts_are_those_one_by_one(void **state)
 {
     (void)state;

@@ -234,6 +234,7 @@ static void test_slopes_are_derivatives(void **state)
                 kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, y, NULL, n, NULL);
                 kernels->layer((hb_activation)activation, ROWS, ROWS, identity, bias, x, kept, slope, n, NULL);
                 kernels->layer_back((hb_activation)activation, ROWS, ROWS, identity, d, below, slope, n, NULL);
+                kernels->times_slope((hb_activation)activation, ROWS, d, slope, n);
                 assert_memory_equal(y, kept, ROWS * HB_STRIDE * sizeof *y);
                 for (int i = 0; i < ROWS * HB_STRIDE; i++) {
                     const double at = (double)x[i], t = tanh(at), sigmoid = 1 / (1 + exp(-at));
@@ -244,6 +245,7 @@ static void test_slopes_are_derivatives(void **state)
                     const bool computed = i % HB_STRIDE < n;
                     assert_near((double)y[i], computed ? value : 0, 2e-6);
                     assert_near((double)below[i], computed ? 2 * derivative : 0, 2e-6);
+                    assert_near((double)d[i], computed ? 2 * derivative : 2, 2e-6);
                 }
                 free(slope);
                 free(x);

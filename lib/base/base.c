@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 int hb_fail(hb_error *err, int code, const char *format, ...)
 {
@@ -46,6 +47,19 @@ void *hb_arena_take(hb_arena *arena, size_t count, size_t size)
     return taken;
 }
 
+/* Asks for large pages, where the system has them: addresses all over a large block take less looking up then. */
+static void prefer_large_pages(char *base, size_t size)
+{
+    enum { PAGE = 4096, LARGE_BLOCK = 32 << 20 };
+
+#ifdef MADV_HUGEPAGE
+    if (size >= LARGE_BLOCK) {
+        const size_t before = (PAGE - (uintptr_t)base % PAGE) % PAGE;
+        madvise(base + before, size - before, MADV_HUGEPAGE);
+    }
+#endif
+}
+
 int hb_arena_allocate(hb_arena *arena, hb_error *err)
 {
     size_t size = arena->used ? arena->used : HB_ALIGNMENT;
@@ -53,6 +67,7 @@ int hb_arena_allocate(hb_arena *arena, hb_error *err)
 
     if (!base)
         return hb_fail(err, ENOMEM, "out of memory (%zu bytes wanted)", size);
+    prefer_large_pages(base, size);
     memset(base, 0, size);
     *arena = (hb_arena){.base = base, .size = size};
     return 0;

@@ -242,6 +242,7 @@ int hb_paper_fly(const hb_paper *p, hb_paper_result *r, hb_error *err)
         fit_flights(p->flight_seconds / (children_seconds() - before), &masses, &starts);
         if (masses * starts == 1)
             return rename(probe, path) ? hb_fail(err, errno, "%s: %s", path, strerror(errno)) : 0;
+        unlink(probe);
     }
     return fly(p, r, masses, starts, path, err);
 }

@@ -103,6 +103,7 @@ int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_n
     n->nv = nv;
     n->nh = max_nh;
     n->scratch->products = hb_products_default();
+    n->scratch->damping = -1;
     failed = dense ? 0 : hb_riccati_new(&n->riccati, nx, nu, nv, max_nh, err);
     if (failed) {
         hb_gauss_newton_free(n);

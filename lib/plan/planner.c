@@ -458,10 +458,10 @@ static bool insure(hb_planner *p)
 
 /* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, but not when nothing
  * would be known without it, or when what is known is no good. */
-static bool can_owe(hb_planner *p)
+static bool may_owe(const hb_planner *p)
 {
     return p->settings.prepare && !p->cold && !p->problem.goal->insure && !p->best.impossible &&
-           p->preparation.owed++ < MOST_OWED;
+           p->preparation.owed < MOST_OWED;
 }
 
 bool hb_planner_descend(hb_planner *p)
@@ -476,8 +476,12 @@ bool hb_planner_descend(hb_planner *p)
     const bool stuck = guessed && !(p->best.cost < before);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */
-    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1 || (!stuck && can_owe(p)))
+    if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
         return end == HB_DESCENT_ARRIVED;
+    if (!stuck && may_owe(p)) {
+        p->preparation.owed++;
+        return end == HB_DESCENT_ARRIVED;
+    }
     p->preparation.owed = 0;
     return insure(p) && end == HB_DESCENT_ARRIVED;
 }

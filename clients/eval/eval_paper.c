@@ -178,12 +178,14 @@ static int fit_into(const hb_paper *p, hb_settings *s, bool prior, double second
     return 0;
 }
 
-/* Batch and steps that fit into the row's processor time; kept in a file, so that a run can go on. */
+/* Batch and steps that fit into the row's processor time; kept in a file with that time, so that a run can go on. The
+ * learning rate falls over the steps: a training for another time is another one, from the start. */
 static int settle(const hb_paper *p, hb_paper_result *x, double share, hb_error *err)
 {
     hb_settings *s = &x->settings;
     char path[HB_PATH_SIZE + 8];
     unsigned long long steps = 0;
+    double seconds = share * p->cpu_seconds_each, before = 0;
     int status;
 
     if (!(p->cpu_seconds_each > 0))
@@ -191,16 +193,24 @@ static int settle(const hb_paper *p, hb_paper_result *x, double share, hb_error 
     snprintf(path, sizeof path, "%.1000s.batch", s->output);
     FILE *file = fopen(path, "re");
     if (file) {
-        int n = fscanf(file, "%d %d %d %llu", &s->functions, &s->examples, &s->queries, &steps);
+        int n = fscanf(file, "%d %d %d %llu %lf", &s->functions, &s->examples, &s->queries, &steps, &before);
         fclose(file);
         s->steps = steps;
-        return n == 4 ? 0 : hb_fail(err, EINVAL, "%s: is damaged: remove it and what was made with it", path);
+        if (n != 5)
+            return hb_fail(err, EINVAL, "%s: is damaged: remove it and what was made with it", path);
+        if (fabs(before - seconds) > 1e-6 * seconds)
+            return hb_fail(err, EEXIST,
+                           "%s: for %g s of processor time instead of %g: remove it and what was made with it, or use "
+                           "another folder",
+                           path, before, seconds);
+        return 0;
     }
-    if ((status = fit_into(p, s, x->row->ours, share * p->cpu_seconds_each, err)))
+    if ((status = fit_into(p, s, x->row->ours, seconds, err)))
         return status;
     file = fopen(path, "we");
     if (!file ||
-        fprintf(file, "%d %d %d %llu\n", s->functions, s->examples, s->queries, (unsigned long long)s->steps) < 0 ||
+        fprintf(file, "%d %d %d %llu %.9g\n", s->functions, s->examples, s->queries, (unsigned long long)s->steps,
+                seconds) < 0 ||
         fclose(file))
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));
     return 0;

@@ -22,6 +22,9 @@ static const int counts[] = {5, 10, 20, 50, 100, 200, 500, 1000};
 
 enum { NCOUNTS = sizeof counts / sizeof *counts + 1 };
 
+/* of the comparison over basis functions, besides options.examples */
+enum { FEWEST = 5, FEW = 50, NSHOWN = 4 };
+
 typedef enum { RIDGE, PRIOR, NFITS } fit;
 
 static const char *const fit_name[NFITS] = {"ridge", "prior"};
@@ -38,8 +41,8 @@ typedef struct options {
 typedef struct result {
     hb_model *model;
     hb_error_summary errors[NFITS]; /* over examples */
-    double at[NFITS];        /* with options.examples */
-    double without;          /* with c = 0 */
+    double at[NFITS];               /* with options.examples */
+    double without;                 /* with c = 0 */
 } result;
 
 static void print_help(void)
@@ -50,7 +53,7 @@ static void print_help(void)
         "of examples from 5 to %d, and over the models' numbers of basis functions. The models need a prior each\n"
         "(hilbert-train writes one).\n\n"
         "  --data FILE      data set of functions that were not trained on\n"
-        "  --examples N     of the comparison over basis functions [200]\n"
+        "  --examples N     of the comparison over basis functions, besides 5, 50 and %d [200]\n"
         "  --steps N        length of a rollout, whose last error counts [10]\n"
         "  --rollouts N     from each function [50]\n"
         "  --seed N         of the draws [0]\n"
@@ -58,7 +61,7 @@ static void print_help(void)
         "  --json           everything as JSON instead of tables\n"
         "  --plot NAME      curves to NAME.svg and NAME.png (needs gnuplot)\n\n"
         "An error is the mean squared difference of normalised states after the last step, median over functions.\n",
-        MOST_EXAMPLES);
+        MOST_EXAMPLES, MOST_EXAMPLES);
 }
 
 static const char *base_name(const char *path)
@@ -81,6 +84,14 @@ static double slope_of(const result *r, fit f)
     return of_count(r, f, counts[0]) / of_count(r, f, MOST_EXAMPLES);
 }
 
+static double shown_error(const options *o, const result *r, fit f, int i, int *ret_examples)
+{
+    const int shown[NSHOWN] = {FEWEST, FEW, o->examples, MOST_EXAMPLES};
+
+    *ret_examples = shown[i];
+    return shown[i] == o->examples ? r->at[f] : of_count(r, f, shown[i]);
+}
+
 static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
 {
     hb_prediction_settings s = {.rollouts = o->rollouts, .steps = o->steps, .seed = o->seed};
@@ -91,16 +102,63 @@ static int measure(const options *o, result *r, const hb_dataset *d, hb_pool *po
         s.prior = f == PRIOR;
         s.examples = MOST_EXAMPLES;
         status = hb_error_summary_measure(&r->errors[f], r->model, d, &s, o->steps, counts, NCOUNTS - 1, pool, err);
-        s.examples = o->examples;
-        if (!status)
-            status = hb_error_summary_measure(&at, r->model, d, &s, o->steps, NULL, 0, pool, err);
         if (!status) {
-            r->at[f] = at.adapted.median[o->steps - 1];
-            r->without = at.without.median[o->steps - 1];
+            r->at[f] = of_count(r, (fit)f, o->examples);
+            r->without = r->errors[f].without.median[o->steps - 1];
         }
+        if (status || !isnan(r->at[f]))
+            continue;
+        s.examples = o->examples;
+        status = hb_error_summary_measure(&at, r->model, d, &s, o->steps, NULL, 0, pool, err);
+        if (!status)
+            r->at[f] = at.adapted.median[o->steps - 1];
         hb_error_summary_free(&at);
     }
     return status;
+}
+
+/* Of the models' errors the highest to the lowest: 1 is flat. */
+static void print_spread(const options *o, const result *r, fit f)
+{
+    for (int i = 0; i < NSHOWN; i++) {
+        double low = INFINITY, high = 0;
+        int examples;
+        for (int k = 0; k < o->nmodels; k++) {
+            double error = shown_error(o, &r[k], f, i, &examples);
+            low = fmin(low, error);
+            high = fmax(high, error);
+        }
+        printf("  %8.3g", high / low);
+    }
+}
+
+static void print_bases(const options *o, const result *r)
+{
+    int examples;
+
+    printf("\n%-28s %4s", "over basis functions", "nb");
+    for (int f = NFITS - 1; f >= 0; f--)
+        for (int i = 0; i < NSHOWN; i++) {
+            char head[24];
+            shown_error(o, &r[0], (fit)f, i, &examples);
+            snprintf(head, sizeof head, "%s%d", i == 0 ? f == PRIOR ? "prior " : "ridge " : "", examples);
+            printf("  %8s", head);
+        }
+    printf("  %10s\n", "with c = 0");
+    for (int k = 0; k < o->nmodels; k++) {
+        printf("%-28.28s %4d", base_name(o->path[k]), r[k].model->nb);
+        for (int f = NFITS - 1; f >= 0; f--)
+            for (int i = 0; i < NSHOWN; i++)
+                printf("  %8.2e", shown_error(o, &r[k], (fit)f, i, &examples));
+        printf("  %10.2e\n", r[k].without);
+    }
+    if (o->nmodels > 1) {
+        printf("%-28s %4s", "highest / lowest", "");
+        print_spread(o, r, PRIOR);
+        print_spread(o, r, RIDGE);
+        printf("\n");
+    }
+    printf("with %d, %d, %d and %d examples\n", FEWEST, FEW, o->examples, MOST_EXAMPLES);
 }
 
 static void print_tables(const options *o, const result *r, const hb_dataset *d)
@@ -121,11 +179,7 @@ static void print_tables(const options *o, const result *r, const hb_dataset *d)
                 printf("  %8.2e", of_count(&r[k], (fit)f, i < NCOUNTS - 1 ? counts[i] : MOST_EXAMPLES));
             printf("  %8.3g\n", slope_of(&r[k], (fit)f));
         }
-    printf("\n%-28s %4s  %8s  %8s  %10s\n", "over basis functions", "nb", "prior", "ridge", "with c = 0");
-    for (int k = 0; k < o->nmodels; k++)
-        printf("%-28.28s %4d  %8.2e  %8.2e  %10.2e\n", base_name(o->path[k]), r[k].model->nb, r[k].at[PRIOR],
-               r[k].at[RIDGE], r[k].without);
-    printf("with %d examples\n", o->examples);
+    print_bases(o, r);
 }
 
 static void print_json(const options *o, const result *r, const hb_dataset *d)
@@ -159,7 +213,7 @@ static int draw(const options *o, const result *r, hb_error *err)
     static const char *const colour[] = {"#08519c", "#a50f15", "#238b45", "#6a51a3", "#d94801", "#525252"};
     enum { NCOLOURS = sizeof colour / sizeof *colour };
     hb_plot *p = NULL;
-    int status = hb_plot_new(&p, o->plot, 900, 400, err);
+    int examples, status = hb_plot_new(&p, o->plot, 1000, 480, err);
     if (status)
         return status;
 
@@ -172,11 +226,17 @@ static int draw(const options *o, const result *r, hb_error *err)
             fprintf(out, "EOD\n");
         }
     fprintf(out, "$bases << EOD\n");
-    for (int k = 0; k < o->nmodels; k++)
-        fprintf(out, "%d %g %g %g\n", r[k].model->nb, r[k].at[PRIOR], r[k].at[RIDGE], r[k].without);
+    for (int k = 0; k < o->nmodels; k++) {
+        fprintf(out, "%d %g", r[k].model->nb, r[k].without);
+        for (int f = 0; f < NFITS; f++)
+            for (int i = 0; i < NSHOWN; i++)
+                fprintf(out, " %g", shown_error(o, &r[k], (fit)f, i, &examples));
+        fprintf(out, "\n");
+    }
+    /* a fit that explodes leaves the picture at the top */
     fprintf(out,
             "EOD\nset multiplot layout 1,2\nset logscale xy\nset grid\nset key top right samplen 1.5\n"
-            "set ylabel 'error after %d steps'\nset xlabel 'examples'\nplot ",
+            "set yrange [*:*<10]\nset ylabel 'error after %d steps'\nset xlabel 'examples'\nplot ",
             o->steps);
     for (int k = 0; k < o->nmodels; k++)
         fprintf(
@@ -184,13 +244,15 @@ static int draw(const options *o, const result *r, hb_error *err)
             "$count%d_%d with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title 'nb %d, prior', $count%d_%d with lines "
             "dt 3 lc rgb '%s' title 'ridge', ",
             k, PRIOR, colour[k % NCOLOURS], r[k].model->nb, k, RIDGE, colour[k % NCOLOURS]);
-    fprintf(
-        out,
-        "NaN notitle\nset xlabel 'basis functions'\nplot $bases using 1:2 smooth unique with linespoints pt 7 ps 0.5 "
-        "lw 2 lc rgb '%s' title 'prior', $bases using 1:3 smooth unique with linespoints pt 7 ps 0.5 dt 3 lc rgb '%s' "
-        "title 'ridge', $bases using 1:4 smooth unique with lines dt 2 lc rgb '#999999' title 'c = 0'\n"
-        "unset multiplot\n",
-        colour[0], colour[1]);
+    fprintf(out, "NaN notitle\nset xlabel 'basis functions'\nplot ");
+    for (int i = 0; i < NSHOWN; i++) {
+        shown_error(o, &r[0], PRIOR, i, &examples);
+        fprintf(out,
+                "$bases using 1:%d smooth unique with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title '%d examples, "
+                "prior', $bases using 1:%d smooth unique with lines dt 3 lc rgb '%s' title 'ridge', ",
+                3 + NSHOWN * PRIOR + i, colour[i % NCOLOURS], examples, 3 + NSHOWN * RIDGE + i, colour[i % NCOLOURS]);
+    }
+    fprintf(out, "$bases using 1:2 smooth unique with lines dt 2 lc rgb '#999999' title 'c = 0'\nunset multiplot\n");
     return hb_plot_finish(p, err);
 }
 

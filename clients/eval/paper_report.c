@@ -434,10 +434,11 @@ int hb_paper_draw(const hb_paper *p, const hb_paper_results *r, const hb_dataset
     }
     if (flew(r)) {
         int flown = 0;
+        /* the short names: the others would leave the picture */
         fprintf(out, "unset xlabel\nset rmargin 2\nset xtics (");
         for (int k = 0; k < r->nrows; k++)
             if (r->row[k].flights.n) {
-                fprintf(out, "%s'%s' %d", flown > 0 ? ", " : "", r->row[k].row->name, flown);
+                fprintf(out, "%s'%s' %d", flown > 0 ? ", " : "", r->row[k].row->file, flown);
                 flown++;
             }
         fprintf(out, ") rotate by 35 right\nset xrange [-0.5:%d.5]\nset ylabel 'position error, m'\n", flown - 1);

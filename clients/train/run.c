@@ -408,8 +408,11 @@ static int save_checkpoint(run *r, hb_error *err)
 
 static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_per_step, char text[200])
 {
-    snprintf(text, 200, "loss %.2e, 1-step %.1e, %d-step %.1e, %.3g/s", hb_trainer_loss(r), v->one_step, v->steps,
-             v->ten_step, 1 / seconds_per_step);
+    char errors[80] = ""; /* where nothing is held out there are none */
+
+    if (!isnan(v->one_step))
+        snprintf(errors, sizeof errors, "1-step %.1e, %d-step %.1e, ", v->one_step, v->steps, v->ten_step);
+    snprintf(text, 200, "loss %.2e, %s%.3g/s", hb_trainer_loss(r), errors, 1 / seconds_per_step);
     return text;
 }
 

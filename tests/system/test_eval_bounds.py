@@ -48,7 +48,16 @@ class Bounds(unittest.TestCase):
                                        '--rollouts', '50', '--json', *option).stdout)['models'][0]
                 self.assertEqual(model[fit]['error'], other['adapted']['median'][9])
         text = run(EVAL, 'prior', *models, '--data', self.data).stdout
-        self.assertIn('over basis functions', text)
+        # what stands over basis functions is what stands over examples, and the last line says how flat it is
+        rows = {tuple(line.split()[:2]): line.split() for line in text.split('over basis functions')[1].split('\n') if line}
+        errors = []
+        for model, nb in zip(result['models'], ('2', '4')):
+            shown = [f"{c['last_step']:.2e}" for fit in ('prior', 'ridge') for c in model[fit]['by_examples']
+                     if c['examples'] in (5, 50, 200, 2000)]
+            self.assertEqual(rows[nb, nb][2:10], shown)
+            errors.append([float(e) for e in shown])
+        for ratio, pair in zip(rows['highest', '/'][3:], zip(*errors)):
+            self.assertAlmostEqual(float(ratio), max(pair) / min(pair), delta=0.02 * float(ratio))
         inner = self.path('inner')
         run(TRAIN, '--data', self.data, '--output', inner, '--nb', '2', '--hidden', '8', '--method', 'inner_product', '--functions',
             '4', '--examples', '20', '--queries', '20', '--steps', '2')

@@ -180,6 +180,9 @@ class Paper(unittest.TestCase):
             self.assertGreater(len({row['steps'] for row in result['rows']}), 3)
             again = json.loads(paper(other, 'half-cheetah', '--json', '--no-plot', '--cpu-seconds', '1').stdout)
             self.assertEqual(without_times(again), without_times(result))
+            # what was trained for a second is not shown as trained for two
+            refused = paper(other, 'half-cheetah', '--no-plot', '--cpu-seconds', '2', code=1).stderr
+            self.assertIn('node.safetensors.batch: for 1 s of processor time instead of 2', refused)
 
     def test_interrupted(self):
         with tempfile.TemporaryDirectory() as other:

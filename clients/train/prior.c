@@ -127,7 +127,7 @@ static double information(const prior *p, int system)
 static size_t scratch_size(const hb_model *m)
 {
     size_t nb = (size_t)m->nb;
-    return 4 * nb * nb + 4 * nb;
+    return 3 * nb * nb + 4 * nb;
 }
 
 static void take_mean(const prior *p, int system, double *mean)
@@ -147,9 +147,11 @@ static void add_spread(const prior *p, int system, const double *mean, double *c
 
     for (int f = 0; f < p->nfunctions; f++) {
         const double *c = p->of[f].c + (size_t)system * nb;
-        for (size_t i = 0; i < nb; i++)
+        for (size_t i = 0; i < nb; i++) {
+            double part = (c[i] - mean[i]) / p->nfunctions;
             for (size_t j = 0; j < nb; j++)
-                covariance[i * nb + j] += (c[i] - mean[i]) * (c[j] - mean[j]) / p->nfunctions;
+                covariance[i * nb + j] += part * (c[j] - mean[j]);
+        }
     }
 }
 
@@ -164,29 +166,22 @@ static void add_floor(size_t nb, double *covariance)
         covariance[i * nb + i] += 1e-6 * trace / (double)nb + 1e-12;
 }
 
-static void set_identity(size_t n, double *a)
-{
-    memset(a, 0, n * n * sizeof *a);
-    for (size_t i = 0; i < n; i++)
-        a[i * n + i] = 1;
-}
-
 /* One round of expectation and maximisation: coefficients of all functions, then mean and covariance. */
 static int improve(const prior *p, int system, double *mean, double *covariance)
 {
     size_t nb = (size_t)p->m->nb;
     double weight = information(p, system), *inverse = p->scratch + (size_t)system * scratch_size(p->m);
-    double *factor = inverse + nb * nb, *posterior = factor + nb * nb, *sum = posterior + nb * nb;
+    double *factor = inverse + nb * nb, *sum = factor + nb * nb;
     double *pull = sum + nb * nb;
 
     /* P0^-1 and P0^-1 c0 */
     memcpy(factor, covariance, nb * nb * sizeof *factor);
     if (hb_cholesky((int)nb, factor))
         return -1;
-    set_identity(nb, inverse);
-    hb_cholesky_solve((int)nb, factor, (int)nb, inverse);
     memcpy(pull, mean, nb * sizeof *pull);
     hb_cholesky_solve((int)nb, factor, 1, pull);
+    memcpy(inverse, factor, nb * nb * sizeof *inverse);
+    hb_cholesky_invert((int)nb, inverse);
 
     memset(sum, 0, nb * nb * sizeof *sum);
     for (int f = 0; f < p->nfunctions; f++) {
@@ -200,13 +195,15 @@ static int improve(const prior *p, int system, double *mean, double *covariance)
         if (hb_cholesky((int)nb, factor))
             return -1;
         hb_cholesky_solve((int)nb, factor, 1, c);
-        set_identity(nb, posterior);
-        hb_cholesky_solve((int)nb, factor, (int)nb, posterior);
-        for (size_t i = 0; i < nb * nb; i++)
-            sum[i] += posterior[i] / p->nfunctions;
+        hb_cholesky_invert((int)nb, factor);
+        for (size_t i = 0; i < nb; i++)
+            for (size_t j = 0; j <= i; j++)
+                sum[i * nb + j] += factor[i * nb + j];
     }
     take_mean(p, system, mean);
-    memcpy(covariance, sum, nb * nb * sizeof *sum);
+    for (size_t i = 0; i < nb; i++)
+        for (size_t j = 0; j < nb; j++)
+            covariance[i * nb + j] = sum[i >= j ? i * nb + j : j * nb + i] / p->nfunctions;
     add_spread(p, system, mean, covariance);
     add_floor(nb, covariance);
     return 0;
@@ -234,7 +231,7 @@ static void settle(void *context, int system, int thread)
     prior *p = context;
     size_t nb = (size_t)p->m->nb;
     double *covariance = p->m->prior_covariance + (size_t)system * nb * nb;
-    double *mean = p->scratch + (size_t)system * scratch_size(p->m) + 4 * nb * nb + nb, *before = mean + nb;
+    double *mean = p->scratch + (size_t)system * scratch_size(p->m) + 3 * nb * nb + nb, *before = mean + nb;
 
     (void)thread;
     for (size_t i = 0; i < nb; i++)

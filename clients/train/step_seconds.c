@@ -54,7 +54,8 @@ int hb_step_seconds_fit(hb_settings *s, double cpu_seconds, const volatile sig_a
     if (!status)
         status = hb_step_seconds_measure(s, s->functions, (uint64_t)fmin(MANY, fmax(FEW, 0.05 * cpu_seconds / step)),
                                          stop, &step, &prior, err);
+    /* half at least is left for the steps, however long the prior takes */
     if (!status)
-        s->steps = (uint64_t)fmax(1, round((cpu_seconds - prior) / step));
+        s->steps = (uint64_t)fmax(1, round(fmax(cpu_seconds - prior, 0.5 * cpu_seconds) / step));
     return status;
 }

@@ -68,14 +68,20 @@ double hb_cholesky_condition(int n, const double *factor, double norm, double *s
     return info == 0 && reciprocal > 0 ? 1 / reciprocal : INFINITY;
 }
 
-void hb_cholesky_inverse_diagonal(int n, const double *factor, double *diagonal, double *scratch)
+void hb_cholesky_invert(int n, double *factor)
 {
     int info = 0;
 
+    if (n > 0)
+        dpotri_("U", &n, factor, &n, &info, 1);
+}
+
+void hb_cholesky_inverse_diagonal(int n, const double *factor, double *diagonal, double *scratch)
+{
     if (n == 0)
         return;
     memcpy(scratch, factor, (size_t)n * (size_t)n * sizeof *scratch);
-    dpotri_("U", &n, scratch, &n, &info, 1);
+    hb_cholesky_invert(n, scratch);
     for (int i = 0; i < n; i++)
         diagonal[i] = scratch[(size_t)i * (size_t)n + (size_t)i];
 }

@@ -25,6 +25,8 @@ int hb_cholesky(int n, double *a);
 void hb_cholesky_solve(int n, const double *factor, int nrhs, double *b);
 /* Estimated 1-norm condition number from the factor and the 1-norm of the matrix; scratch: 4 n doubles, n ints. */
 double hb_cholesky_condition(int n, const double *factor, double norm, double *scratch, int *iscratch);
+/* (L L^T)^-1 in the place of its factor; lower triangle. */
+void hb_cholesky_invert(int n, double *factor);
 /* Diagonal of (L L^T)^-1; scratch: n * n doubles. */
 void hb_cholesky_inverse_diagonal(int n, const double *factor, double *diagonal, double *scratch);
 /* Eigenvalues (ascending) and eigenvectors (rows) of a symmetric matrix, in place; scratch from malloc: offline only.

@@ -189,6 +189,15 @@ class Train(unittest.TestCase):
             self.assertIn('<svg', svg.read(1000))
             self.assertEqual(png.read(4), b'\x89PNG')
 
+    def test_processor_time(self):
+        def steps(*options):
+            said = run(TRAIN, '--data', self.data, '--output', self.path('timed'), '--force', *TINY, *options).stderr
+            return int(re.search(r'of processor time: --steps (\d+)', said).group(1))
+
+        self.assertGreater(steps('--cpu-seconds', '1'), 1)
+        # the prior of so many coefficients takes longer than that: steps are made all the same
+        self.assertGreater(steps('--cpu-seconds', '1', '--nb', '400', '--coefficients', 'per_state'), 1)
+
     def test_prior(self):
         self.assertIn('with the prior', self.trained.stderr)
         other = self.path('other')

@@ -114,6 +114,10 @@ static void test_cholesky_inverse_and_condition(void **state)
     double condition = norm1(a) * norm1(inverse), estimate = hb_cholesky_condition(N, l, norm1(a), scratch, iscratch);
     assert_true(estimate <= condition * (1 + 1e-9));
     assert_true(estimate >= condition / 3);
+    hb_cholesky_invert(N, l);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j <= i; j++)
+            assert_near(l[i * N + j], inverse[i * N + j], 1e-10);
 }
 
 static void test_eigenvectors_diagonalise(void **state)

@@ -233,23 +233,30 @@ static int draw(const options *o, const result *r, hb_error *err)
                 fprintf(out, " %g", shown_error(o, &r[k], (fit)f, i, &examples));
         fprintf(out, "\n");
     }
+    double low = INFINITY, high = 0;
+    for (int k = 0; k < o->nmodels; k++)
+        for (int f = 0; f < NFITS; f++)
+            for (int i = 0; i < r[k].errors[f].ncounts; i++) {
+                low = fmin(low, r[k].errors[f].count[i].late);
+                high = fmax(high, r[k].errors[f].count[i].late);
+            }
     /* a fit that explodes leaves the picture at the top */
     fprintf(out,
-            "EOD\nset multiplot layout 1,2\nset logscale xy\nset grid\nset key top right samplen 1.5\n"
-            "set yrange [*:*<10]\nset ylabel 'error after %d steps'\nset xlabel 'examples'\nplot ",
-            o->steps);
+            "EOD\nset multiplot layout 1,2\nset logscale xy\nset grid\n"
+            "set key outside bottom center horizontal samplen 1.5\nset title 'with the prior; dotted: ridge alone'\n"
+            "set yrange [%g:%g]\nset ylabel 'error after %d steps'\nset xlabel 'examples'\nplot ",
+            low / 1.5, fmin(1.5 * high, 30 * low), o->steps);
     for (int k = 0; k < o->nmodels; k++)
-        fprintf(
-            out,
-            "$count%d_%d with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title 'nb %d, prior', $count%d_%d with lines "
-            "dt 3 lc rgb '%s' title 'ridge', ",
-            k, PRIOR, colour[k % NCOLOURS], r[k].model->nb, k, RIDGE, colour[k % NCOLOURS]);
+        fprintf(out,
+                "$count%d_%d with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title 'nb %d', $count%d_%d with lines dt 3 "
+                "lc rgb '%s' notitle, ",
+                k, PRIOR, colour[k % NCOLOURS], r[k].model->nb, k, RIDGE, colour[k % NCOLOURS]);
     fprintf(out, "NaN notitle\nset xlabel 'basis functions'\nplot ");
     for (int i = 0; i < NSHOWN; i++) {
         shown_error(o, &r[0], PRIOR, i, &examples);
         fprintf(out,
-                "$bases using 1:%d smooth unique with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title '%d examples, "
-                "prior', $bases using 1:%d smooth unique with lines dt 3 lc rgb '%s' title 'ridge', ",
+                "$bases using 1:%d smooth unique with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title '%d examples', "
+                "$bases using 1:%d smooth unique with lines dt 3 lc rgb '%s' notitle, ",
                 3 + NSHOWN * PRIOR + i, colour[i % NCOLOURS], examples, 3 + NSHOWN * RIDGE + i, colour[i % NCOLOURS]);
     }
     fprintf(out, "$bases using 1:2 smooth unique with lines dt 2 lc rgb '#999999' title 'c = 0'\nunset multiplot\n");

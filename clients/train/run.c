@@ -406,11 +406,12 @@ static int save_checkpoint(run *r, hb_error *err)
                               err);
 }
 
+/* v: NULL where nothing is validated on the way */
 static const char *describe(const hb_trainer_report *r, const hb_validation *v, double seconds_per_step, char text[200])
 {
     char errors[80] = ""; /* where nothing is held out there are none */
 
-    if (!isnan(v->one_step))
+    if (v && !isnan(v->one_step))
         snprintf(errors, sizeof errors, "1-step %.1e, %d-step %.1e, ", v->one_step, v->steps, v->ten_step);
     snprintf(text, 200, "loss %.2e, %s%.3g/s", hb_trainer_loss(r), errors, 1 / seconds_per_step);
     return text;
@@ -482,9 +483,9 @@ static int step_on(run *r, hb_run_result *ret, hb_error *err)
             hb_training_log_write(r->log, &report, hb_progress_elapsed(&progress),
                                   hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, validated ? &v : NULL);
         if (!o->quiet)
-            hb_progress_update(
-                &progress, (double)(state->step - first) / (double)(s->steps - first),
-                describe(&report, &v, hb_progress_elapsed(&progress) / (double)(state->step - first), text));
+            hb_progress_update(&progress, (double)(state->step - first) / (double)(s->steps - first),
+                               describe(&report, s->validate_every < s->steps ? &v : NULL,
+                                        hb_progress_elapsed(&progress) / (double)(state->step - first), text));
         if (hb_progress_elapsed(&progress) - saved >= s->checkpoint_every) {
             if ((status = save_checkpoint(r, err)))
                 break;

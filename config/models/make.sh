@@ -54,8 +54,8 @@ vehicles="-r mass=0.016:0.038 -r inertia=0.7:1.6 -r rotor0=0.7:1.05 -r rotor1=0.
           -r rotor3=0.7:1.05 -r com_x=-8:8 -r com_y=-8:8 -r com_z=-5:5 -r drag=0:0.02
           -r wind_x=-3:3 -r wind_y=-3:3 -r wind_z=-1:1"
 
-# half-cheetah: joints settle within a period, so increments are learned directly
-walker="--hidden 256,256 --integration direct --functions 16 --examples 100 --queries 100 --learning-rate 0.01
+# walkers: joints settle within a period, so increments are learned directly
+walker="--integration direct --functions 8 --examples 112 --queries 32 --rollout-growth 0.9 --learning-rate 0.007
         --decay cosine"
 
 # shellcheck disable=SC2086 # one word per option
@@ -98,14 +98,14 @@ make() {
             --weighting each --ridge 1e-6 --refinements 1 --steps 4000 --learning-rate 0.005 --decay cosine
         ;;
     half-cheetah)
-        collect half-cheetah half-cheetah-standing -f 300 -e 8 -s 4
-        fit half-cheetah half-cheetah --inputs=-x --nb 12 --coefficients per_state --steps 2500 $walker
+        collect half-cheetah half-cheetah -f 600 -e 2 -s 4
+        fit half-cheetah half-cheetah --inputs=-x --nb 24 --coefficients per_state --join 64 --hidden 160,160,160,160 \
+            --rollout 5 --steps 7805 $walker
         ;;
     ant)
         collect ant ant -f 400 -e 2 -s 5
-        fit ant ant --inputs=-x,-y --nb 16 --hidden 192,192,192 --integration direct --functions 8 --examples 112 \
-            --rollout 4 --rollout-growth 0.9 --queries 32 --fit prior --prior-every 250 --learning-rate 0.007 \
-            --decay cosine --steps 1830
+        fit ant ant --inputs=-x,-y --nb 16 --hidden 192,192,192 --rollout 4 --fit prior --prior-every 250 \
+            --steps 1830 $walker
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

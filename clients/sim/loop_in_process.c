@@ -73,6 +73,7 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
 
     hb_controller_observe_request(s->controller, &r, r.received);
     s->command = hb_controller_command(s->controller, &r, &clock);
+    hb_controller_prepare(s->controller, &clock, NULL, UINT64_MAX);
     return 0;
 }
 

@@ -392,7 +392,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .step = plan_step(c),
                     .insure = outdated(c, s),
                     .trim = ready ? last_trim(c) : take_trim(c)};
-    if ((!ready || hardly_known(c, s)) && c->m->architecture != HB_INDEPENDENT) {
+    if (!ready && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,
                        c->arrest);
         goal.start = c->arrest;

@@ -291,7 +291,7 @@ bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best)
 }
 
 /* the start that the goal gives, followed by trim */
-bool hb_planner_try_given_start(hb_planner *p)
+static bool try_given_start(hb_planner *p)
 {
     const hb_goal *goal = p->problem.goal;
     const int n = goal->nstart < p->settings.horizon ? goal->nstart : p->settings.horizon;
@@ -317,7 +317,7 @@ static bool start(hb_planner *p)
     hb_planner_begin_search(p, p->warm, p->elapsed);
     if ((!p->cold || ns == 1) && !hb_planner_evaluate_start(p, &p->best))
         return false;
-    if (!hb_planner_try_given_start(p))
+    if (!try_given_start(p))
         return false;
     if (ns == 1 || (isfinite(p->best.cost) && !p->best.impossible))
         return true;
@@ -331,7 +331,7 @@ static int refit(hb_planner *p)
 {
     hb_population *pop = &p->population;
     const ptrdiff_t size = pop->nh * p->map.nv;
-    int finite = hb_population_rank(pop, p->order), elites = (int)ceil(p->settings.elites * pop->ns);
+    int finite = hb_population_rank(pop, pop->ns, p->order), elites = (int)ceil(p->settings.elites * pop->ns);
 
     elites = elites > finite ? finite : elites;
     if (elites < 1)
@@ -349,7 +349,7 @@ static int refit(hb_planner *p)
 static int average(hb_planner *p)
 {
     hb_population *pop = &p->population;
-    int finite = hb_population_rank(pop, p->order);
+    int finite = hb_population_rank(pop, pop->ns, p->order);
 
     if (finite < 1)
         return 0;
@@ -399,7 +399,7 @@ bool hb_planner_search(hb_planner *p)
 
 /* Trim, and samples drawn widely around it, because the warm start may lead to a poor local minimum. The first sample
  * is that start: a plan that it led to would be found again from there. */
-bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
+bool hb_planner_sample_widely(hb_planner *p, int n, hb_candidate *best)
 {
     hb_population *pop = &p->population;
 
@@ -409,12 +409,12 @@ bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best)
     for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)(wide * p->settings.noise);
     p->round++;
-    const hb_candidate_job all = job_on(p, pop->ns, HB_PIECE_FORWARD, 2);
-    if (!hb_candidate_evaluation_run(p->evaluation, &all, best)) {
+    const hb_candidate_job wide_ones = job_on(p, n, HB_PIECE_FORWARD, 2);
+    if (!hb_candidate_evaluation_run(p->evaluation, &wide_ones, best)) {
         p->round--;
         return false;
     }
-    const int finite = hb_population_rank(pop, p->order), second = finite > 0 && p->order[0] == 0;
+    const int finite = hb_population_rank(pop, n, p->order), second = finite > 0 && p->order[0] == 0;
     p->picked = finite > second;
     if (p->picked)
         hb_population_get(pop, p->order[second], p->kept);
@@ -438,14 +438,14 @@ static hb_descent_end improve_best(hb_planner *p)
                           &p->best, &p->plan.iterations);
 }
 
-/* Second-order steps from the best of wide samples, with what time is left. Returns whether the best candidate has
+/* Second-order steps from the best of n wide samples, with what time is left. Returns whether the best candidate has
  * arrived, as it had before. */
-static bool insure(hb_planner *p)
+static bool insure(hb_planner *p, int n)
 {
     const int left = p->settings.iterations - p->plan.iterations, most = left < HB_SHORT ? left : HB_SHORT;
     const double before = p->best.cost;
 
-    if (!hb_planner_sample_widely(p, &p->best) || !hb_planner_pick_sample(p, &p->other) || !isfinite(p->other.cost))
+    if (!hb_planner_sample_widely(p, n, &p->best) || !hb_planner_pick_sample(p, &p->other) || !isfinite(p->other.cost))
         return !(p->best.cost < before);
     const hb_descent_end end =
         hb_descent_run(p->descent[0], p->evaluation, &p->problem, most, &p->other, &p->plan.iterations);
@@ -457,17 +457,22 @@ static bool insure(hb_planner *p)
 }
 
 /* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, but not when nothing
- * would be known without it, or when what is known is no good. */
-static bool may_owe(const hb_planner *p)
+ * would be known without it, or when what is known is no good; when it is asked for, a few samples go before the reply.
+ */
+static int samples_before_reply(const hb_planner *p, bool stuck)
 {
-    return p->settings.prepare && !p->cold && !p->problem.goal->insure && !p->best.impossible &&
-           p->preparation.owed < MOST_OWED;
+    const int all = p->population.ns;
+
+    if (!p->settings.prepare || p->cold || p->best.impossible || stuck || p->preparation.owed >= MOST_OWED)
+        return all;
+    return !p->problem.goal->insure ? 0 : all < HB_LANES ? all : HB_LANES;
 }
 
-bool hb_planner_descend(hb_planner *p)
+/* second-order steps from the best, and insurance */
+static bool descend(hb_planner *p)
 {
     /* a warm start that leads nowhere: anything else that can be evaluated */
-    if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, &p->best) && isfinite(p->best.cost)))
+    if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, p->population.ns, &p->best) && isfinite(p->best.cost)))
         return false;
     const bool guessed = memcmp(p->best.w, p->warm, hb_planner_sequence_bytes(p)) != 0;
     const double before = p->best.cost;
@@ -478,12 +483,9 @@ bool hb_planner_descend(hb_planner *p)
     /* it insures itself with all its steps made, too, but not when there is no more time */
     if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
         return end == HB_DESCENT_ARRIVED;
-    if (!stuck && may_owe(p)) {
-        p->preparation.owed++;
-        return end == HB_DESCENT_ARRIVED;
-    }
-    p->preparation.owed = 0;
-    return insure(p) && end == HB_DESCENT_ARRIVED;
+    const int n = samples_before_reply(p, stuck);
+    p->preparation.owed = n < p->population.ns ? p->preparation.owed + 1 : 0;
+    return (n == 0 || insure(p, n)) && end == HB_DESCENT_ARRIVED;
 }
 
 /* the state and the goal that the current plan was made for */
@@ -589,7 +591,7 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
     hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);
     bool converged = start(p);
     if (converged)
-        converged = s->method == HB_PLANNER_GAUSS_NEWTON ? hb_planner_descend(p) : hb_planner_search(p);
+        converged = s->method == HB_PLANNER_GAUSS_NEWTON ? descend(p) : hb_planner_search(p);
     if (polish) {
         const int searched = p->plan.iterations;
         p->plan.iterations = 0;

@@ -119,10 +119,8 @@ void hb_planner_finish(hb_planner *p, bool converged);
 void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead); /* ahead: of the current plan */
 bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best);
 bool hb_planner_iterate(hb_planner *p, hb_candidate *best);
-bool hb_planner_search(hb_planner *p); /* all iterations */
-bool hb_planner_sample_widely(hb_planner *p, hb_candidate *best);
+bool hb_planner_search(hb_planner *p);                                   /* all iterations */
+bool hb_planner_sample_widely(hb_planner *p, int n, hb_candidate *best); /* the first n samples */
 bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to);
-bool hb_planner_try_given_start(hb_planner *p); /* the goal's, if it has one */
-bool hb_planner_descend(hb_planner *p);         /* second-order steps from the best, and insurance */
 
 #endif

@@ -293,17 +293,17 @@ void hb_sequence_stretch(int nh, int nv, double ratio, hb_real *w)
     }
 }
 
-int hb_population_rank(const hb_population *p, int *order)
+int hb_population_rank(const hb_population *p, int n, int *order)
 {
     int finite = 0;
 
-    for (int i = 0; i < p->ns; i++) {
+    for (int i = 0; i < n; i++) {
         order[i] = i;
         finite += isfinite(p->cost[i]) != 0;
     }
-    for (int i = p->ns / 2 - 1; i >= 0; i--)
-        sift(p->cost, order, p->ns, i);
-    for (int end = p->ns - 1; end > 0; end--) {
+    for (int i = n / 2 - 1; i >= 0; i--)
+        sift(p->cost, order, n, i);
+    for (int end = n - 1; end > 0; end--) {
         int swap = order[0];
         order[0] = order[end];
         order[end] = swap;

@@ -94,8 +94,9 @@ void hb_sequence_shift(int nh, int nv, double steps, hb_real *w);
 /* One sequence, nh x nv, at steps that are `ratio` times as long: what is in force in the middle of each. */
 void hb_sequence_stretch(int nh, int nv, double ratio, hb_real *w);
 
-/* Ranks samples by cost: order[0] is the best; those that are not finite come last. Returns how many are finite. */
-int hb_population_rank(const hb_population *p, int *order);
+/* Ranks the first n samples by cost: order[0] is the best; those that are not finite come last. Returns how many are
+ * finite. */
+int hb_population_rank(const hb_population *p, int n, int *order);
 /* Mean and standard deviation of the first `count` of order, blended with those of before by `keep`; nh x nv. */
 void hb_population_refit(const hb_population *p, const int *order, int count, double keep, double least, hb_real *mean,
                          hb_real *deviation);

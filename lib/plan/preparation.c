@@ -141,7 +141,7 @@ static bool evaluate(hb_planner *p)
 static void keep_top(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
-    const int finite = hb_population_rank(&p->population, p->order), most = HB_LANES - 2;
+    const int finite = hb_population_rank(&p->population, p->population.ns, p->order), most = HB_LANES - 2;
 
     f->ntop = finite < most ? finite : most;
     for (int i = 0; i < f->ntop; i++)
@@ -246,7 +246,7 @@ static bool advance(hb_planner *p)
         f->next = f->arrived ? after_descent(f) : HB_PREPARE_LINEARISE;
         return true;
     case HB_PREPARE_SAMPLE:
-        if (!hb_planner_sample_widely(p, &f->at))
+        if (!hb_planner_sample_widely(p, p->population.ns, &f->at))
             return false;
         f->uninsured = before;
         f->moved = f->at.cost < before;
@@ -369,11 +369,7 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
     hb_sequence_shift(p->settings.horizon, p->map.nv, p->elapsed - f->ahead, p->best.w);
     if (problem.dt != f->problem.dt)
         hb_sequence_stretch(p->settings.horizon, p->map.nv, problem.dt / f->problem.dt, p->best.w);
-    bool converged = second_order(p) ? correct(p) : choose(p);
-    const double corrected = p->best.cost;
-    /* a start that is better than what was prepared, although nobody has improved it yet */
-    if (p->settings.method == HB_PLANNER_GAUSS_NEWTON && hb_planner_try_given_start(p) && p->best.cost < corrected)
-        converged = hb_planner_descend(p);
+    const bool converged = second_order(p) ? correct(p) : choose(p);
     hb_planner_finish(p, converged);
     if (!p->plan.converged)
         f->in_vain = 0;

@@ -107,8 +107,8 @@ static double evaluate(hb_trim *t, const hb_predictor *p, double dt, const doubl
     return sum;
 }
 
-/* the normal equations at u, in units of each control's range; controls at a bound that they are pushed beyond stay */
-static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
+/* how states react to the controls at u, in deviations by each control's range: t->b */
+static bool linearise(hb_trim *t, const hb_predictor *p, double dt, const double *u)
 {
     const hb_model *m = t->m;
     const int nx = m->nx, nu = m->nu;
@@ -120,6 +120,17 @@ static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
         for (int i = 0; i < nx; i++)
             t->b[i * nu + j] *= range / m->state_std[i];
     }
+    return true;
+}
+
+/* the normal equations at u, in units of each control's range; controls at a bound that they are pushed beyond stay */
+static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
+{
+    const hb_model *m = t->m;
+    const int nx = m->nx, nu = m->nu;
+
+    if (!linearise(t, p, dt, u))
+        return false;
     for (int j = 0; j < nu; j++) {
         double range = m->control_max[j] - m->control_min[j];
         t->step[j] = -small * (u[j] - t->start[j]) / range;
@@ -173,33 +184,32 @@ double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double 
     return sqrt(before / m->nx);
 }
 
-/* marks, in t->residual, the states that react most to the controls: t->b is in units of ranges and deviations */
+/* marks, in t->chosen, the states that react most to the controls */
 static void choose_direct(hb_trim *t)
 {
     const int nx = t->m->nx, nu = t->m->nu;
     double most = 0;
 
     for (int i = 0; i < nx; i++) {
-        t->residual[i] = 0;
+        t->chosen[i] = 0;
         for (int j = 0; j < nu; j++)
-            t->residual[i] += t->b[i * nu + j] * t->b[i * nu + j];
-        most = fmax(most, t->residual[i]);
+            t->chosen[i] += t->b[i * nu + j] * t->b[i * nu + j];
+        most = fmax(most, t->chosen[i]);
     }
     for (int i = 0; i < nx; i++)
-        t->residual[i] = t->residual[i] > direct * direct * most;
+        t->chosen[i] = t->chosen[i] > direct * direct * most;
 }
 
-/* one step of it: t->x moves on */
+/* one step of it: t->x moves on. Linearised once: the second pass corrects what was bent in the first. */
 static void arrest(hb_trim *t, const hb_predictor *p, const double *target, double dt, double *u)
 {
     const hb_model *m = t->m;
     const int nx = m->nx, nu = m->nu;
 
+    if (!linearise(t, p, dt, u))
+        return;
+    choose_direct(t);
     for (int pass = 0; pass < 2; pass++) {
-        if (!solve(t, p, dt, u))
-            return;
-        choose_direct(t);
-        memcpy(t->chosen, t->residual, (size_t)nx * sizeof *t->chosen);
         evaluate(t, p, dt, u);
         for (int j = 0; j < nu; j++) {
             t->step[j] = 0;

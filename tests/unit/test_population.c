@@ -321,7 +321,7 @@ static void test_rank_refit_and_average(void **state)
     f.pop.cost[240] = (hb_real)INFINITY;
     f.pop.cost[77] = f.pop.cost[33] = (hb_real)1e-4;
 
-    assert_int_equal(hb_population_rank(&f.pop, order), NS - 2);
+    assert_int_equal(hb_population_rank(&f.pop, NS, order), NS - 2);
     for (int i = 1; i < NS - 2; i++) {
         hb_real a = f.pop.cost[order[i - 1]], b = f.pop.cost[order[i]];
         assert_true(a < b || (a == b && order[i - 1] < order[i]));

@@ -244,14 +244,14 @@ static int draw(const options *o, const result *r, hb_error *err)
     fprintf(out,
             "EOD\nset multiplot layout 1,2\nset logscale xy\nset grid\n"
             "set key outside bottom center horizontal samplen 1.5\nset title 'with the prior; dotted: ridge alone'\n"
-            "set yrange [%g:%g]\nset ylabel 'error after %d steps'\nset xlabel 'examples'\nplot ",
+            "set yrange [%g:%g]\nset ylabel 'error after %d steps'\nset xlabel 'examples' offset 0,0.5\nplot ",
             low / 1.5, fmin(1.5 * high, 30 * low), o->steps);
     for (int k = 0; k < o->nmodels; k++)
         fprintf(out,
                 "$count%d_%d with linespoints pt 7 ps 0.5 lw 2 lc rgb '%s' title 'nb %d', $count%d_%d with lines dt 3 "
                 "lc rgb '%s' notitle, ",
                 k, PRIOR, colour[k % NCOLOURS], r[k].model->nb, k, RIDGE, colour[k % NCOLOURS]);
-    fprintf(out, "NaN notitle\nset xlabel 'basis functions'\nplot ");
+    fprintf(out, "NaN notitle\nset xlabel 'basis functions' offset 0,0.5\nplot ");
     for (int i = 0; i < NSHOWN; i++) {
         shown_error(o, &r[0], PRIOR, i, &examples);
         fprintf(out,

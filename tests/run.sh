@@ -56,7 +56,8 @@ build() {
 }
 
 build build
-if [ $fast = yes ]; then suite build --suite unit; else suite build; fi
+# the longest of them mostly wait for a flight: one more at a time than there are processors
+if [ $fast = yes ]; then suite build --suite unit; else suite build --num-processes $(($(nproc) + 1)); fi
 if [ $quick = no ]; then
     CC=clang build build-clang
     suite build-clang --suite unit

@@ -1,6 +1,7 @@
 /* What hilbert-sim does for a comparison: data and flights. Both are kept, so that an interrupted run goes on. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,17 +93,31 @@ int hb_paper_collect(const hb_paper *p, const char *name, int functions, int pur
 
 /* --- flights --- */
 
-/* One configuration for all rows: that of config/quadrotor.yaml, but that plans take as long as they take, with the
- * number of iterations that the scale has for the row. */
-static int write_config(const hb_paper *p, const hb_paper_row *row, const char *path, hb_error *err)
+/* in quotes: within them a quote stands twice */
+static void write_quoted(FILE *out, const char *text)
 {
-    int iterations = row->ours && p->scale->our_iterations ? p->scale->our_iterations : p->scale->iterations;
-    FILE *out = fopen(path, "we");
+    fputc('\'', out);
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputc('\'', out);
+        fputc(*text, out);
+    }
+    fputc('\'', out);
+}
+
+/* One configuration for all rows: that of config/quadrotor.yaml, but that plans take as long as they take, with the
+ * number of iterations that the scale has for the row. The model is the row's, so that no other needs to be there. */
+static int write_config(const hb_paper *p, const hb_paper_result *r, const char *path, hb_error *err)
+{
+    int iterations = r->row->ours && p->scale->our_iterations ? p->scale->our_iterations : p->scale->iterations;
+    char model[PATH_MAX];
+    FILE *out = realpath(r->settings.output, model) ? fopen(path, "we") : NULL;
     if (!out)
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    fprintf(out, "name: paper\nmodel: ");
+    write_quoted(out, model);
     fprintf(out,
-            "name: paper\n"
-            "model: quadrotor.safetensors\n"
+            "\n"
             "estimator: {window: %g}\n" /* of the 0.04 s of these models */
             "planner: {horizon: 10, samples: 100, iterations: %d}\n"
             "cost:\n"
@@ -195,7 +210,7 @@ static int fly(const hb_paper *p, hb_paper_result *r, int masses, int starts, co
     add_number(&c, "--examples", s->flight_examples);
     add_number(&c, "--threads", processors(p));
     add(&c, "--json", NULL);
-    if ((status = write_config(p, r->row, config, err)) || (status = run(p, &c, temporary, &code, err)))
+    if ((status = write_config(p, r, config, err)) || (status = run(p, &c, temporary, &code, err)))
         return status;
     /* 1 is a crash, which is a result, or a failure, which leaves flights out */
     if (code > 1)

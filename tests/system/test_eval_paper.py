@@ -4,6 +4,7 @@ usage: test_eval_paper.py HILBERT_EVAL HILBERT_SIM
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,14 @@ class Paper(unittest.TestCase):
             first = {row['row']: row for row in self.first['rows']}
             for row in all_of_them['rows']:
                 self.assertEqual(without_times(row['flights']), without_times(first[row['row']]['flights']))
+
+    def test_flights_where_no_model_is_shipped(self):
+        with tempfile.TemporaryDirectory() as other:
+            sim = shutil.copy(SIM, os.path.join(other, "the pilot's sim"))
+            given = ['quadrotor', '--sim', sim, '--json', '--no-plot', '--no-bases', '--rows', 'ours-physics']
+            row = json.loads(paper(os.path.join(other, "pilot's"), *given).stdout)['rows'][0]
+            first = next(r for r in self.first['rows'] if r['row'] == row['row'])
+            self.assertEqual(without_times(row['flights']), without_times(first['flights']))
 
     def test_rollouts(self):
         given = ['quadrotor', '--no-plot', '--no-bases', '--rows', 'ours', '--flight-seconds', '0', '--rollouts', '3']

@@ -24,14 +24,14 @@ sh packaging/deps.sh
 
 passed=0 failed=0
 
-# suite FOLDER SUITES...: runs the tests of a built folder and adds up what meson counted
+# suite FOLDER SUITES...: runs the tests of a folder, builds what of them is not built, and adds up what meson counted
 suite() {
     folder=$1
     shift
     log=$folder/meson-logs/run.txt
     echo "== tests in $folder"
-    meson test -C "$folder" --print-errorlogs --no-rebuild "$@" 2>&1 | tee "$log" || true
-    grep -h '^SKIPPED:' "$folder/meson-logs/testlog.txt" || true
+    meson test -C "$folder" --print-errorlogs "$@" 2>&1 | tee "$log" || true
+    grep -ah '^SKIPPED:' "$folder/meson-logs/testlog.txt" || true
     # the last of each: a test that failed may have shown such lines of its own
     ok=$(awk '/^Ok: / { n = $NF } END { print n }' "$log")
     bad=$(awk '/^(Fail|Unexpected Pass|Timeout): / { n[$1] = $NF } END { for (i in n) sum += n[i]; print sum + 0 }' "$log")
@@ -39,13 +39,19 @@ suite() {
     passed=$((passed + ok)) failed=$((failed + bad))
 }
 
-# build FOLDER [setup options...]; `targets`, if set: only these
-build() {
+# configure FOLDER [setup options...]
+configure() {
     folder=$1
     shift
-    echo "== build in $folder"
     if [ ! -f "$folder/build.ninja" ]; then meson setup "$folder" "$@" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }; fi
     rm -f "$folder.log"
+}
+
+# build FOLDER [setup options...]; `targets`, if set: only these
+build() {
+    echo "== build in $1"
+    configure "$@"
+    folder=$1
     # shellcheck disable=SC2086 # one word per target
     ninja -C "$folder" ${targets-} >"$folder/ninja.log" 2>&1 || { tail -n 60 "$folder/ninja.log"; exit 1; }
     if grep -q 'warning:' "$folder/ninja.log"; then
@@ -61,7 +67,7 @@ if [ $fast = yes ]; then suite build --suite unit; else suite build --num-proces
 if [ $quick = no ]; then
     CC=clang build build-clang
     suite build-clang --suite unit
-    build build-sanitize -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
+    configure build-sanitize -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
     suite build-sanitize --suite unit
     # what has threads of its own
     targets='daemon/hilbertd clients/ctl/hilbertctl clients/sim/hilbert-sim tests/unit/test_pool tests/unit/test_queue

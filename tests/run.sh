@@ -62,8 +62,7 @@ build() {
 }
 
 build build
-# the longest of them mostly wait for a flight: one more at a time than there are processors
-if [ $fast = yes ]; then suite build --suite unit; else suite build --num-processes $(($(nproc) + 1)); fi
+if [ $fast = yes ]; then suite build --suite unit; else suite build; fi
 if [ $quick = no ]; then
     CC=clang build build-clang
     suite build-clang --suite unit

@@ -263,8 +263,10 @@ class Pilot(TestCase):
         self.assertIn("answered as a guest", daemon.text())
 
     def test_a_guest_moves_neither_the_window_nor_the_age_of_telemetry(self):
-        daemon = self.started(CART.replace("stale_after: 60, fallback_after: 120", "stale_after: 0.2, fallback_after: 1.0"))
-        pilot, guest = daemon.client(), daemon.client()
+        # the pilot has a name: an unnamed one that the machine holds up for 20 ms loses its seat to the guest
+        config = CART.replace("stale_after: 60, fallback_after: 120", "stale_after: 0.2, fallback_after: 1.0")
+        daemon = self.started(config + "security: {{pilot: bridge}}\n")
+        pilot, guest = daemon.client(name="bridge"), daemon.client()
         cart = Cart()
         for k in range(20):
             pilot.request(cart.time_us, cart.state, applied=[0.1])

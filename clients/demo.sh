@@ -78,7 +78,7 @@ fly() {
 adapt: $2
 log_level: warning
 recorder: {enabled: true, directory: .}
-realtime: {scheduling: fifo, lock_memory: true} # where it is permitted
+realtime: {scheduling: fifo, lock_memory: true, keep_awake: true} # where it is permitted
 sockets:
   telemetry: ipc://$sockets/telemetry
   actions: ipc://$sockets/actions

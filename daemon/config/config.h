@@ -132,7 +132,7 @@ typedef struct hb_config {
         hb_scheduling scheduling;
         int server_priority, planner_priority;
         hb_cpus server_cpus, planner_cpus;
-        bool lock_memory, required;
+        bool lock_memory, keep_awake, required;
     } realtime;
     char state_file[HB_CONFIG_PATH_SIZE];
     struct {

@@ -141,6 +141,10 @@ static const hb_setting process[] = {
         "Processors of the planner's threads; empty: any.", BETWEEN(0, 1023)),
     ROW("realtime.lock_memory", HB_SETTING_BOOL, realtime.lock_memory, HB_FIXED,
         "Keep all memory from being swapped out (needs CAP_IPC_LOCK or LimitMEMLOCK).", BETWEEN(0, 1)),
+    ROW("realtime.keep_awake", HB_SETTING_BOOL, realtime.keep_awake, HB_FIXED,
+        "Keep idle processors from sleeping, so that no reply waits until one has woken; takes power "
+        "(needs write access to /dev/cpu_dma_latency).",
+        BETWEEN(0, 1)),
     ROW("realtime.required", HB_SETTING_BOOL, realtime.required, HB_FIXED,
         "Fail at start when any of these is not permitted. false: warn and continue.", BETWEEN(0, 1)),
 

@@ -1,8 +1,10 @@
 #include "process/realtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -78,6 +80,27 @@ static int lock_memory(const hb_config *c, hb_error *err)
     return 0;
 }
 
+static int keep_awake(const hb_config *c, hb_error *err)
+{
+    static const char device[] = "/dev/cpu_dma_latency";
+    const int32_t longest = 0; /* microseconds that a processor may take to wake */
+
+    if (!c->realtime.keep_awake)
+        return 0;
+    int fd = open(device, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hb_fail(err, errno,
+                       "realtime.keep_awake: %s: %s (make it this user's; the drop-in keep-awake.conf does)", device,
+                       strerror(errno));
+    if (write(fd, &longest, sizeof longest) != sizeof longest) {
+        int why = errno;
+        close(fd);
+        return hb_fail(err, why, "realtime.keep_awake: %s: %s", device, strerror(why));
+    }
+    /* never closed: the kernel keeps to it as long as this is open, and a process that ended has closed it */
+    return 0;
+}
+
 /* 0 when a wish may go unfulfilled. */
 static int give_up(const hb_config *c, hb_log *log, const hb_error *err)
 {
@@ -109,6 +132,8 @@ int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err)
     pthread_setschedparam(pthread_self(), policy, &param);
     pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
     if (!r && lock_memory(c, err))
+        r = give_up(c, log, err);
+    if (!r && keep_awake(c, err))
         r = give_up(c, log, err);
     return r;
 }

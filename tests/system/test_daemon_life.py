@@ -91,6 +91,17 @@ class Starting(TestCase):
         self.assertEqual(daemon.process.wait(PATIENCE), 1)
         self.assertIn("realtime.", daemon.text())
 
+    def test_processors_are_kept_awake(self):
+        device = "/dev/cpu_dma_latency"
+        daemon = self.started(CART + "realtime: {{keep_awake: true}}\n")
+        files = [os.path.realpath(entry.path) for entry in os.scandir(f"/proc/{daemon.process.pid}/fd")]
+        if os.access(device, os.W_OK):
+            self.assertIn(device, files)
+        else:
+            self.assertIn(f"realtime.keep_awake: {device}: ", daemon.text())
+            self.assertIn("going on without", daemon.text())
+        self.assertEqual(daemon.client().request(0, [0, 0]).status, Status.WARMING_UP)
+
     def test_command_line(self):
         daemon = self.daemon()
 

@@ -28,7 +28,7 @@ for unit in hilbertd.service hilbertd@.service hilbertd.timer hilbertd@.timer hi
 done
 
 # at most 1.5 of 10 (the threshold is in tenths), alone and with each drop-in
-for dropin in none local-only no-realtime; do
+for dropin in none keep-awake local-only no-realtime; do
     offline=$root/offline-$dropin
     mkdir -p "$offline/hilbertd.service.d"
     cp "$units/hilbertd.service" "$offline/"

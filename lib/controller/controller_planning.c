@@ -345,13 +345,10 @@ static bool outdated(const hb_controller *c, const hb_snapshot *s)
            (hardly_known(c, s) && c->set_version != c->planned_version);
 }
 
-/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected. While the
- * vehicle is hardly known every sample may say so; what was prepared to its end since then has competed already. */
+/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected. */
 static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
 {
-    if (c->m->architecture == HB_INDEPENDENT) /* there is no time for that */
-        return false;
-    return outdated(c, s) || (hardly_known(c, s) && !hb_planner_prepared(c->planner));
+    return c->m->architecture != HB_INDEPENDENT && outdated(c, s); /* with independent ones there is no time for that */
 }
 
 bool hb_controller_will_correct(hb_controller *c)

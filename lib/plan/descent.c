@@ -349,13 +349,17 @@ typedef struct correction {
     bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
 } correction;
 
-/* There was little to gain, or the whole step brought what was predicted and no other trial much more. */
+/* There was little to gain, or the whole step brought what was predicted and no other trial much more. At kinks of the
+ * cost, such as at a target, the model goes on hoping for gains that no step brings: where nothing tried is better than
+ * the sequence itself, a request does not wait for twice as much either. */
 static bool as_expected(const hb_descent *d, const hb_problem *problem, const hb_candidate *best, const correction *c)
 {
     const double slack = small(problem, best);
+    const bool best_itself = c->unchanged <= best->cost + negligible(problem, best->cost);
 
-    return isfinite(best->cost) && (d->expected <= slack || (c->whole <= best->cost + slack &&
-                                                             fabs(c->unchanged - c->whole - d->expected) <= slack));
+    return isfinite(best->cost) &&
+           (d->expected <= (best_itself ? 2 : 1) * slack ||
+            (c->whole <= best->cost + slack && fabs(c->unchanged - c->whole - d->expected) <= slack));
 }
 
 /* The whole step is the best, and brought enough. Costs that differ by less than what is negligible are as good. */

@@ -31,7 +31,7 @@ static int by_value(const void *a, const void *b)
 static int fill_bins(hb_error_summary *r, int hidden, const hb_dataset *d, const double *error, hb_error *err)
 {
     int n = d->nfunctions;
-    hb_error_bin *bins = r->bin + hidden * HB_ERROR_BINS;
+    hb_error_bin *bins = r->bin + hidden * r->nbins;
     placed *order = calloc((size_t)n, sizeof *order);
     double *one = calloc(2 * (size_t)n, sizeof *one), *late = one ? one + n : NULL;
 
@@ -43,15 +43,14 @@ static int fill_bins(hb_error_summary *r, int hidden, const hb_dataset *d, const
     for (int f = 0; f < n; f++)
         order[f] = (placed){d->function[f].hidden[hidden], f};
     qsort(order, (size_t)n, sizeof *order, by_value);
-    for (int b = 0; b < HB_ERROR_BINS; b++) {
-        int first = n * b / HB_ERROR_BINS, end = n * (b + 1) / HB_ERROR_BINS;
+    for (int b = 0; b < r->nbins; b++) {
+        int first = n * b / r->nbins, end = n * (b + 1) / r->nbins;
         for (int i = first; i < end; i++) {
             one[i - first] = error[order[i].function * r->steps];
             late[i - first] = error[order[i].function * r->steps + r->late - 1];
         }
-        if (end > first)
-            bins[b] = (hb_error_bin){order[first].value, order[end - 1].value, end - first,
-                                     hb_quantile(one, end - first, 0.5), hb_quantile(late, end - first, 0.5)};
+        bins[b] = (hb_error_bin){order[first].value, order[end - 1].value, end - first,
+                                 hb_quantile(one, end - first, 0.5), hb_quantile(late, end - first, 0.5)};
     }
     free(order);
     free(one);
@@ -115,8 +114,9 @@ int hb_error_summary_measure(hb_error_summary *ret, const hb_model *m, const hb_
 
     *ret =
         (hb_error_summary){.steps = s->steps, .late = late, .nhidden = d->header.nhidden, .nfunctions = d->nfunctions};
+    ret->nbins = d->nfunctions < HB_ERROR_BINS ? d->nfunctions : HB_ERROR_BINS;
     ret->memory = calloc(9 * steps + nfunctions, sizeof *ret->memory);
-    ret->bin = calloc((size_t)ret->nhidden * HB_ERROR_BINS + 1, sizeof *ret->bin);
+    ret->bin = calloc((size_t)(ret->nhidden * ret->nbins) + 1, sizeof *ret->bin);
     ret->count = calloc((size_t)ncounts + 1, sizeof *ret->count);
     int status = error && ret->memory && ret->bin && ret->count
                      ? hb_prediction_errors_new(&e, m, d, NULL, 0, s, pool, err)
@@ -174,8 +174,8 @@ json_t *hb_error_summary_json(const hb_error_summary *e, const hb_dataset *d)
 
     for (int h = 0; h < e->nhidden; h++) {
         json_t *bins = json_array();
-        for (int b = 0; b < HB_ERROR_BINS; b++) {
-            const hb_error_bin *x = &e->bin[h * HB_ERROR_BINS + b];
+        for (int b = 0; b < e->nbins; b++) {
+            const hb_error_bin *x = &e->bin[h * e->nbins + b];
             json_array_append_new(bins, json_pack("{s:o, s:o, s:i, s:o, s:o}", "low", hb_json_number(x->low), "high",
                                                   hb_json_number(x->high), "functions", x->functions, "one_step",
                                                   hb_json_number(x->one), "last_step", hb_json_number(x->late)));

@@ -15,7 +15,7 @@ typedef struct hb_curve {
     double *lower, *median, *upper;
 } hb_curve;
 
-/* one of HB_ERROR_BINS ranges of a hidden parameter, with equal numbers of functions */
+/* one range of a hidden parameter, with as many functions as the others */
 typedef struct hb_error_bin {
     double low, high;
     int functions;
@@ -29,9 +29,10 @@ typedef struct hb_error_count {
 
 typedef struct hb_error_summary {
     int steps, late, nhidden, nfunctions;
+    int nbins;                 /* HB_ERROR_BINS, or fewer where there are fewer functions */
     hb_curve adapted, without; /* without: coefficients zero */
     hb_curve pooled;           /* the authors' metric: over rollouts of all functions, from step HB_ERROR_FIRST on */
-    hb_error_bin *bin;         /* nhidden x HB_ERROR_BINS */
+    hb_error_bin *bin;         /* nhidden x nbins */
     double *function;          /* nfunctions: after `late` steps */
     int ncounts;
     hb_error_count *count;

@@ -16,7 +16,7 @@
 #include "common/progress.h"
 #include "train/run.h"
 
-enum { MAX_MODELS = 32, BINS = HB_ERROR_BINS, SHOWN_STEPS = 5 };
+enum { MAX_MODELS = 32, SHOWN_STEPS = 5 };
 
 typedef struct options {
     const char *data, *plot;
@@ -137,13 +137,14 @@ static void print_tables(const options *o, const result *r, const hb_dataset *d)
     }
     for (int h = 0; h < d->header.nhidden; h++) {
         printf("\nerror after 1 and %d steps, over %s\n%-46s", o->steps, d->header.hidden_name[h], "");
-        for (int b = 0; b < BINS; b++)
-            printf("  %9.3g..%-9.3g", r[0].errors.bin[h * BINS + b].low, r[0].errors.bin[h * BINS + b].high);
+        const int n = r[0].errors.nbins;
+        for (int b = 0; b < n; b++)
+            printf("  %9.3g..%-9.3g", r[0].errors.bin[h * n + b].low, r[0].errors.bin[h * n + b].high);
         printf("\n");
         for (int i = 0; i < o->nmodels; i++) {
             printf("%-28.28s %-17s", base_name(r[i].path), hb_eval_row(r[i].model));
-            for (int b = 0; b < BINS; b++)
-                printf("  %9.2e %9.2e ", r[i].errors.bin[h * BINS + b].one, r[i].errors.bin[h * BINS + b].late);
+            for (int b = 0; b < n; b++)
+                printf("  %9.2e %9.2e ", r[i].errors.bin[h * n + b].one, r[i].errors.bin[h * n + b].late);
             printf("\n");
         }
     }
@@ -194,7 +195,7 @@ static int draw(const options *o, const result *r, const hb_dataset *d, hb_error
         for (int k = 0; k < r[i].errors.ncounts; k++)
             fprintf(out, "%d %g\n", r[i].errors.count[k].examples, r[i].errors.count[k].late);
         fprintf(out, "EOD\n$hidden%d << EOD\nNaN NaN\n", i);
-        for (int b = 0; b < BINS && d->header.nhidden; b++)
+        for (int b = 0; b < r[i].errors.nbins && d->header.nhidden; b++)
             fprintf(out, "%g %g\n", 0.5 * (r[i].errors.bin[b].low + r[i].errors.bin[b].high), r[i].errors.bin[b].late);
         fprintf(out, "EOD\n");
     }

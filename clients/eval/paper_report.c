@@ -154,8 +154,9 @@ static void print_across(const hb_paper *p, const hb_paper_results *r, const hb_
     if (h < 0)
         return;
     fprintf(out, "\nerror after %d steps over %s\n%-31s", HB_PAPER_LATE, p->plant->across, "");
-    for (int b = 0; b < HB_ERROR_BINS; b++) {
-        const hb_error_bin *x = &r->row[0].errors.bin[h * HB_ERROR_BINS + b];
+    const int n = r->row[0].errors.nbins;
+    for (int b = 0; b < n; b++) {
+        const hb_error_bin *x = &r->row[0].errors.bin[h * n + b];
         char range[40];
         snprintf(range, sizeof range, "%.4g..%.4g", x->low, x->high);
         fprintf(out, "  %16s", range);
@@ -163,8 +164,8 @@ static void print_across(const hb_paper *p, const hb_paper_results *r, const hb_
     fprintf(out, "\n");
     for (int k = 0; k < r->nrows; k++) {
         fprintf(out, "%-31s", r->row[k].row->name);
-        for (int b = 0; b < HB_ERROR_BINS; b++)
-            fprintf(out, "  %16.2e", r->row[k].errors.bin[h * HB_ERROR_BINS + b].late);
+        for (int b = 0; b < n; b++)
+            fprintf(out, "  %16.2e", r->row[k].errors.bin[h * n + b].late);
         fprintf(out, "\n");
     }
 }

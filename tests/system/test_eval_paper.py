@@ -125,6 +125,15 @@ class Paper(unittest.TestCase):
         # the tables of the others are left as they were
         paper(self.folder, 'quadrotor')
 
+    def test_few_functions(self):
+        few, model = self.path('few.h5'), self.path('quadrotor-tiny', 'ours.safetensors')
+        subprocess.run([SIM, 'collect', 'quadrotor', '-o', few, '-f', '2', '-e', '2', '-s', '5'], check=True, capture_output=True)
+        done = subprocess.run([EVAL, 'predict', model, '--data', few, '--steps', '3', '--examples', '20', '--json'],
+                              check=True, capture_output=True, text=True)
+        for bins in json.loads(done.stdout)['models'][0]['hidden'].values():
+            self.assertEqual([b['functions'] for b in bins], [1, 1])
+            self.assertTrue(all(b['last_step'] > 0 for b in bins))
+
     def test_what_is_there_is_used_again(self):
         model = self.path('quadrotor-tiny', 'node.safetensors')
         before = os.stat(model).st_mtime_ns

@@ -166,6 +166,23 @@ const char *daemon_process_scheduling(const daemon_process *d)
     return found;
 }
 
+bool daemon_process_keeps_awake(const daemon_process *d)
+{
+    char path[64], target[256];
+    bool found = false;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)d->pid);
+    DIR *files = opendir(path);
+    for (struct dirent *file; files && (file = readdir(files));) {
+        ssize_t n = readlinkat(dirfd(files), file->d_name, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        found |= strcmp(target, "/dev/cpu_dma_latency") == 0;
+    }
+    if (files)
+        closedir(files);
+    return found;
+}
+
 double daemon_process_rss_mb(const daemon_process *d)
 {
     char path[64], line[256];

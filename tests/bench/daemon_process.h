@@ -28,6 +28,8 @@ void daemon_process_clean(daemon_process *d);
 Hilbert__V1__ControlReply *daemon_process_status(const daemon_process *d);
 /* "fifo" or "other": whether its wish for real-time scheduling was granted. */
 const char *daemon_process_scheduling(const daemon_process *d);
+/* Whether its wish was granted that processors do not sleep. */
+bool daemon_process_keeps_awake(const daemon_process *d);
 double daemon_process_rss_mb(const daemon_process *d);
 
 /* The model that is shipped, where it is there; else one of its size with random weights. Says which. */

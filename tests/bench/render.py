@@ -85,7 +85,8 @@ def latency(r, planner):
         echo = f"an empty echo: p50 {number(l['floor_p50_ms'])}, p99 {number(l['floor_p99_ms'])} ms; " \
                f"a thread that only spins: {l['spin_late']} late"
     flown = f"; flight cost {l['cost_ratio']:.3f} of unlimited planning's" if "cost_ratio" in l else ""
-    return f"{quantiles} ms; {l['late']} of {l['requests']} late ({echo}){flown}"
+    awake = ", processors kept awake" if l.get("keep_awake") else ""
+    return f"{quantiles} ms{awake}; {l['late']} of {l['requests']} late ({echo}){flown}"
 
 
 def feedback(r):

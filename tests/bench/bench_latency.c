@@ -146,8 +146,8 @@ typedef struct vehicle {
     plant_quadrotor plant;
     double x[NX], u[NU];
     int64_t time_us;
-    double cost; /* sum over milliseconds since the flight began */
-    int counted;
+    double cost;         /* sum over the milliseconds that were counted, */
+    int counted, counts; /* from the flight's beginning, at most so many */
 } vehicle;
 
 /* where it is to be: now and then half a metre to the side */
@@ -172,9 +172,11 @@ static double stage_cost(const double *x, const double *target)
     return 3 * sqrt(distance) + 5 * (roll * roll + pitch * pitch) + speed + 0.02 * rates;
 }
 
-static void reset_vehicle(vehicle *v)
+/* One that flies for as long as so many requests take: what comes after that counts in no flight, also where requests
+ * were left out and others came instead. */
+static void reset_vehicle(vehicle *v, int requests)
 {
-    *v = (vehicle){.plant = plant_quadrotor_crazyflie};
+    *v = (vehicle){.plant = plant_quadrotor_crazyflie, .counts = (int)lround(1e3 * period * requests)};
     v->plant.mass = mass;
     memcpy(v->x, quadrotor_hover_target, sizeof v->x);
     for (int i = 0; i < NU; i++)
@@ -187,6 +189,8 @@ static void move_on(vehicle *v)
 
     plant_quadrotor_step(&v->plant, v->x, v->u, 1e-3);
     v->time_us += 1000;
+    if (v->counted == v->counts)
+        return;
     target_at(v->time_us, target);
     v->cost += stage_cost(v->x, target);
     v->counted++;
@@ -348,7 +352,7 @@ static double fly_without_deadline(const hb_model *m, const hb_planner_settings 
     s.planner.prepare = prepare;
     if (hb_pool_new(&pool, 1, NULL, NULL, &err) || hb_controller_new(&c, m, &s, pool, NULL, NULL, &err))
         bench_fail("%s", err.text);
-    reset_vehicle(&v);
+    reset_vehicle(&v, requests);
     for (int ms = 0; ms < 10 * requests; ms++, now += 1e-3) {
         move_on(&v);
         hb_controller_observe(c, &(hb_observation){.time_us = v.time_us, .x = v.x, .nx = NX, .u = v.u, .nu = NU}, now);
@@ -392,7 +396,7 @@ static void new_flight(flight *f, const daemon_process *d, int n)
 {
     *f = (flight){.d = d, .n = n, .period = period, .every = 1};
     pthread_mutex_init(&f->lock, NULL);
-    reset_vehicle(&f->v);
+    reset_vehicle(&f->v, n);
     f->action = calloc((size_t)n, sizeof *f->action);
     f->floor = calloc((size_t)n, sizeof *f->floor);
     f->rested = calloc((size_t)n, sizeof *f->rested);

@@ -536,7 +536,6 @@ static void test_nothing_is_allocated_once_made(void **state)
     }
 }
 
-/* any settings, any model with controls: what comes back can be flown */
 /* what a loop of requests answers when each is prepared for by so many stages */
 typedef struct answers {
     double action[6][NH * NU], cost[6];
@@ -860,6 +859,7 @@ static void test_a_plan_that_ran_out_of_time_is_prepared_from(void **state)
     }
 }
 
+/* any settings, any model with controls: what comes back can be flown */
 static void test_random_settings_give_valid_plans(void **state)
 {
     (void)state;

@@ -63,8 +63,9 @@ class Vehicle(Client):
     def act(self, client):
         with Vehicle.lock:
             cart = Vehicle.cart
-            client.publish(cart.time_us, cart.state, [Vehicle.force])
-            cart.step(Vehicle.force)
+            force = Vehicle.force  # what it says is what it does, whatever the pilot asks for meanwhile
+            client.publish(cart.time_us, cart.state, [force])
+            cart.step(force)
 
 
 class Pilot(Client):
@@ -175,9 +176,11 @@ def main():
                 break
             daemon.start()
             with hilbert.Client(daemon.folder, timeout=PATIENCE) as watcher:
-                kept = watcher.status().health.samples
-            if status and status.health.samples > 20 and kept < status.health.samples / 2:
-                complain(f"a window of {status.health.samples} samples, and {kept} after the restart")
+                kept = watcher.status()
+            if status and status.health.samples > 20 and kept.health.samples < status.health.samples / 2:
+                complain(f"a window of {status.health.samples} samples, and {kept.health.samples} after the restart, of which "
+                         f"{kept.counters.transitions} are new; {status.health.changes} and {kept.health.changes} changes "
+                         f"detected; {how.name}; the daemon said:\n{daemon.text()[-2000:]}")
         for client in clients:
             client.stop.set()
         for client in clients:

@@ -105,7 +105,7 @@ make() {
     ant)
         collect ant ant -f 400 -e 2 -s 5
         fit ant ant --inputs=-x,-y --nb 16 --hidden 192,192,192 --rollout 4 --fit prior --prior-every 250 \
-            --steps 7592 $walker
+            --steps 27364 $walker
         ;;
     *) echo "make.sh: no model '$1' (try --help)" >&2; exit 2 ;;
     esac

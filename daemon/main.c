@@ -401,7 +401,8 @@ static int set_up(hb_daemon *d, hb_error *err)
                               .processor = {.now = d->config->threads > 1 ? hb_clock_monotonic : hb_clock_processor},
                               .log = &d->log,
                               .journal = d->journal,
-                              .resumed = d->resumed},
+                              .resumed = d->resumed,
+                              .kept_target = d->state.target},
                           err);
     if (!r && (errno = pthread_create(&d->thread, NULL, serve, d)))
         r = hb_fail(err, errno, "cannot start the server's thread: %s", strerror(errno));
@@ -597,6 +598,10 @@ static int serve_vehicle(hb_daemon *d)
     } else {
         hb_log_line(&d->log, HB_LOG_NOTICE, "ready: %s, model %016lx, %d states, %d controls, %d basis functions",
                     d->config->name, (unsigned long)d->model->hash, d->model->nx, d->model->nu, d->model->nb);
+        if (d->config->clock == HB_FLIGHT_BY_VEHICLE)
+            hb_log_line(
+                &d->log, HB_LOG_NOTICE,
+                "latency.clock: vehicle: for simulators in lock-step; no deadline of this machine's time holds");
         hb_notify("READY=1\nSTATUS=ready");
         run(d);
         hb_notify("STOPPING=1\nSTATUS=stopping");

@@ -21,7 +21,7 @@ LEVELS = [
     ["lib/controller"],
     ["daemon/config", "clients/common"],
     ["daemon/process", "clients/data", "clients/c"],
-    ["daemon/server", "clients/train", "clients/ctl", "clients/mavlink"],
+    ["daemon/server", "clients/train", "clients/ctl", "clients/mavlink", "clients/view"],
     ["daemon/main.c", "clients/sim"],
     ["clients/eval"],
 ]

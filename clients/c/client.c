@@ -39,6 +39,9 @@ struct hilbert_client {
     uint64_t sequence, id; /* of the newest sample and question */
     size_t max_message;
     uint8_t *out, *in; /* max_message each */
+    bool lockstep;
+    uint8_t *carried; /* max_message: samples for the next request, as its field */
+    size_t ncarried;
     void *unpacked;
     hb_bump bump;
     char reason[32], estimate[32], fault[32]; /* of the newest reply */
@@ -140,6 +143,8 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
     if (!h)
         return r;
     h->max_message = max;
+    h->lockstep = o.lockstep;
+    h->carried = malloc(o.lockstep ? max : 1);
     h->out = malloc(max);
     h->in = malloc(max);
     h->unpacked = malloc(max * UNPACKED + UNPACKED_FIXED);
@@ -147,11 +152,11 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
     h->control_endpoint = strdup(o.control ? o.control : "ipc:///run/hilbertd/control");
     h->server_key = o.server_key ? strdup(o.server_key) : NULL;
     h->client_key = o.client_key ? strdup(o.client_key) : NULL;
-    if (h->out && h->in && h->unpacked && h->context && h->control_endpoint && !o.server_key == !h->server_key &&
-        !o.client_key == !h->client_key) {
+    if (h->out && h->in && h->carried && h->unpacked && h->context && h->control_endpoint &&
+        !o.server_key == !h->server_key && !o.client_key == !h->client_key) {
         hb_bump_start(&h->bump, h->unpacked, max * UNPACKED + UNPACKED_FIXED);
         const char *telemetry = o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry";
-        r = *telemetry ? open_socket(h, &o, ZMQ_PUB, telemetry, &h->telemetry) : 0;
+        r = *telemetry && !h->lockstep ? open_socket(h, &o, ZMQ_PUB, telemetry, &h->telemetry) : 0;
         if (r == 0)
             r = open_socket(h, &o, ZMQ_DEALER, o.actions ? o.actions : "ipc:///run/hilbertd/actions", &h->actions);
     }
@@ -187,6 +192,7 @@ void hilbert_close(hilbert_client *h)
     free(h->unpacked);
     free(h->in);
     free(h->out);
+    free(h->carried);
     free(h);
 }
 
@@ -199,16 +205,36 @@ static double *vector(const double *v, int n, size_t *ret_n)
     return (double *)(uintptr_t)v;
 }
 
-static int send_message(hilbert_client *h, void *socket, const ProtobufCMessage *message)
+/* With what is carried behind it: to protobuf, fields may come in any order. */
+static int send_message(hilbert_client *h, void *socket, const ProtobufCMessage *message, size_t ncarried)
 {
-    size_t size = protobuf_c_message_get_packed_size(message);
+    size_t packed = protobuf_c_message_get_packed_size(message), size = packed + ncarried;
 
     if (size > h->max_message)
         return fail(h, EMSGSIZE, "the message has %zu bytes, at most %zu are allowed (max_message)", size,
                     h->max_message);
     protobuf_c_message_pack(message, h->out);
+    memcpy(h->out + packed, h->carried, ncarried);
     if (zmq_send(socket, h->out, size, ZMQ_DONTWAIT) < 0)
         return fail(h, errno, "cannot send: %s", zmq_strerror(errno));
+    return 0;
+}
+
+/* Keeps a sample for the next request: as another element of its field. */
+static int carry(hilbert_client *h, const Hilbert__V1__Telemetry *t)
+{
+    Hilbert__V1__Telemetry *sample = (Hilbert__V1__Telemetry *)(uintptr_t)t;
+    Hilbert__V1__ActionRequest m = HILBERT__V1__ACTION_REQUEST__INIT;
+
+    m.n_telemetry = 1;
+    m.telemetry = &sample;
+    size_t size = protobuf_c_message_get_packed_size(&m.base);
+    if (h->ncarried + size > h->max_message)
+        return fail(h, EMSGSIZE,
+                    "the samples since the last request have %zu bytes, at most %zu are allowed "
+                    "(max_message)",
+                    h->ncarried + size, h->max_message);
+    h->ncarried += protobuf_c_message_pack(&m.base, h->carried + h->ncarried);
     return 0;
 }
 
@@ -216,14 +242,14 @@ int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t)
 {
     Hilbert__V1__Telemetry m = HILBERT__V1__TELEMETRY__INIT;
 
-    if (!h->telemetry)
+    if (!h->telemetry && !h->lockstep)
         return fail(h, ENOTCONN, "this client was made without telemetry");
     m.time_us = t->time_us;
     m.state = vector(t->state, t->nstate, &m.n_state);
     m.control = vector(t->control, t->ncontrol, &m.n_control);
     m.sequence = ++h->sequence;
     m.reset_counter = t->reset_counter;
-    return send_message(h, h->telemetry, &m.base);
+    return h->lockstep ? carry(h, &m) : send_message(h, h->telemetry, &m.base, 0);
 }
 
 static int not_connected(hilbert_client *h, const char *name)
@@ -236,12 +262,12 @@ static int not_connected(hilbert_client *h, const char *name)
 
 /* Sends as soon as there is a daemon to send to. */
 static int send_question(hilbert_client *h, void *socket, const char *name, const ProtobufCMessage *message,
-                         double until)
+                         size_t ncarried, double until)
 {
-    int result = send_message(h, socket, message);
+    int result = send_message(h, socket, message, ncarried);
 
     if (result == -EAGAIN && wait_for(socket, ZMQ_POLLOUT, until))
-        result = send_message(h, socket, message);
+        result = send_message(h, socket, message, ncarried);
     if (result == -EAGAIN)
         return not_connected(h, name);
     return result;
@@ -261,7 +287,11 @@ int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeo
     m.budget_us = r->budget > 0 ? (uint32_t)fmin(ceil(r->budget * 1e6), UINT32_MAX) : 0;
     m.want_plan = r->want_plan;
     m.reset_counter = r->reset_counter;
-    return send_question(h, h->actions, "actions", &m.base, until);
+    m.lockstep = h->lockstep;
+    int result = send_question(h, h->actions, "actions", &m.base, h->ncarried, until);
+    if (!result)
+        h->ncarried = 0;
+    return result;
 }
 
 /* ---- receiving ---- */
@@ -355,7 +385,7 @@ static int ask_control(hilbert_client *h, Hilbert__V1__ControlRequest *request, 
 
     request->id = ++h->id;
     if (r == 0)
-        r = send_question(h, h->control, "control", &request->base, until);
+        r = send_question(h, h->control, "control", &request->base, 0, until);
     while (r == 0 && wait_for(h->control, ZMQ_POLLIN, until)) {
         int n = zmq_recv(h->control, h->in, h->max_message, ZMQ_DONTWAIT);
         if (n < 0)

@@ -31,7 +31,7 @@ typedef struct hilbert_client hilbert_client;
 /* How good an action is, from best to worst. */
 typedef enum {
     HILBERT_CONVERGED = 1, /* by the model, less than 1.5 % of the cost is left to gain */
-    HILBERT_TRUNCATED,     /* the deadline came first: the best plan so far */
+    HILBERT_TRUNCATED,     /* the best plan so far: the reason says what ended it */
     HILBERT_WARMING_UP,    /* too few samples: the average model was used */
     HILBERT_OUT_OF_SPAN,   /* the vehicle behaves as no trained dynamics do */
     HILBERT_STALE,         /* telemetry is old */
@@ -51,6 +51,10 @@ typedef struct hilbert_options {
     double
         connect_timeout; /* how long hilbert_connect waits for the daemon, seconds; 0: 1 second; below 0: not at all */
     const char *name;    /* of this client, by which security.pilot tells it; NULL: none */
+    /* For simulators, with a daemon whose latency.clock is vehicle: time is the vehicle's, and stands still until a
+     * request is answered. What is published goes with the next request, which is answered once it was learned from.
+     * The same flight then gives the same replies to the byte, whatever this machine and its load. */
+    bool lockstep;
 } hilbert_options;
 
 /* The state at a moment, and the control in force from that moment on. */
@@ -110,7 +114,8 @@ typedef struct hilbert_action_reply {
 int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size);
 void hilbert_close(hilbert_client *h); /* NULL is fine */
 
-/* Never waits: while the daemon is away samples are lost, as they would be on a wire. Sequence numbers are added. */
+/* Never waits: while the daemon is away samples are lost, as they would be on a wire. Sequence numbers are added. In
+ * lock-step none is lost: it is kept for the next request (-EMSGSIZE: more than a message holds). */
 int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t);
 
 /* Asks, and waits at most `timeout` seconds for the answer.
@@ -151,7 +156,7 @@ typedef struct hilbert_daemon_status {
     double one_step_error, out_of_span;
     const double *coefficient;
     int ncoefficients;
-    const double *target; /* in force when a request names none; ntarget is 0 when there is none */
+    const double *target; /* in force: the newest request's, else the configured one; ntarget is 0 when there is none */
     int ntarget;
     bool adapting;          /* plans are made with the coefficients; else with the average model */
     const double *variance; /* of the coefficients; nvariance is 0 or ncoefficients */

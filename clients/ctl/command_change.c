@@ -169,7 +169,7 @@ const ctl_command ctl_command_target = {
     .summary = "set the target",
     .help =
         "Sets the target of requests that name none: some states by name, the others as they are, or all in order.\n"
-        "It holds until the next reload or restart.\n"
+        "It holds until the file has another target than before, also after a reload or a restart.\n"
         "\n"
         "  hilbertctl target z=1.5 x=0\n"
         "\n" CTL_CONNECTION_HELP,

@@ -304,6 +304,11 @@ static int run(const ctl_command *self, int argc, char **argv)
     if (r.damaged)
         fprintf(stderr, "hilbertctl export: %s (that chunk is left out)\n", r.damage.text);
     result = write_all(self, &r, folder);
+    if (r.cut && !result)
+        result = ctl_failure(self,
+                             "%s ends at byte %" PRIu64
+                             " without its end: it was cut off, or is being written; what comes before is exported",
+                             argv[optind], r.cut_at);
     ctl_recording_close(&r);
     return result;
 }

@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "ctl/options.h"
 #include "model/model.h"
+#include "model/physics.h"
 
 /* --- for people --- */
 
@@ -37,6 +38,12 @@ static void print_networks(const hb_model *m)
         printf(": %s", m->nominal->name);
         for (int i = 0; i < m->nominal->nparameters; i++)
             printf(", %s %g", m->nominal->parameter_name[i], m->nominal_parameter[i]);
+        /* a line each, below the other lines' values */
+        for (const char *line = m->nominal->physics ? hb_physics_text(m->nominal->physics) : "", *end; *line;
+             line = end + (*end != 0)) {
+            end = line + strcspn(line, "\n");
+            printf("\n  %-14s %.*s", "", (int)(end - line), line);
+        }
     }
     printf("\n  %-14s %zu\n", "parameters", m->nparameters);
 }
@@ -102,9 +109,10 @@ static void print_states(const hb_model *m)
     for (int i = -1; i < m->nx; i++) {
         print_name(m->state_name, m->state_unit, m->nx, i);
         if (i < 0)
-            printf("  %12s %12s  %s\n", "mean", "std", "feeds the networks");
+            printf("  %12s %12s  %-18s  %s\n", "mean", "std", "feeds the networks", "basis acts on it");
         else
-            printf("  %12.6g %12.6g  %s\n", m->state_mean[i], m->state_std[i], is_input(m, i) ? "yes" : "no");
+            printf("  %12.6g %12.6g  %-18s  %s%s\n", m->state_mean[i], m->state_std[i], is_input(m, i) ? "yes" : "no",
+                   m->nb > 0 && m->output[i] ? "yes" : "no", m->angle[i] ? "  angle" : "");
     }
 }
 
@@ -216,9 +224,9 @@ static json_t *states(const hb_model *m)
     json_t *list = json_array();
 
     for (int i = 0; i < m->nx; i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:f, s:f, s:b}", "name", m->state_name[i], "unit", m->state_unit[i],
-                                        "mean", m->state_mean[i], "std", m->state_std[i], "input", is_input(m, i)));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:b, s:b}", "name", m->state_name[i], "unit",
+                                              m->state_unit[i], "mean", m->state_mean[i], "std", m->state_std[i],
+                                              "input", is_input(m, i), "angle", m->angle[i]));
     return list;
 }
 
@@ -242,7 +250,10 @@ static json_t *nominal(const hb_model *m)
     json_t *parameters = json_object();
     for (int i = 0; i < m->nominal->nparameters; i++)
         json_object_set_new(parameters, m->nominal->parameter_name[i], json_real(m->nominal_parameter[i]));
-    return json_pack("{s:s, s:o}", "name", m->nominal->name, "parameters", parameters);
+    json_t *object = json_pack("{s:s, s:o}", "name", m->nominal->name, "parameters", parameters);
+    if (m->nominal->physics)
+        json_object_set_new(object, "expressions", json_string(hb_physics_text(m->nominal->physics)));
+    return object;
 }
 
 static json_t *prior(const hb_model *m)

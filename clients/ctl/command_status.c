@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "ctl/connection.h"
 #include "json.h"
@@ -126,6 +127,14 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
                s->recorder->error);
     print_vector("state", s->n_state, s->state, m->state, m->n_state);
     print_vector("target", s->n_target, s->target, m->state, m->n_state);
+    if (s->target_since > 0) {
+        time_t since = (time_t)fmin(s->target_since, 1e11);
+        char day[32] = "";
+        struct tm parts;
+        if (localtime_r(&since, &parts))
+            strftime(day, sizeof day, "%F %T", &parts);
+        printf("  set by %s at %s\n", s->target_by, day);
+    }
     print_vector("action", s->n_action, s->action, m->control, m->n_control);
     print_vector("coefficients", s->n_coefficient > 32 ? 32 : s->n_coefficient, s->coefficient, NULL, 0);
 }

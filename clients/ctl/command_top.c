@@ -23,8 +23,9 @@ typedef struct history {
 } history;
 
 typedef struct screen {
-    history error, span, latency, telemetry, requests, coefficient[COEFFICIENTS];
-    bool live; /* a terminal: redraw in place, keys are read */
+    history error, expected, span, latency, telemetry, requests, coefficient[COEFFICIENTS];
+    Hilbert__V1__ModelInfo *model; /* NULL: not known */
+    bool live;                     /* a terminal: redraw in place, keys are read */
     struct termios before;
 } screen;
 
@@ -38,6 +39,7 @@ static void add(history *h, double v)
 static void remember(screen *s, const Hilbert__V1__Status *m)
 {
     add(&s->error, m->health->one_step_error);
+    add(&s->expected, m->health->expected_error);
     add(&s->span, m->health->out_of_span);
     add(&s->latency, 1e-3 * (double)m->total->p99_us);
     add(&s->telemetry, m->telemetry_rate);
@@ -51,15 +53,18 @@ static void line(FILE *out, const char *name, const history *h, const char *unit
     char spark[4 * HISTORY + 1];
     double newest = h->n ? h->value[h->n - 1] : 0;
 
+    if (fabs(newest) < 1e-9) /* what fades for hours is nothing to look at */
+        newest = 0;
+
     show_spark(h->value, h->n, columns > LEFT_OF_BARS ? columns - LEFT_OF_BARS : 0, spark, sizeof spark);
     fprintf(out, "  %-13s %9.4g %-4s %s\n", name, newest, unit, spark);
 }
 
-/* Every status with its number of replies, as many to a line as fit. */
-static void put_replies(FILE *out, const Hilbert__V1__Status *m, int columns)
+/* Every status with its number of replies, as many to a line as fit. Returns the lines. */
+static int put_replies(FILE *out, const Hilbert__V1__Status *m, int columns)
 {
     const ProtobufCMessageDescriptor *d = m->replies->base.descriptor;
-    int used = 0;
+    int used = 0, lines = 0;
 
     for (unsigned i = 0; i <= d->n_fields; i++) {
         bool late = i == d->n_fields;
@@ -69,18 +74,79 @@ static void put_replies(FILE *out, const Hilbert__V1__Status *m, int columns)
         int n = snprintf(text, sizeof text, "%s %" PRIu64, late ? "late" : d->fields[i].name, *(const uint64_t *)at);
         while ((underscore = strchr(text, '_')))
             *underscore = '-';
-        if (used == 0 || used + n + 2 >= columns)
+        if (used == 0 || used + n + 2 >= columns) {
             used = fprintf(out, "%s%10s", used ? "\n" : "", "") - (used > 0);
-        else
+            lines++;
+        } else
             used += fprintf(out, "  ");
         used += fprintf(out, "%s", text);
     }
     fputc('\n', out);
+    return lines;
 }
 
-static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, const char *trouble, int columns)
+/* Numbers by their names, as many to a line as fit; returns the lines. With a target beside them: "z 0.98>1". */
+static int put_vector(FILE *out, const char *title, Hilbert__V1__Channel *const *channel, size_t n, const double *value,
+                      const double *target, int columns)
 {
-    char status[32], estimate[32], fault[32] = "", name[24];
+    int lines = 0, used = columns;
+
+    for (size_t i = 0; i < n; i++) {
+        char text[80];
+        int width = snprintf(text, sizeof text, " %.12s %.3g", channel[i]->name, fabs(value[i]) < 5e-4 ? 0 : value[i]);
+        if (target && width > 0 && (size_t)width < sizeof text)
+            width += snprintf(text + width, sizeof text - (size_t)width, ">%.3g", target[i]);
+        if (used + width > columns) {
+            used = fprintf(out, "%s%-9s", lines ? "\n" : "", lines ? "" : title) - (lines > 0);
+            lines++;
+        }
+        used += fprintf(out, "%s", text);
+    }
+    if (lines)
+        fputc('\n', out);
+    return lines;
+}
+
+/* Where it is, where it is to go, what it does. Returns the lines. */
+static int put_vehicle(FILE *out, const Hilbert__V1__Status *m, const Hilbert__V1__ModelInfo *model, int columns)
+{
+    int lines = 0;
+
+    if (!model || model->hash != m->model_hash)
+        return 0;
+    if (m->n_state == model->n_state)
+        lines += put_vector(out, m->n_target == m->n_state ? "state>aim" : "state", model->state, m->n_state, m->state,
+                            m->n_target == m->n_state ? m->target : NULL, columns);
+    else if (m->n_target == model->n_state)
+        lines += put_vector(out, "target", model->state, m->n_target, m->target, NULL, columns);
+    if (m->n_action == model->n_control)
+        lines += put_vector(out, "action", model->control, m->n_action, m->action, NULL, columns);
+    return lines;
+}
+
+/* As many coefficients as there are rows left, and how many more there are. */
+static void put_coefficients(FILE *out, const screen *s, const Hilbert__V1__Status *m, int columns, int rows)
+{
+    int n = 0;
+    char name[24];
+
+    while (n < COEFFICIENTS && s->coefficient[n].n)
+        n++;
+    if (n > rows || (size_t)n < m->n_coefficient)
+        n = n < rows - 1 ? n : rows - 1;
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "c%d", i);
+        line(out, name, &s->coefficient[i], "", columns);
+    }
+    n = n > 0 ? n : 0;
+    if (m->n_coefficient > (size_t)n)
+        fprintf(out, "  %zu more coefficients: hilbertctl status\n", m->n_coefficient - (size_t)n);
+}
+
+static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, const char *trouble, int columns,
+                    int rows)
+{
+    char status[32], estimate[32], fault[32] = "";
 
     hb_json_word(&hilbert__v1__action_status__descriptor, (int)m->last_status, status, sizeof status);
     hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, estimate, sizeof estimate);
@@ -89,23 +155,19 @@ static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, co
     fprintf(out, "actions   %-12s p50 %s  p99 %s  max %s of %s\n", m->last_status ? status : "none yet",
             show_us(m->total->p50_us, 0).text, show_us(m->total->p99_us, 0).text, show_us(m->total->max_us, 0).text,
             show_us(m->budget_us, 0).text);
-    put_replies(out, m, columns);
+    int lines = 3 + put_replies(out, m, columns);
     if (m->health->fault > HILBERT__V1__REASON__REASON_NONE)
         hb_json_word(&hilbert__v1__reason__descriptor, (int)m->health->fault, fault, sizeof fault);
-    fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s, condition %.2g%s%s%s\n\n", estimate,
-            m->health->samples, m->health->span_seconds, m->health->condition, m->adapting ? "" : "; not used",
-            *fault ? "; telemetry: " : "", fault);
+    fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s%s%s%s\n", estimate, m->health->samples,
+            m->health->span_seconds, m->adapting ? "" : "; not used", *fault ? "; telemetry: " : "", fault);
+    lines += 1 + put_vehicle(out, m, s->model, columns);
     line(out, "error", &s->error, "", columns);
+    line(out, "expected", &s->expected, "", columns);
     line(out, "out of span", &s->span, "", columns);
     line(out, "latency p99", &s->latency, "ms", columns);
     line(out, "telemetry", &s->telemetry, "Hz", columns);
     line(out, "requests", &s->requests, "Hz", columns);
-    for (int i = 0; i < COEFFICIENTS && s->coefficient[i].n; i++) {
-        snprintf(name, sizeof name, "c%d", i);
-        line(out, name, &s->coefficient[i], "", columns);
-    }
-    if (m->n_coefficient > COEFFICIENTS)
-        fprintf(out, "  %zu more coefficients: hilbertctl status\n", m->n_coefficient - COEFFICIENTS);
+    put_coefficients(out, s, m, columns, rows - 1 - lines - 6);
 }
 
 /* Puts a text on the terminal, lines cut to its width (an UTF-8 character takes one column) and to its height. */
@@ -143,7 +205,7 @@ static void draw(const screen *s, const Hilbert__V1__Status *m, const char *trou
         return;
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     int columns = size.ws_col ? size.ws_col : 80, rows = size.ws_row ? size.ws_row : 24;
-    compose(out, s, m, trouble, columns);
+    compose(out, s, m, trouble, columns, rows);
     if (fclose(out) == 0)
         put_screen(text, columns, rows);
     free(text);
@@ -195,6 +257,26 @@ static bool pause_for(const screen *s, double seconds)
     return read(STDIN_FILENO, &letter, 1) == 1 && letter != 'q' && letter != 3;
 }
 
+/* Names of states and controls, once they are asked for, and again when another model flies. */
+static void look_at_model(screen *s, ctl_connection *c, const ctl_command *self, const Hilbert__V1__Status *m)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    char why[640];
+
+    if (s->model && s->model->hash == m->model_hash)
+        return;
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL;
+    request.get_model = &nothing;
+    Hilbert__V1__ControlReply *reply = ctl_try(c, self, &request, why, sizeof why);
+    if (reply && reply->result_case == HILBERT__V1__CONTROL_REPLY__RESULT_MODEL) {
+        hilbert__v1__model_info__free_unpacked(s->model, NULL);
+        s->model = reply->model;
+        reply->result_case = HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET;
+    }
+    hilbert__v1__control_reply__free_unpacked(reply, NULL);
+}
+
 /* Asks for the status; NULL when there is no answer, with the reason in `why`. */
 static Hilbert__V1__ControlReply *look(ctl_connection *c, const ctl_command *self, char *why, size_t size)
 {
@@ -232,8 +314,11 @@ static int run(const ctl_command *self, int argc, char **argv)
     }
     take_screen(&s);
     for (long i = 0;; i++) {
-        if (!*why)
+        if (!*why) {
             remember(&s, newest->status);
+            if (s.live)
+                look_at_model(&s, &c, self, newest->status);
+        }
         if (s.live)
             draw(&s, newest->status, *why ? "no answer: waiting for the daemon to come back" : "");
         else if (*why)
@@ -251,6 +336,7 @@ static int run(const ctl_command *self, int argc, char **argv)
         }
     }
     hilbert__v1__control_reply__free_unpacked(newest, NULL);
+    hilbert__v1__model_info__free_unpacked(s.model, NULL);
     give_screen_back(&s);
     ctl_connection_end(&c);
     return result;
@@ -260,11 +346,11 @@ const ctl_command ctl_command_top = {
     .name = "top",
     .arguments = "[OPTIONS]",
     .summary = "a running daemon, live",
-    .help = "Redraws error, coefficients, rates and latency with their recent past until q is pressed; without a "
-            "terminal it\n"
-            "prints a line each time. A daemon that goes away is waited for.\n"
-            "\n"
-            "  -i, --interval SECONDS 0.5\n"
-            "  -c, --count N          stop after N times\n" CTL_CONNECTION_HELP,
+    .help =
+        "Redraws state and target, action, error, coefficients, rates and latency with their recent past until q is\n"
+        "pressed; without a terminal it prints a line each time. A daemon that goes away is waited for.\n"
+        "\n"
+        "  -i, --interval SECONDS 0.5\n"
+        "  -c, --count N          stop after N times\n" CTL_CONNECTION_HELP,
     .run = run,
 };

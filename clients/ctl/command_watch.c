@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include "ctl/connection.h"
+#include "received.h"
 
 static const char topic[] = "hilbert.status";
 
@@ -24,6 +25,7 @@ static bool print_one(void *socket)
             return false;
         }
         if (i == 1) {
+            hb_text_clean(zmq_msg_data(&frame), zmq_msg_size(&frame));
             fwrite(zmq_msg_data(&frame), 1, zmq_msg_size(&frame), stdout);
             putchar('\n');
         }

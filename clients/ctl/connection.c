@@ -11,6 +11,7 @@
 #include <zmq.h>
 
 #include "keys.h"
+#include "received.h"
 
 enum { MOST_OPTIONS = 16 };      /* of a command with the common ones */
 enum { USUAL_MESSAGE = 262144 }; /* a daemon's sockets.max_message unless it is configured */
@@ -162,7 +163,11 @@ static Hilbert__V1__ControlReply *receive(void *socket, uint64_t id)
     if (zmq_msg_recv(&message, socket, ZMQ_DONTWAIT) >= 0)
         reply = hilbert__v1__control_reply__unpack(NULL, zmq_msg_size(&message), zmq_msg_data(&message));
     zmq_msg_close(&message);
-    if (reply && reply->id != id && reply->id != 0) {
+    if (reply)
+        hb_message_clean(&reply->base);
+    const bool whole =
+        reply && (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_STATUS || hb_status_complete(reply->status));
+    if (reply && (!whole || (reply->id != id && reply->id != 0))) {
         hilbert__v1__control_reply__free_unpacked(reply, NULL);
         reply = NULL;
     }

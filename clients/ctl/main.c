@@ -19,7 +19,7 @@ enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
 static int overview(void)
 {
-    printf("usage: hilbertctl COMMAND [OPTIONS]\n"
+    printf("usage: hilbertctl [OPTIONS] COMMAND [OPTIONS]\n"
            "\n"
            "Looks at basis files, at recordings, and at a running hilbertd.\n"
            "\n"
@@ -64,6 +64,28 @@ int ctl_failure(const ctl_command *self, const char *format, ...)
     return CTL_FAILURE;
 }
 
+/* Options of every command that asks a daemon may come before it: hilbertctl -n left status. Then the command is put
+ * first. */
+static void put_command_first(int argc, char **argv)
+{
+    static const char *const with_value[] = {"-n",        "--name", "-s",           "--socket", "-t",
+                                             "--timeout", "-K",     "--server-key", "-k",       "--client-key"};
+    int at = 1;
+
+    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+        int step = 1;
+        for (size_t i = 0; i < sizeof with_value / sizeof *with_value; i++)
+            if (!strcmp(argv[at], with_value[i]))
+                step = 2;
+        at += step;
+    }
+    if (at >= argc)
+        return;
+    char *command = argv[at];
+    memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof *argv);
+    argv[1] = command;
+}
+
 static int run(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -74,6 +96,8 @@ static int run(int argc, char **argv)
         printf("hilbertctl %s\n", HB_VERSION);
         return CTL_OK;
     }
+    put_command_first(argc, argv);
+    name = argc > 1 ? argv[1] : "";
     for (int i = 0; i < NCOMMANDS; i++)
         if (!strcmp(name, commands[i]->name))
             return commands[i]->run(commands[i], argc - 1, argv + 1);

@@ -23,6 +23,14 @@ void hb_dataset_free(hb_dataset *d)
     free(d); /* what is read from one file is one block, see dataset_read.c */
 }
 
+bool hb_dataset_control_character(const char *text)
+{
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++)
+        if ((*s < 0x20 && *s != '\t') || *s == 0x7f || (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0))
+            return true;
+    return false;
+}
+
 void hb_dataset_transition(const hb_dataset *d, int function, size_t index, hb_transition *ret, int *remaining)
 {
     const hb_function *f = &d->function[function];

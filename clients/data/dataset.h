@@ -99,6 +99,8 @@ int hb_dataset_read(hb_dataset **ret, const char *path, const hb_dataset_mapping
  * commas. Where two files use the same ids, the functions of the later one get new ids. */
 int hb_dataset_read_many(hb_dataset **ret, const char *list, const hb_dataset_mapping *mapping, hb_error *err);
 uint64_t hb_dataset_hash(const hb_dataset *d);
+/* Does a text hold what a terminal would obey: escapes, ends of lines? */
+bool hb_dataset_control_character(const char *text);
 void hb_dataset_free(hb_dataset *d);
 
 /* Transition `index` (0 .. ntransitions - 1) of a function. Its x and u are rows of an episode, so the steps that
@@ -116,6 +118,8 @@ static inline double hb_episode_dt(const hb_dataset *d, const hb_episode *e, int
 void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,
                         double *control_std);
 
+/* Of one episode: acting (nsteps x nu) holds its commands, and then what acts. */
+void hb_episode_actuate(const hb_dataset *d, const hb_episode *e, const hb_actuators *a, double *acting);
 /* Takes the controls of the set for commands and puts in their place what acts on the vehicle: the mean, over each
  * transition, of the commands behind delay and lag (a->nu of the set's controls). -EINVAL when they are in a file. */
 int hb_dataset_actuate(hb_dataset *d, const hb_actuators *a, hb_error *err);

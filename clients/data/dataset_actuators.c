@@ -35,6 +35,13 @@ static void act(const hb_dataset *d, const hb_episode *e, int channel, double de
     }
 }
 
+void hb_episode_actuate(const hb_dataset *d, const hb_episode *e, const hb_actuators *a, double *acting)
+{
+    for (int i = 0; i < a->nu; i++)
+        if (a->delay[i] > 0 || a->lag[i] > 0)
+            act(d, e, i, a->delay[i], a->lag[i], e->u, acting);
+}
+
 int hb_dataset_actuate(hb_dataset *d, const hb_actuators *a, hb_error *err)
 {
     size_t nu = (size_t)d->header.nu, most = 0;

@@ -211,14 +211,6 @@ static int add_row(const char *path, size_t number, char **field, int nfields, i
     return 0;
 }
 
-static bool has_control_character(const char *line)
-{
-    for (const unsigned char *s = (const unsigned char *)line; *s; s++)
-        if ((*s < 0x20 && !strchr("\t\r\n", *s)) || *s == 0x7f || (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0))
-            return true;
-    return false;
-}
-
 static int read_table(const char *path, const wanted *w, table *t, hb_error *err)
 {
     struct stat info;
@@ -236,7 +228,8 @@ static int read_table(const char *path, const wanted *w, table *t, hb_error *err
 
     t->rows = 0;
     for (size_t number = 1; !status && getline(&line, &size, file) >= 0; number++) {
-        if (has_control_character(line)) /* names and fields are shown in messages */
+        line[strcspn(line, "\r\n")] = 0;
+        if (hb_dataset_control_character(line)) /* names and fields are shown in messages */
             status = hb_fail(err, EINVAL, "%s:%zu: contains a control character", path, number);
         else if (number == 1)
             status = read_header_line(path, line, &separator, w, field, column, &ncolumns, err);

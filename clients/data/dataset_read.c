@@ -39,6 +39,8 @@ typedef struct reading {
     char hidden_name[MAX_HIDDEN][HB_NAME_SIZE];
     double dt; /* 0: not given */
     hb_stream *stream;
+    hid_t inside;  /* how paths are followed: never out of this file */
+    bool left_out; /* a link that leads out of it was met */
     hb_error *err;
 } reading;
 
@@ -110,6 +112,51 @@ int hb_dataset_map(hb_dataset_mapping *m, const char *assignment, hb_error *err)
                    assignment);
 }
 
+/* ---- what lies in the file itself ---- */
+
+/* Whoever sends a file must not choose which other files are read: links out of it are not followed. */
+static herr_t refuse_external_link(const char *parent_file, const char *parent_group, const char *child_file,
+                                   const char *child, unsigned *flags, hid_t access, void *context)
+{
+    (void)parent_file, (void)parent_group, (void)child_file, (void)child, (void)flags, (void)access;
+    ((reading *)context)->left_out = true;
+    return -1;
+}
+
+static bool is_plain_text(const char *text)
+{
+    return !hb_dataset_control_character(text);
+}
+
+/* A file of a few kilobytes may claim any number of rows: chunks that were never written are made up from a fill value,
+ * and filters may be stacked. Beyond what one pass of gzip can gain it is no recording. */
+static int check_storage(reading *r, hid_t set, const char *episode, const char *name, double values)
+{
+    enum { PLAIN = 64 << 20, DENSEST = 1100 }; /* bytes that are always taken; gzip gains 1032 at most */
+    hid_t properties = H5Dget_create_plist(set), type = H5Dget_type(set);
+    H5D_layout_t layout = H5Pget_layout(properties);
+    hsize_t piece[2] = {1, 1};
+    double stored = (double)H5Dget_storage_size(set), bytes = values * sizeof(double), chunk = 0;
+    int external = H5Pget_external_count(properties);
+
+    if (layout == H5D_CHUNKED && H5Pget_chunk(properties, 2, piece) > 0)
+        chunk = (double)piece[0] * (double)piece[1] * (double)H5Tget_size(type);
+    H5Tclose(type);
+    H5Pclose(properties);
+    if (external != 0 || layout == H5D_VIRTUAL)
+        return FAIL(r,
+                    "%s/%s has its numbers in other files: only what is in this file is read (h5repack makes one of "
+                    "them)",
+                    episode, name);
+    if (values > 0 && stored == 0)
+        return FAIL(r, "%s/%s was never written", episode, name);
+    bytes = fmax(bytes, chunk);
+    if (bytes > PLAIN && bytes > DENSEST * stored)
+        return FAIL(r, "%s/%s claims %.3g MB of numbers and stores %.3g MB of them: most were never written", episode,
+                    name, bytes * 1e-6, stored * 1e-6);
+    return 0;
+}
+
 /* ---- attributes ---- */
 
 /* Numbers of an attribute, any integer or floating type. Returns 1 when there is no such attribute. */
@@ -154,9 +201,11 @@ static int copy_name(reading *r, const char *name, const char *text, size_t leng
 {
     length = strnlen(text, length);
     if (length >= HB_NAME_SIZE)
-        return FAIL(r, "attribute %s: '%.40s...' is longer than %d characters", name, text, HB_NAME_SIZE - 1);
+        return FAIL(r, "attribute %s: a text is longer than %d characters", name, HB_NAME_SIZE - 1);
     memcpy(ret, text, length);
     ret[length] = 0;
+    if (!is_plain_text(ret)) /* names are shown on terminals */
+        return FAIL(r, "attribute %s: a text contains a control character", name);
     return 0;
 }
 
@@ -204,12 +253,17 @@ static int read_text_attribute(reading *r, const char *name, int n, char (*ret)[
 static int read_shape(reading *r, hid_t group, const char *episode, const char *name, int *rows, int *columns)
 {
     /* every link of the path must exist: H5Lexists fails on a missing parent, which is as good a no */
-    if (H5Lexists(group, name, H5P_DEFAULT) <= 0)
+    if (H5Lexists(group, name, r->inside) <= 0 && !r->left_out)
         return FAIL(r, "%s: there is no '%s': is this Minari's layout? (a mapping can name another path)", episode,
                     name);
-    hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
-    if (set < 0)
+    hid_t set = H5Oopen(group, name, r->inside);
+    if (r->left_out)
+        return FAIL(r, "%s/%s is a link to another file: only what is in this file is read", episode, name);
+    if (set < 0 || H5Iget_type(set) != H5I_DATASET) {
+        if (set >= 0)
+            H5Oclose(set);
         return FAIL(r, "%s/%s is not a data set (of a dictionary, map one: observations=%s/NAME)", episode, name, name);
+    }
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     H5T_class_t kind = H5Tget_class(type);
     int rank = H5Sget_simple_extent_ndims(space), bad = 0;
@@ -224,12 +278,12 @@ static int read_shape(reading *r, hid_t group, const char *episode, const char *
         if (size[0] > INT_MAX / 2 || size[1] > MAX_COLUMNS)
             bad = FAIL(r, "%s/%s: %llu x %llu is too large (at most %d x %d)", episode, name,
                        (unsigned long long)size[0], (unsigned long long)size[1], INT_MAX / 2, MAX_COLUMNS);
-        else if (size[0] * size[1] > 0 && H5Dget_storage_size(set) == 0)
-            bad = FAIL(r, "%s/%s was never written", episode, name);
+        else
+            bad = check_storage(r, set, episode, name, (double)size[0] * (double)size[1]);
     }
     H5Tclose(type);
     H5Sclose(space);
-    H5Dclose(set);
+    H5Oclose(set);
     if (bad)
         return bad;
     *rows = (int)size[0];
@@ -248,7 +302,7 @@ static herr_t count_hidden(hid_t object, const char *name, const H5A_info_t *inf
     for (int i = 0; i < r->nhidden; i++)
         if (strcmp(r->hidden_name[i], name + 7) == 0)
             return 0;
-    if (r->nhidden == MAX_HIDDEN || strlen(name + 7) >= HB_NAME_SIZE || !name[7])
+    if (r->nhidden == MAX_HIDDEN || strlen(name + 7) >= HB_NAME_SIZE || !name[7] || !is_plain_text(name))
         return -1;
     strcpy(r->hidden_name[r->nhidden++], name + 7);
     return 0;
@@ -280,7 +334,7 @@ static int inspect_episode(reading *r, hid_t group, raw_episode *e, bool first)
                     action_columns, r->file_nx, r->file_nu);
     }
 
-    e->irregular = H5Lexists(group, "times", H5P_DEFAULT) > 0;
+    e->irregular = H5Lexists(group, "times", r->inside) > 0;
     if (e->irregular) {
         if ((status = read_shape(r, group, e->path, "times", &times, &time_columns)))
             return status;
@@ -303,8 +357,8 @@ static int inspect_episode(reading *r, hid_t group, raw_episode *e, bool first)
         e->function = r->mapping.functions == HB_FUNCTIONS_ONE ? 0 : e->id;
     }
     if (H5Aiterate2(group, H5_INDEX_NAME, H5_ITER_INC, NULL, count_hidden, r) < 0)
-        return FAIL(r, "%s: bad or too many hidden_ attributes (at most %d, names of at most %d characters)", e->path,
-                    MAX_HIDDEN, HB_NAME_SIZE - 1);
+        return FAIL(r, "%s: bad or too many hidden_ attributes (at most %d, names of at most %d printable characters)",
+                    e->path, MAX_HIDDEN, HB_NAME_SIZE - 1);
     return 0;
 }
 
@@ -360,11 +414,13 @@ static int inspect(reading *r)
     qsort(r->episode, (size_t)r->nepisodes, sizeof *r->episode, by_id);
 
     for (int k = 0; k < r->nepisodes; k++) {
-        hid_t group = H5Gopen2(r->file, r->episode[k].path, H5P_DEFAULT);
-        if (group < 0)
-            return FAIL(r, "%s is not a group", r->episode[k].path);
-        int status = inspect_episode(r, group, &r->episode[k], k == 0);
-        H5Gclose(group);
+        hid_t group = H5Oopen(r->file, r->episode[k].path, r->inside);
+        int status =
+            r->left_out ? FAIL(r, "%s is a link to another file: only what is in this file is read", r->episode[k].path)
+            : H5Iget_type(group) != H5I_GROUP ? FAIL(r, "%s is not a group", r->episode[k].path)
+                                              : inspect_episode(r, group, &r->episode[k], k == 0);
+        if (group >= 0)
+            H5Oclose(group);
         if (status)
             return status;
     }
@@ -415,10 +471,10 @@ static int read_matrix(reading *r, hid_t group, const char *episode, const char 
 {
     bool all = taken == in_file;
     double *target = all ? ret : scratch;
-    hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
+    hid_t set = H5Oopen(group, name, r->inside);
     herr_t status = H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, target);
 
-    H5Dclose(set);
+    H5Oclose(set);
     if (status < 0)
         return FAIL(r, "%s/%s cannot be read: the file is damaged", episode, name);
     for (int i = 0; i < rows; i++) {
@@ -433,29 +489,39 @@ static int read_matrix(reading *r, hid_t group, const char *episode, const char 
     return 0;
 }
 
-/* The place of a matrix in the file, when it is one that can be read there: whole, as doubles in a row. */
-static const double *find_matrix(reading *r, hid_t group, const char *name, size_t count)
+/* The place of a matrix in the file, when it is one that can be read there: whole, as doubles in a row. Else why not.
+ */
+static const double *find_matrix(reading *r, hid_t group, const char *name, size_t count, const char **why)
 {
-    hid_t set = H5Dopen2(group, name, H5P_DEFAULT), type = H5Dget_type(set), properties = H5Dget_create_plist(set);
+    hid_t set = H5Oopen(group, name, r->inside), type = H5Dget_type(set), properties = H5Dget_create_plist(set);
     haddr_t offset = H5Dget_offset(set);
-    bool plain = H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) == 0 &&
-                 H5Tequal(type, H5T_NATIVE_DOUBLE) > 0 && offset != HADDR_UNDEF;
 
+    *why = NULL;
+    if (H5Pget_layout(properties) != H5D_CONTIGUOUS)
+        *why = "is compressed or in pieces (h5repack --layout=CONTI --filter=NONE OLD NEW puts it right)";
+    else if (H5Tequal(type, H5T_NATIVE_DOUBLE) <= 0)
+        *why = "does not hold doubles of 64 bits";
+    else if (offset == HADDR_UNDEF || offset % sizeof(double))
+        *why = "begins between two multiples of 8 bytes, as earlier versions wrote it (h5repack --threshold=1 "
+               "--alignment=8 OLD NEW puts it right)";
     H5Pclose(properties);
     H5Tclose(type);
-    H5Dclose(set);
-    return plain ? hb_stream_at(r->stream, (size_t)offset, count) : NULL;
+    H5Oclose(set);
+    const double *at = *why ? NULL : hb_stream_at(r->stream, (size_t)offset, count);
+    if (!at && !*why)
+        *why = "ends behind the file's end";
+    return at;
 }
 
 /* The same as read_matrix, of a file that is streamed. */
 static int stream_matrix(reading *r, hid_t group, const char *episode, const char *name, int rows, int columns,
                          const double **ret)
 {
-    const double *value = find_matrix(r, group, name, (size_t)rows * (size_t)columns);
+    const char *why;
+    const double *value = find_matrix(r, group, name, (size_t)rows * (size_t)columns, &why);
 
     if (!value)
-        return FAIL(r, "%s/%s is compressed, in pieces or not of doubles: it cannot be read from the file as it goes",
-                    episode, name);
+        return FAIL(r, "%s/%s cannot stay in the file (--stream yes): it %s", episode, name, why);
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++)
             if (!isfinite(value[(size_t)i * (size_t)columns + (size_t)j]))
@@ -657,7 +723,7 @@ static int fill(reading *r, storage *to)
             *f = (hb_function){.id = raw->function, .episode = k, .hidden = hidden};
         size_t rows = (size_t)raw->nsteps + 1;
 
-        hid_t group = H5Gopen2(r->file, raw->path, H5P_DEFAULT);
+        hid_t group = H5Oopen(r->file, raw->path, r->inside);
         const double *states = x, *controls = u;
         int status = r->stream ? stream_matrix(r, group, raw->path, r->observations, raw->nsteps + 1, r->nx, &states)
                                : read_matrix(r, group, raw->path, r->observations, raw->nsteps + 1, r->file_nx,
@@ -671,7 +737,7 @@ static int fill(reading *r, storage *to)
             status = read_times(r, group, raw, time);
         if (!status)
             status = read_hidden(r, group, raw, first, hidden);
-        H5Gclose(group);
+        H5Oclose(group);
         if (status)
             return status;
 
@@ -829,7 +895,10 @@ int hb_dataset_read(hb_dataset **ret, const char *path, const hb_dataset_mapping
     if (r.file < 0)
         return hb_fail(err, EINVAL, "%s: not an HDF5 file, or a damaged one (or being written by someone else)", path);
 
+    r.inside = H5Pcreate(H5P_LINK_ACCESS);
+    H5Pset_elink_cb(r.inside, refuse_external_link, &r);
     int status = read_open_file(&r, ret);
+    H5Pclose(r.inside);
     free(r.state_column);
     free(r.episode);
     H5Fclose(r.file);

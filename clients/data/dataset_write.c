@@ -84,6 +84,8 @@ static hid_t create_file(const char *path)
 
     /* the newer object headers, which any HDF5 since 1.8 reads, hold no times and are half as large */
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    /* numbers begin on a multiple of their size, so that they can be read where they lie (stream.h) */
+    H5Pset_alignment(access, 1, sizeof(double));
     H5Pset_obj_track_times(create, 0);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, create, access);
     H5Pclose(access);
@@ -138,10 +140,13 @@ int hb_dataset_writer_new(hb_dataset_writer **ret, const char *path, const hb_da
     if (h->nhidden > 0)
         memcpy(w->hidden_name, h->hidden_name, (size_t)h->nhidden * sizeof *w->hidden_name);
 
-    /* the system's own words when the file cannot be made */
-    int fd = open(w->temporary, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666);
+    /* the system's own words when the file cannot be made; never through a link that somebody else put there */
+    unlink(w->temporary); /* left behind by a crash */
+    int fd = open(w->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
     if (fd < 0) {
         status = hb_fail(err, errno, "%s: %s", path, strerror(errno));
+        free(w->temporary); /* not ours to remove */
+        w->temporary = NULL;
         goto fail;
     }
     close(fd);

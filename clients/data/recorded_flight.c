@@ -1,12 +1,15 @@
 #include "data/recorded_flight.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "hilbert.pb-c.h"
 #include "json.h"
@@ -16,7 +19,7 @@
 enum { ASKED = 256 }; /* requests that may wait for their replies */
 
 static const double set_back = 0.5;         /* seconds by which a clock must go back to count as set back */
-static const double pause = 5;              /* seconds without anything that are left out */
+static const double silence = 5;            /* seconds without anything that are left out */
 static const double between_segments = 0.1; /* seconds */
 
 /* A request that has no reply yet. */
@@ -91,7 +94,7 @@ static double place(reader *r, int64_t time_us)
         r->begun = true;
         r->offset_us = time_us;
         r->newest_us = time_us;
-    } else if (step < -set_back || step > pause) {
+    } else if (step < -set_back || step > silence) {
         r->offset_us = time_us - (r->newest_us - r->offset_us) - llround(1e6 * between_segments);
         r->newest_us = time_us;
         r->segment++;
@@ -367,7 +370,7 @@ static int take_status(reader *r, const Hilbert__V1__Status *m)
 
     if (bad)
         return bad;
-    if ((r->has_configured = m->n_target == (size_t)f->nx))
+    if (!m->target_of_request && (r->has_configured = m->n_target == (size_t)f->nx))
         memcpy(r->configured, m->target, (size_t)f->nx * sizeof *m->target);
     if (m->model_hash != (f->nstatuses ? f->status[f->nstatuses - 1].model_hash : f->model_hash))
         bad = note(r, "another model was promoted: %016" PRIx64, m->model_hash);
@@ -494,11 +497,13 @@ bool hb_recorded_flight_is(const char *path)
 {
     static const unsigned char magic[] = {0x89, 'M', 'C', 'A', 'P'};
     unsigned char start[sizeof magic] = {0};
-    FILE *file = fopen(path, "re");
-    bool is = file && fread(start, 1, sizeof start, file) == sizeof start && !memcmp(start, magic, sizeof magic);
+    struct stat info;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us */
+    bool is = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+              read(file, start, sizeof start) == (ssize_t)sizeof start && !memcmp(start, magic, sizeof magic);
 
-    if (file)
-        fclose(file);
+    if (file >= 0)
+        close(file);
     return is;
 }
 

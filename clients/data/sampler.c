@@ -159,8 +159,16 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
     for (int step = 0; step <= points->nsteps; step++) {
         const double *x = e->x + (size_t)(row + step) * (size_t)d->header.nx;
         hb_real *z = hb_points_states(points, block, step) + lane;
-        for (int i = 0; i < m->nx; i++)
-            z[(size_t)i * HB_STRIDE] = (hb_real)hb_normalised_state(m, i, x[s->state[i]]);
+        for (int i = 0; i < m->nx; i++) {
+            double value = x[s->state[i]];
+            /* angles: from -pi to pi at the start, and without jumps from there on */
+            if (m->angle[i]) {
+                const hb_real *last = step ? hb_points_states(points, block, step - 1) + lane : NULL;
+                const double before = last ? hb_physical_state(m, i, (double)last[(size_t)i * HB_STRIDE]) : 0;
+                value += 2 * M_PI * rint((before - value) / (2 * M_PI));
+            }
+            z[(size_t)i * HB_STRIDE] = (hb_real)hb_normalised_state(m, i, value);
+        }
     }
     for (int step = 0; step < points->nsteps; step++) {
         const double *u = e->u ? e->u + (size_t)(row + step) * (size_t)d->header.nu : NULL;

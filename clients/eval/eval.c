@@ -19,6 +19,8 @@ static const struct {
      hb_eval_paper},
     {"prior", "errors over numbers of examples and of basis functions, with the coefficients' prior and without it",
      hb_eval_prior},
+    {"real", "models of real vehicles, trained on some of their flights and tried on others: tables in physical units",
+     hb_eval_real},
 #ifdef HB_ROBUST
     {"bound", "what a simulated plant itself allows: its own errors when a state or the hidden parameters are off",
      hb_eval_bound},

@@ -13,6 +13,7 @@ int hb_eval_flight(int argc, char **argv); /* where recordings can be read */
 int hb_eval_paper(int argc, char **argv);
 int hb_eval_predict(int argc, char **argv);
 int hb_eval_prior(int argc, char **argv);
+int hb_eval_real(int argc, char **argv);
 int hb_eval_robust(int argc, char **argv); /* where there is a simulator */
 int hb_eval_vanderpol(int argc, char **argv);
 

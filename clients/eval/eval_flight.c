@@ -4,8 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/plot.h"
-#include "common/progress.h"
 #include "eval/eval.h"
 #include "eval/flight.h"
 
@@ -16,36 +14,32 @@ typedef struct options {
 
 static void print_help(void)
 {
-    printf("usage: hilbert-eval flight FILE.mcap... --output FOLDER [options]\n\n"
-           "Draws what people look at after a flight, from a recording of hilbertd: state against target, predicted "
-           "against\nactual, coefficients with their uncertainty, errors, statuses, latency, controls. Writes\n"
-           "FOLDER/index.html with a table on top, and each picture as SVG and PNG. Files of one flight are given in "
-           "their\norder.\n\n"
-           "  -o, --output FOLDER  where to write; made if it is not there\n"
+    printf("usage: hilbert-eval flight FILE.mcap... --output FILE.html [options]\n\n"
+           "Makes a page of what people look at after a flight, from a recording of hilbertd: state against target,\n"
+           "predicted against actual, coefficients with their uncertainty, errors, statuses, latency, controls. It is "
+           "one\n"
+           "file that any browser opens without a network, to zoom, to hover, dark or light. Files of one flight are "
+           "given\n"
+           "in their order.\n\n"
+           "  -o, --output FILE    where to write\n"
            "      --model FILE     the model of the flight, for predictions [where the recording says it was]\n"
-           "      --text           print the table and draw nothing; --output is not needed then\n"
-           "      --force          write into a folder that has a report already\n"
+           "      --text           print the table and write nothing; --output is not needed then\n"
+           "      --force          write over a file that exists\n"
            "  -h, --help           this text\n");
 }
 
-static int make_folder(const options *o, hb_error *err)
+/* Before the work: the file is not there, or may be written over. */
+static int may_write(const options *o, hb_error *err)
 {
-    char page[4096];
     struct stat there;
 
-    if (mkdir(o->output, 0777) && errno != EEXIST)
-        return hb_fail(err, errno, "%s: %s", o->output, strerror(errno));
-    if (stat(o->output, &there) || !S_ISDIR(there.st_mode))
-        return hb_fail(err, ENOTDIR, "%s: is not a folder", o->output);
-    snprintf(page, sizeof page, "%s/index.html", o->output);
-    if (!o->force && stat(page, &there) == 0)
-        return hb_fail(err, EEXIST, "%s exists: name another --output, or add --force", page);
+    if (stat(o->output, &there))
+        return 0;
+    if (S_ISDIR(there.st_mode))
+        return hb_fail(err, EISDIR, "%s: is a folder: name a file", o->output);
+    if (!o->force)
+        return hb_fail(err, EEXIST, "%s exists: name another --output, or add --force", o->output);
     return 0;
-}
-
-static void show(void *context, int i, int n)
-{
-    hb_progress_update(context, (double)i / n, hb_flight_picture_list[i].title);
 }
 
 /* Predictions need the model; without it, `why` says so. A model that was asked for must do. */
@@ -70,7 +64,6 @@ static int report(const options *o, const hb_recorded_flight *f, hb_error *err)
 {
     hb_flight_prediction p = {0};
     hb_flight_summary s;
-    hb_progress progress;
     char why[512] = "";
     int r = predict(o, f, &p, why, err);
 
@@ -81,13 +74,9 @@ static int report(const options *o, const hb_recorded_flight *f, hb_error *err)
     if (*why)
         printf("\n%s\n", why);
     if (!o->text) {
-        hb_progress_start(&progress, "draw");
-        r = hb_flight_draw(f, &s, &p, o->output, show, &progress, err);
-        hb_progress_end(&progress);
+        r = hb_flight_write_page(f, &s, &p, *why ? why : NULL, o->output, err);
         if (!r)
-            r = hb_flight_write_page(f, &s, &p, *why ? why : NULL, o->output, err);
-        if (!r)
-            printf("\n%s/index.html is written\n", o->output);
+            printf("\n%s is written\n", o->output);
     }
     hb_flight_prediction_free(&p);
     return r;
@@ -110,13 +99,11 @@ int hb_eval_flight(int argc, char **argv)
         fprintf(stderr, "hilbert-eval: flight wants a recording and --output (try --help)\n");
         return HB_EXIT_USAGE;
     }
-    int r = o.text ? 0 : hb_plot_available(&err);
+    int r = o.text ? 0 : may_write(&o, &err);
     if (!r)
         r = hb_recorded_flight_read(&f, (const char *const *)argv + optind, argc - optind, &err);
     if (!r && !f->nsamples && !f->nreplies)
         r = hb_fail(&err, EINVAL, "%s: neither samples nor replies were recorded", argv[optind]);
-    if (!r && !o.text)
-        r = make_folder(&o, &err);
     if (!r)
         r = report(&o, f, &err);
     hb_recorded_flight_free(f);

@@ -12,6 +12,7 @@
 
 #include "eval/error_summary.h"
 #include "eval/eval.h"
+#include "train/online.h"
 #include "common/plot.h"
 #include "common/progress.h"
 #include "train/run.h"
@@ -23,6 +24,7 @@ typedef struct options {
     hb_dataset_mapping mapping;
     int examples, steps, rollouts, threads;
     uint64_t seed;
+    double window;
     bool json, successive, no_prior, commands, by_data;
     int nmodels;
     char **model;
@@ -32,6 +34,7 @@ typedef struct result {
     const char *path;
     hb_model *model;
     hb_error_summary errors;
+    hb_online *online; /* NULL: there is nothing to adapt by */
 } result;
 
 static void print_help(void)
@@ -50,9 +53,14 @@ static void print_help(void)
         "  --rollouts N     from each function [100]\n"
         "  --seed N         of the draws [0]\n"
         "  --threads N      0: as many as there are processors [0]\n"
+        "  --window X       seconds of the estimator's window in the online rows [the daemon's default]\n"
         "  --json           everything as JSON instead of tables\n"
         "  --plot NAME      curves to NAME.svg and NAME.png (needs gnuplot)\n\n"
-        "An error is the mean squared difference of normalised states after so many steps.\n");
+        "First come errors in physical units, of predictions made in the order of time as a daemon would, with its\n"
+        "estimator: with the average alone, the prior's mean, coefficients after one and five seconds, and online; "
+        "how\n"
+        "much of the truth the 90 %% bands hold, and how often it would have been out of span. Then, over the\n"
+        "functions, the mean squared difference of normalised states after so many steps.\n");
 }
 
 static int parse(int argc, char **argv, options *o)
@@ -70,6 +78,7 @@ static int parse(int argc, char **argv, options *o)
         {"rollouts", HB_OPTION_WHOLE, &o->rollouts, 1, 100000, 0},
         {"seed", HB_OPTION_COUNT, &o->seed, 0, INT64_MAX, 0},
         {"threads", HB_OPTION_WHOLE, &o->threads, 0, 1024, 0},
+        {"window", HB_OPTION_NUMBER, &(hb_option_number){&o->window, 0.1, 1e4}, 0, 0, 0},
         {"json", HB_OPTION_FLAG, &o->json, 0, 0, 0},
         {"plot", HB_OPTION_TEXT, &o->plot, 0, 0, 0},
     };
@@ -124,6 +133,9 @@ static void print_tables(const options *o, const result *r, const hb_dataset *d)
 {
     int shown[SHOWN_STEPS], nshown = choose_steps(o->steps, shown);
 
+    for (int i = 0; i < o->nmodels; i++)
+        if (r[i].online)
+            hb_online_print(r[i].online, base_name(r[i].path), stdout);
     printf("%s: %d functions, %d examples%s, %d rollouts each\n\n", o->data, d->nfunctions, o->examples,
            o->successive ? " in succession" : "", o->rollouts);
     printf("%-28s %-17s", "error after steps", "");
@@ -165,6 +177,8 @@ static void print_json(const options *o, const result *r, const hb_dataset *d)
                                   "prior", r[i].model->has_prior && !o->no_prior, "nb", r[i].model->nb, "parameters",
                                   (json_int_t)r[i].model->nparameters);
         json_object_update_new(model, hb_error_summary_json(&r[i].errors, d));
+        if (r[i].online)
+            json_object_set_new(model, "online", hb_online_json(r[i].online));
         json_array_append_new(models, model);
     }
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o}", "data", o->data, "functions", d->nfunctions,
@@ -287,6 +301,25 @@ static int measure_with_actuators(const options *o, result *r, const hb_dataset 
     return status;
 }
 
+/* As a daemon would: what it does about commands, delay and lag it does by itself. */
+static int measure_online(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
+{
+    hb_online_settings s = {.estimator = hb_estimator_defaults, .starts = 60, .seed = o->seed};
+    hb_error why = {0};
+
+    if (o->window > 0)
+        s.estimator.window = o->window;
+    s.estimator.method = r->model->method;
+    if (!(r->online = calloc(1, sizeof *r->online)))
+        return hb_fail(err, ENOMEM, "out of memory");
+    if (hb_online_measure(r->online, r->model, d, &s, pool, &why)) {
+        fprintf(stderr, "%s: no errors in physical units: %s\n", base_name(r->path), why.text);
+        free(r->online);
+        r->online = NULL;
+    }
+    return 0;
+}
+
 static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *pool, hb_error *err)
 {
     hb_progress progress;
@@ -296,6 +329,7 @@ static int evaluate(const options *o, result *r, const hb_dataset *d, hb_pool *p
     for (int i = 0; i < o->nmodels; i++) {
         r[i].path = o->model[i];
         if ((status = hb_model_load(&r[i].model, o->model[i], err)) ||
+            (status = measure_online(o, &r[i], d, pool, err)) ||
             (status = measure_with_actuators(o, &r[i], d, pool, err)))
             return status;
         hb_progress_update(&progress, (i + 1.0) / o->nmodels, base_name(o->model[i]));
@@ -327,6 +361,7 @@ int hb_eval_predict(int argc, char **argv)
         code = hb_eval_complain(HB_EXIT_FAILURE, &err);
     for (int i = 0; i < o.nmodels; i++) {
         hb_error_summary_free(&results[i].errors);
+        free(results[i].online);
         hb_model_free(results[i].model);
     }
     hb_pool_free(pool);

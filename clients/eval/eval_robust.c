@@ -11,13 +11,14 @@
 #include "eval/eval.h"
 #include "eval/robust.h"
 
-enum { MAX_ROWS = 64, MAX_THREADS = 256, PATH = 512 };
+enum { MAX_ROWS = 256, MAX_THREADS = 256, PATH = 512, SETTINGS = 1024 };
 
 typedef struct options {
     hb_robust_settings settings;
     const hb_robust_row *row[MAX_ROWS];
-    int nrows, flights, first, mixes, threads;
+    int nrows, flights, first, mixes, threads, tune;
     bool controller[HB_ROBUST_NCONTROLLERS];
+    const hb_plant_type *plant; /* NULL: both */
     bool json, plot;
     const char *folder;
 } options;
@@ -27,7 +28,7 @@ typedef struct task {
     const hb_robust_row *row;
     hb_robust_controller controller;
     int n, begun, done;
-    hb_flight_summary *flight; /* n */
+    hb_robust_flight *flight; /* n */
     hb_robust_result result;
 } task;
 
@@ -39,6 +40,7 @@ typedef struct crew {
     double work, done; /* for the time left */
     FILE *table;       /* in the folder; NULL: there is none */
     FILE *objects;
+    hb_robust_log *log;
     hb_progress progress;
     int status;
     hb_error err;
@@ -47,12 +49,14 @@ typedef struct crew {
 /* what a flight costs, about: a plan takes as long as much physics */
 static double work_of(const task *t)
 {
-    return (t->row->seconds > 0 ? t->row->seconds : 8) * (t->controller == HB_ROBUST_PID ? 1 : 5);
+    double seconds = t->row->seconds > 0 ? t->row->seconds : 8;
+
+    return seconds * (hb_robust_on_board(t->controller) ? 1 : t->row->groups & HB_ROBUST_TASK ? 10 : 5);
 }
 
 static int flights_of(const options *o, const hb_robust_row *row, hb_robust_controller controller)
 {
-    if (!o->controller[controller] || (controller == HB_ROBUST_PID && row->slow))
+    if (!o->controller[controller] || (hb_robust_on_board(controller) && row->slow))
         return 0;
     return row->mixed ? o->mixes : o->flights;
 }
@@ -64,7 +68,8 @@ static void report(crew *w)
         task *t = &w->task[w->reported];
         if (t->done < t->n)
             return;
-        t->result = hb_robust_sum_up(t->row, t->controller, t->flight, t->n);
+        const task *first = t - t->controller;
+        t->result = hb_robust_sum_up(t->row, t->controller, t->flight, first->n == t->n ? first->flight : NULL, t->n);
         if (t->n > 0 && w->o->json)
             hb_robust_print_json(&t->result, stdout);
         if (t->n > 0 && w->objects)
@@ -72,7 +77,9 @@ static void report(crew *w)
         if (t->controller + 1 < HB_ROBUST_NCONTROLLERS)
             continue;
         /* where the bar is drawn, the line goes */
-        const hb_robust_result of_row[] = {t[-2].result, t[-1].result, t->result};
+        hb_robust_result of_row[HB_ROBUST_NCONTROLLERS];
+        for (int i = 0; i < HB_ROBUST_NCONTROLLERS; i++)
+            of_row[i] = first[i].result;
         if (!w->o->json && w->progress.drawn && w->progress.terminal)
             hb_progress_end(&w->progress);
         if (!w->o->json)
@@ -82,32 +89,56 @@ static void report(crew *w)
     }
 }
 
+/* The next flight that is not known yet; false: there is none. Locked. */
+static bool next_flight(crew *w, task **ret, int *index)
+{
+    while (w->next < w->ntasks) {
+        task *t = &w->task[w->next];
+        if (t->begun == t->n) {
+            w->next++;
+            continue;
+        }
+        *index = t->begun++;
+        if (!t->flight[*index].flown) {
+            *ret = t;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void *pilot(void *context)
 {
     crew *w = context;
     hb_plant *p = NULL;
     hb_error err = {0};
-    int status = hb_plant_new(&p, &hb_plant_quadrotor, &err);
+    int status = 0, index;
+    task *t;
 
     pthread_mutex_lock(&w->lock);
-    while (!status && !w->status) {
-        while (w->next < w->ntasks && w->task[w->next].begun == w->task[w->next].n)
-            w->next++;
-        if (w->next == w->ntasks)
-            break;
-        task *t = &w->task[w->next];
-        int index = t->begun++;
+    while (!w->status && next_flight(w, &t, &index)) {
         pthread_mutex_unlock(&w->lock);
-        status = hb_robust_fly(&w->o->settings, t->row, t->controller, w->o->first + index, p, &t->flight[index], &err);
+        if (!p || p->type != t->row->plant) {
+            hb_plant_free(p);
+            p = NULL;
+            status = hb_plant_new(&p, t->row->plant, &err);
+        }
+        if (!status)
+            status =
+                hb_robust_fly(&w->o->settings, t->row, t->controller, w->o->first + index, p, &t->flight[index], &err);
         pthread_mutex_lock(&w->lock);
+        if (!status && w->log)
+            status = hb_robust_log_add(w->log, t->row, t->controller, w->o->first + index, &t->flight[index], &err);
+        if (status) {
+            if (!w->status)
+                w->err = err;
+            w->status = status;
+            break;
+        }
         t->done++;
         w->done += work_of(t);
         report(w);
         hb_progress_update(&w->progress, w->done / w->work, t->row->name);
-    }
-    if (status && !w->status) {
-        w->status = status;
-        w->err = err;
     }
     pthread_mutex_unlock(&w->lock);
     hb_plant_free(p);
@@ -130,7 +161,9 @@ static int make_tasks(crew *w)
         t->flight = calloc((size_t)t->n + 1, sizeof *t->flight);
         if (!t->flight)
             return hb_fail(&w->err, ENOMEM, "out of memory");
-        w->work += t->n * work_of(t);
+        for (int k = 0; k < t->n && w->log; k++)
+            t->done += hb_robust_log_find(w->log, t->row, t->controller, o->first + k, &t->flight[k]);
+        w->work += (t->n - t->done) * work_of(t);
     }
     return 0;
 }
@@ -144,6 +177,7 @@ static void fly_all(crew *w)
     hb_progress_start(&w->progress, "robust");
     if (!w->o->json)
         hb_robust_print_head(stdout);
+    report(w);
     while (started < w->o->threads - 1 && pthread_create(&thread[started], NULL, pilot, w) == 0)
         started++;
     pilot(w);
@@ -164,17 +198,49 @@ static FILE *open_in(const char *folder, const char *name, hb_error *err)
     return f;
 }
 
-static int draw(const crew *w, hb_error *err)
+/* All results, row by row; to be freed. */
+static hb_robust_result *results(const crew *w)
+{
+    hb_robust_result *all = calloc((size_t)w->ntasks, sizeof *all);
+
+    for (int i = 0; all && i < w->ntasks; i++)
+        all[i] = w->task[i].result;
+    return all;
+}
+
+static int finish(const crew *w, hb_error *err)
 {
     char path[PATH];
-    hb_robust_result *all = calloc((size_t)w->ntasks, sizeof *all);
+    hb_robust_result *all = results(w);
+    int status = 0;
+
     if (!all)
         return hb_fail(err, ENOMEM, "out of memory");
-    for (int i = 0; i < w->ntasks; i++)
-        all[i] = w->task[i].result;
-    snprintf(path, sizeof path, "%s/robust", w->o->folder);
-    int status = hb_robust_draw_picture(all, w->o->nrows, path, err);
+    if (!w->o->json)
+        hb_robust_print_verdict(all, w->o->nrows, stdout);
+    if (w->table)
+        hb_robust_print_verdict(all, w->o->nrows, w->table);
+    if (w->o->folder && w->o->plot) {
+        snprintf(path, sizeof path, "%s/robust", w->o->folder);
+        status = hb_robust_draw_picture(all, w->o->nrows, path, err);
+    }
     free(all);
+    return status;
+}
+
+/* What flights depend on, beside their row, controller and number. */
+static int open_log(crew *w, hb_error *err)
+{
+    const options *o = w->o;
+    char settings[SETTINGS], path[PATH];
+
+    snprintf(settings, sizeof settings, "# seed %llu, seconds %d, config %s, model %s",
+             (unsigned long long)o->settings.seed, o->settings.seconds,
+             o->settings.config ? o->settings.config : "shipped", o->settings.model ? o->settings.model : "its own");
+    snprintf(path, sizeof path, "%s/flights.jsonl", o->folder);
+    int status = hb_robust_log_open(&w->log, path, settings, err);
+    if (!status && hb_robust_log_count(w->log) > 0)
+        fprintf(stderr, "%s: %d flights are there already\n", path, hb_robust_log_count(w->log));
     return status;
 }
 
@@ -186,7 +252,9 @@ static int run(const options *o, hb_error *err)
         return -err->code;
     if (o->folder && mkdir(o->folder, 0777) && errno != EEXIST)
         return hb_fail(err, errno, "%s: %s", o->folder, strerror(errno));
-    if (o->folder &&
+    if (o->folder)
+        w.status = open_log(&w, err);
+    if (!w.status && o->folder &&
         (!(w.table = open_in(o->folder, "table.txt", err)) || !(w.objects = open_in(o->folder, "results.jsonl", err))))
         w.status = -err->code;
     if (w.table)
@@ -195,47 +263,70 @@ static int run(const options *o, hb_error *err)
         w.status = make_tasks(&w);
     if (!w.status)
         fly_all(&w);
+    if (w.status)
+        *err = w.err.code ? w.err : *err;
+    else
+        w.status = finish(&w, err);
     bool bad = false;
     if (w.table)
         bad = fclose(w.table) != 0;
     if (w.objects)
         bad = fclose(w.objects) != 0 || bad;
-    if (w.status)
-        *err = w.err.code ? w.err : *err;
-    else if (bad)
+    if (!w.status && bad)
         w.status = hb_fail(err, EIO, "%s: cannot be written: is the disk full?", o->folder);
-    else if (o->folder && o->plot)
-        w.status = draw(&w, err);
     for (int i = 0; w.task && i < w.ntasks; i++)
         free(w.task[i].flight);
     free(w.task);
+    hb_robust_log_free(w.log);
     return w.status;
+}
+
+static int tune(const options *o, hb_error *err)
+{
+    const hb_plant_type *const plant[] = {&hb_plant_quadrotor, &hb_plant_multirotor};
+    int status = 0;
+
+    for (int i = 0; i < 2; i++)
+        for (int c = 0; c < HB_ROBUST_NCONTROLLERS && !status; c++)
+            if (o->controller[c] && (!o->plant || o->plant == plant[i]))
+                status = hb_robust_tune(&o->settings, plant[i], (hb_robust_controller)c, o->tune, stdout, err);
+    return status;
 }
 
 static void print_help(void)
 {
     printf(
         "usage: hilbert-eval robust [options]\n\n"
-        "Flies the quadrotor in many conditions with hilbertd's controller, adapting and with adaptation off, and "
-        "with a\ncascade of PID controllers at 250 Hz, and says how many flights crashed, how far off the target "
-        "the others settled,\nand how often replies said out-of-span. Masses, starts and weather are drawn by "
-        "seed and the same for all controllers;\ntime is virtual, so that the machine's load does not matter.\n\n"
-        "      --only NAME,...    these conditions (default: all)\n"
-        "      --controllers NAME,...  of adapting, off and pid (default: all)\n"
+        "Does adapting pay? Flies simulated vehicles in many conditions and tasks with hilbertd's controller and with\n"
+        "what one might use instead:\n\n");
+    for (int i = 0; i < HB_ROBUST_NCONTROLLERS; i++)
+        printf("  %-10s %s\n", hb_robust_controller_name[i], hb_robust_controller_help[i]);
+    printf(
+        "\nand says how far off they were in the first second after the start and after each change, and later; the\n"
+        "heading; the effort; crashes; and how often adapting won and lost, flight by flight. Vehicles, starts and\n"
+        "weather are drawn by seed and the same for all controllers; time is virtual, so that the machine's load does\n"
+        "not matter.\n\n"
+        "      --only NAME,...    these conditions and tasks, or groups of them: conditions (rotors, hovering), tasks\n"
+        "                         (both levels), quick (a few tasks, about 3 minutes with --flights 4) [all]\n"
+        "      --plant NAME       only quadrotor (rotors), or only multirotor (thrust and rates)\n"
+        "      --controllers NAME,...  of those above [all]\n"
         "      --flights N        of each condition and controller [20]\n"
         "      --first N          number of the first of them, to fly one again [0]\n"
-        "      --seconds S        of each flight [the condition's: 8, 10 or 20]\n"
+        "      --seconds S        of each flight [the condition's: 6 to 20]\n"
         "      --random N         flights of the condition random, each another mix [as --flights]\n"
         "      --seed N           [0]\n"
-        "      --config FILE      of the daemon [the quadrotor's]\n"
-        "      --model FILE       basis file [the configuration's]\n"
+        "      --config FILE      of the daemon [quadrotor.yaml; of tasks quadrotor-track.yaml and px4-track.yaml]\n"
+        "      --model FILE       basis file [the configuration's; constants always have their own]\n"
         "  -j, --threads N        0: as many as there are processors [0]\n"
-        "      --json             one object per line: condition, controller, flights, crashed, settled_m, worst_m,\n"
-        "                         rms_m, out_of_span; where a rotor fails, out_of_span_after_s and unsaid\n"
-        "  -o, --output DIR       also write DIR/table.txt, DIR/results.jsonl and the picture DIR/robust.png, .svg\n"
+        "      --json             one object per line: plant, condition, controller, flights, crashed, medians of the\n"
+        "                         measures, and in NAME_more their quartiles, worst, and the pairs with adapting\n"
+        "  -o, --output DIR       also write DIR/table.txt, DIR/results.jsonl and the picture DIR/robust.png, .svg. "
+        "Every\n"
+        "                         flight goes to DIR/flights.jsonl at once, and is not flown again by a later run\n"
         "      --no-plot          no picture (which needs gnuplot)\n"
-        "      --trace DIR        every flight as DIR/CONDITION-CONTROLLER-N.csv\n"
-        "      --list             the conditions, and what they mean\n");
+        "      --trace DIR        every flight as DIR/PLANT-CONDITION-CONTROLLER-N.csv\n"
+        "      --tune N           instead of the table: search for better gains of the controllers, by 2 N draws each\n"
+        "      --list             the conditions and tasks, and what they mean\n");
 }
 
 /* NAME,... : calls take() for each; the name that it does not know is complained about. */
@@ -256,14 +347,32 @@ static bool each_name(const char *list, const char *option, options *o, bool (*t
     return true;
 }
 
+/* A row by its name, or a group of them; of both plants unless one is asked for. */
 static bool take_row(options *o, const char *name)
 {
-    for (int i = 0; hb_robust_row_at(i); i++)
-        if (strcmp(hb_robust_row_at(i)->name, name) == 0 && o->nrows < MAX_ROWS) {
-            o->row[o->nrows++] = hb_robust_row_at(i);
-            return true;
-        }
-    return false;
+    static const struct {
+        const char *name;
+        unsigned group;
+    } groups[] = {
+        {"conditions", HB_ROBUST_CONDITION}, {"tasks", HB_ROBUST_TASK}, {"quick", HB_ROBUST_QUICK}, {NULL, 0}};
+    unsigned group = 0;
+    bool known = false;
+
+    for (int i = 0; groups[i].name; i++)
+        if (strcmp(groups[i].name, name) == 0)
+            group = groups[i].group;
+    for (int i = 0; hb_robust_row_at(i); i++) {
+        const hb_robust_row *row = hb_robust_row_at(i);
+        bool taken = false;
+        if (strcmp(row->name, name) != 0 && !(row->groups & group))
+            continue;
+        known = true;
+        for (int k = 0; k < o->nrows; k++)
+            taken = taken || o->row[k] == row;
+        if (!taken && (!o->plant || o->plant == row->plant) && o->nrows < MAX_ROWS)
+            o->row[o->nrows++] = row;
+    }
+    return known;
 }
 
 static bool take_controller(options *o, const char *name)
@@ -277,15 +386,17 @@ static bool take_controller(options *o, const char *name)
 static void list_rows(void)
 {
     for (int i = 0; hb_robust_row_at(i); i++)
-        printf("%-17s %s\n", hb_robust_row_at(i)->name, hb_robust_row_at(i)->help);
+        printf("%-10s %-17s %s\n", hb_robust_row_at(i)->plant->name, hb_robust_row_at(i)->name,
+               hb_robust_row_at(i)->help);
 }
 
 static int parse(int argc, char **argv, options *o)
 {
-    const char *only = NULL, *controllers = "adapting,off,pid";
+    const char *only = "conditions,tasks", *controllers = NULL, *plant = NULL;
     bool list = false;
     const hb_option known[] = {
         {"only", HB_OPTION_TEXT, &only, 0, 0, 0},
+        {"plant", HB_OPTION_TEXT, &plant, 0, 0, 0},
         {"controllers", HB_OPTION_TEXT, &controllers, 0, 0, 0},
         {"flights", HB_OPTION_WHOLE, &o->flights, 1, 100000, 0},
         {"first", HB_OPTION_WHOLE, &o->first, 0, 100000, 0},
@@ -299,6 +410,7 @@ static int parse(int argc, char **argv, options *o)
         {"output", HB_OPTION_TEXT, &o->folder, 0, 0, 'o'},
         {"no-plot", HB_OPTION_CLEAR, &o->plot, 0, 0, 0},
         {"trace", HB_OPTION_TEXT, &o->settings.trace, 0, 0, 0},
+        {"tune", HB_OPTION_WHOLE, &o->tune, 1, 100000, 0},
         {"list", HB_OPTION_FLAG, &list, 0, 0, 0},
     };
     int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
@@ -313,10 +425,18 @@ static int parse(int argc, char **argv, options *o)
         list_rows();
         return HB_EXIT_OK;
     }
-    if (!each_name(controllers, "controllers", o, take_controller) || (only && !each_name(only, "only", o, take_row)))
+    if (plant && strcmp(plant, hb_plant_quadrotor.name) != 0 && strcmp(plant, hb_plant_multirotor.name) != 0) {
+        fprintf(stderr, "hilbert-eval: --plant: there is no '%s': quadrotor and multirotor are flown\n", plant);
         return HB_EXIT_USAGE;
-    for (int i = 0; !only && hb_robust_row_at(i); i++)
-        o->row[o->nrows++] = hb_robust_row_at(i);
+    }
+    o->plant = !plant                                         ? NULL
+               : strcmp(plant, hb_plant_multirotor.name) == 0 ? &hb_plant_multirotor
+                                                              : &hb_plant_quadrotor;
+    for (int i = 0; i < HB_ROBUST_NCONTROLLERS; i++)
+        o->controller[i] = !controllers;
+    if ((controllers && !each_name(controllers, "controllers", o, take_controller)) ||
+        !each_name(only, "only", o, take_row))
+        return HB_EXIT_USAGE;
     if (o->threads == 0)
         o->threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (o->mixes == 0)
@@ -332,5 +452,7 @@ int hb_eval_robust(int argc, char **argv)
 
     if (code >= 0)
         return code;
+    if (o.tune > 0)
+        return tune(&o, &err) ? hb_eval_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
     return run(&o, &err) ? hb_eval_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
 }

@@ -35,7 +35,7 @@ enum {
     NMODELS = 4,
     NSHOWN = 4,
     FLOW_STEPS = 250,
-    FEWEST_STEPS = 20,
+    FEWEST_STEPS = 4, /* enough to measure how long one takes */
     MAX_FIGURE_PATH = 700,
 };
 

@@ -1,4 +1,4 @@
-/* What people look at after a flight: numbers, pictures and one page, made of a recording. */
+/* What people look at after a flight: numbers and one page, made of a recording. */
 #ifndef HB_EVAL_FLIGHT_H
 #define HB_EVAL_FLIGHT_H
 
@@ -14,7 +14,7 @@ typedef struct hb_flight_prediction {
     int ahead[HB_FLIGHT_AHEAD]; /* steps of the model's period: 1, 5, 10 */
     size_t n;                   /* predictions that were made */
     double *error;              /* HB_FLIGHT_AHEAD x nx: median of their absolute errors, physical */
-    double *still;              /* nx: the same of the last, if nothing had moved */
+    double *still;              /* nx: the same of the last, if nothing had moved; 0: nothing had */
     size_t npoints;
     double *time;      /* npoints: when the last of them were to be true, */
     double *predicted; /* npoints x nx: what was predicted for it, */
@@ -42,20 +42,9 @@ void hb_recorded_flight_summarise(hb_flight_summary *ret, const hb_recorded_flig
 /* The order in which statuses get worse. */
 extern const int hb_flight_ladder[HB_FLIGHT_NSTATUSES - 1];
 
-/* Pictures into a folder, as SVG and PNG; `drawn` (may be NULL) is called before each. p may be NULL. */
-int hb_flight_draw(const hb_recorded_flight *f, const hb_flight_summary *s, const hb_flight_prediction *p,
-                   const char *folder, void (*drawn)(void *context, int i, int n), void *context, hb_error *err);
-/* What is drawn: names of files without ending, with a title and a line about each; NULL behind the last. */
-typedef struct hb_flight_picture {
-    const char *name, *title, *text;
-} hb_flight_picture;
-extern const hb_flight_picture hb_flight_picture_list[];
-/* Whether there is anything to draw in it. */
-bool hb_flight_has(const hb_recorded_flight *f, const hb_flight_prediction *p, int picture);
-
-/* folder/index.html. why: a sentence on why nothing is predicted, or NULL. */
+/* One page that stands for itself; p may have no predictions. why: a sentence on why nothing is predicted, or NULL. */
 int hb_flight_write_page(const hb_recorded_flight *f, const hb_flight_summary *s, const hb_flight_prediction *p,
-                         const char *why, const char *folder, hb_error *err);
+                         const char *why, const char *path, hb_error *err);
 /* The table on top of the page, as text. */
 void hb_flight_print(const hb_recorded_flight *f, const hb_flight_summary *s, const hb_flight_prediction *p, FILE *out);
 

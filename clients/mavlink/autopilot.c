@@ -26,6 +26,7 @@ enum {
     PARAMETER_INT32 = 6,
 };
 
+static const uint64_t longest_time_us = UINT64_C(1) << 53; /* 285 years: beyond it is no time */
 static const int64_t longest_own_us = 60000; /* from one ATTITUDE_TARGET to the next: PX4 has 50 a second or more */
 
 /* PX4 that loses the stream holds the last setpoint until the time-out: these are the values that were measured to lose
@@ -88,6 +89,29 @@ static void take_heartbeat(hb_autopilot *a, const hb_mav_heartbeat *h, hb_mav_ad
 
 /* --- samples --- */
 
+/* Whether the vehicle cannot have come from one state to the next by itself within dt seconds: an estimator that was
+ * corrected, or that has lost its way, whatever its reset counter says. Kinematics are exact, so that little is
+ * allowed: what errors of the stamps (10 ms) and an acceleration of 40 m/s2 or 100 rad/s2 explain, and 0.1 m, 1 m/s and
+ * 0.15 rad for corrections that are no reset. */
+static bool jumped(const double from[HB_NSTATE], const double to[HB_NSTATE], double dt)
+{
+    double moved = 0, faster = 0, speed = 0, along = 0, rate = 0;
+
+    for (int i = 0; i < 3; i++) {
+        const double *a = from + HB_X + 2 * i, *b = to + HB_X + 2 * i;
+        double off = b[0] - a[0] - dt * (a[1] + b[1]) / 2;
+        moved += off * off;
+        faster += (b[1] - a[1]) * (b[1] - a[1]);
+        speed += fmax(a[1] * a[1], b[1] * b[1]);
+        rate += fmax(from[HB_WX + i] * from[HB_WX + i], to[HB_WX + i] * to[HB_WX + i]);
+    }
+    for (int i = HB_QX; i <= HB_QW; i++)
+        along += from[i] * to[i];
+    double turned = 2 * acos(fmin(1, fabs(along)));
+    return sqrt(moved) > 0.1 + 0.01 * sqrt(speed) + 5 * dt * dt || sqrt(faster) > 1 + 40 * dt ||
+           turned > 0.15 + (dt + 0.01) * sqrt(rate) + 50 * dt * dt;
+}
+
 static bool take_sample(hb_autopilot *a, int64_t time_us, double x[HB_NSTATE], bool reset, double now, int64_t now_ns)
 {
     if (a->sampled && time_us <= a->time_us) {
@@ -98,6 +122,8 @@ static bool take_sample(hb_autopilot *a, int64_t time_us, double x[HB_NSTATE], b
         }
         reset = true;
     }
+    if (a->sampled && !reset)
+        reset = jumped(a->x, x, (double)(time_us - a->time_us) * 1e-6);
     if (hb_quaternion_follow(x, a->sampled && !reset ? a->x : NULL) || reset)
         a->resets++;
     a->estimator_resets += reset;
@@ -105,31 +131,32 @@ static bool take_sample(hb_autopilot *a, int64_t time_us, double x[HB_NSTATE], b
     a->time_us = time_us;
     a->arrived = now;
     a->sampled = true;
-    if (hb_timesync_known(&a->sync))
-        a->age[a->samples % HB_AGES] = (double)(hb_timesync_theirs_us(&a->sync, now_ns) - time_us) * 1e-6;
-    else
-        a->age[a->samples % HB_AGES] = NAN;
+    a->age[a->samples % HB_AGES] = hb_autopilot_sample_age(a, now_ns);
     a->samples++;
     return true;
+}
+
+double hb_autopilot_sample_age(const hb_autopilot *a, int64_t now_ns)
+{
+    if (!a->sampled || !hb_timesync_known(&a->sync))
+        return NAN;
+    return (double)(hb_timesync_theirs_us(&a->sync, now_ns) - a->time_us) * 1e-6;
 }
 
 static bool take_odometry(hb_autopilot *a, const hb_mav_odometry *o, double now, int64_t now_ns)
 {
     const float position[3] = {o->x, o->y, o->z}, rates[3] = {o->rollspeed, o->pitchspeed, o->yawspeed};
-    float velocity[3] = {o->vx, o->vy, o->vz};
+    const float velocity[3] = {o->vx, o->vy, o->vz};
     double x[HB_NSTATE];
 
-    if (o->frame_id != FRAME_LOCAL_NED)
+    if (o->frame_id != FRAME_LOCAL_NED || o->time_usec > longest_time_us)
         return false;
     hb_state_from_ned(position, velocity, o->q, rates, x);
     if (o->child_frame_id != FRAME_LOCAL_NED) {
         /* velocity in the body's frame: turned into the world's */
-        const double w = x[HB_QW], v[3] = {x[HB_VX], x[HB_VY], x[HB_VZ]}, q[3] = {x[HB_QX], x[HB_QY], x[HB_QZ]};
-        const double t[3] = {2 * (q[1] * v[2] - q[2] * v[1]), 2 * (q[2] * v[0] - q[0] * v[2]),
-                             2 * (q[0] * v[1] - q[1] * v[0])};
-        x[HB_VX] = v[0] + w * t[0] + q[1] * t[2] - q[2] * t[1];
-        x[HB_VY] = v[1] + w * t[1] + q[2] * t[0] - q[0] * t[2];
-        x[HB_VZ] = v[2] + w * t[2] + q[0] * t[1] - q[1] * t[0];
+        double v[3];
+        hb_to_world(x, (double[]){x[HB_VX], x[HB_VY], x[HB_VZ]}, v);
+        x[HB_VX] = v[0], x[HB_VY] = v[1], x[HB_VZ] = v[2];
     }
     if (!hb_all_finite(x, HB_NSTATE))
         return false;
@@ -158,14 +185,7 @@ static bool take_position(hb_autopilot *a, const hb_mav_local_position_ned *p, d
     hb_state_from_ned(position, velocity, q, rates, x);
     if (!hb_all_finite(x, HB_NSTATE))
         return false;
-    /* it has no reset counter: a jump that no speed explains is one */
-    bool reset = false;
-    if (a->sampled) {
-        double dt = (double)p->time_boot_ms * 1e-3 - (double)a->time_us * 1e-6;
-        for (int i = HB_X; i <= HB_Z; i += 2)
-            reset = reset || fabs(x[i] - a->x[i]) > 0.3 + dt * (2 * fabs(a->x[i + 1]) + 5);
-    }
-    return take_sample(a, (int64_t)p->time_boot_ms * 1000, x, reset, now, now_ns);
+    return take_sample(a, (int64_t)p->time_boot_ms * 1000, x, false, now, now_ns);
 }
 
 /* --- what it commands by itself --- */
@@ -173,14 +193,12 @@ static bool take_position(hb_autopilot *a, const hb_mav_local_position_ned *p, d
 static void take_attitude_target(hb_autopilot *a, const hb_mav_attitude_target *t)
 {
     int64_t time_us = (int64_t)t->time_boot_ms * 1000;
-    const double u[HB_NCONTROL] = {[HB_THRUST] = (double)t->thrust,
-                                   [HB_ROLL_RATE] = (double)t->body_roll_rate,
-                                   [HB_PITCH_RATE] = -(double)t->body_pitch_rate,
-                                   [HB_YAW_RATE] = -(double)t->body_yaw_rate};
+    const float rates[3] = {t->body_roll_rate, t->body_pitch_rate, t->body_yaw_rate};
+    double u[HB_NCONTROL];
 
-    for (int i = 0; i < HB_NCONTROL; i++)
-        if (!isfinite(u[i]))
-            return;
+    hb_control_from_frd(t->thrust, rates, u);
+    if (!hb_all_finite(u, HB_NCONTROL))
+        return;
     hb_own_control *own = &a->own[a->nown++ % HB_OWN_CONTROLS];
     own->time_us = time_us;
     memcpy(own->u, u, sizeof u);
@@ -250,9 +268,21 @@ bool hb_autopilot_parameters_good(const hb_autopilot *a, const hb_parameter **re
 static void count(hb_autopilot *a, const hb_mav_message *m, double now)
 {
     hb_stream_count *s = &a->stream[m - hb_mav_at(0)];
-    if (s->count++ == 0)
-        s->first = now;
+
     s->last = now;
+    if (s->count++ == 0) {
+        s->since = now;
+    } else if (s->within++, now - s->since >= 1) {
+        s->rate = s->within / (now - s->since);
+        s->since = now;
+        s->within = 0;
+    }
+}
+
+bool hb_autopilot_is(const hb_autopilot *a, hb_mav_address from)
+{
+    return a->kind != HB_AUTOPILOT_UNKNOWN && from.system == a->address.system &&
+           from.component == a->address.component;
 }
 
 bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now, int64_t now_ns)
@@ -276,8 +306,7 @@ bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now,
     hb_mav_unpack(r->message, r->payload, r->length, &body);
     if (r->message->id == HB_MAV_ID_HEARTBEAT)
         take_heartbeat(a, &body.heartbeat, r->from, now);
-    if (a->kind == HB_AUTOPILOT_UNKNOWN || r->from.system != a->address.system ||
-        r->from.component != a->address.component)
+    if (!hb_autopilot_is(a, r->from))
         return false;
     count(a, r->message, now);
     switch (r->message->id) {
@@ -294,6 +323,7 @@ bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now,
         return false;
     case HB_MAV_ID_CURRENT_MODE:
         a->mode = body.mode.custom_mode;
+        a->intended_mode = body.mode.intended_custom_mode ? body.mode.intended_custom_mode : body.mode.custom_mode;
         a->mode_heard = a->current_mode_heard = now;
         return false;
     case HB_MAV_ID_SYS_STATUS:
@@ -330,11 +360,26 @@ bool hb_autopilot_heard(const hb_autopilot *a, double now)
     return a->kind != HB_AUTOPILOT_UNKNOWN && now - a->heartbeat < 3;
 }
 
-bool hb_autopilot_offboard(const hb_autopilot *a)
+static bool is_offboard(const hb_autopilot *a, uint32_t mode)
 {
     if (a->kind == HB_AUTOPILOT_PX4)
-        return (a->mode >> 16 & 0xFF) == PX4_OFFBOARD;
-    return a->kind == HB_AUTOPILOT_ARDUPILOT && (a->mode == COPTER_GUIDED || a->mode == COPTER_GUIDED_NOGPS);
+        return (mode >> 16 & 0xFF) == PX4_OFFBOARD;
+    return a->kind == HB_AUTOPILOT_ARDUPILOT && (mode == COPTER_GUIDED || mode == COPTER_GUIDED_NOGPS);
+}
+
+bool hb_autopilot_offboard(const hb_autopilot *a)
+{
+    return is_offboard(a, a->mode);
+}
+
+hb_intent hb_autopilot_intent(const hb_autopilot *a, double now)
+{
+    /* ArduCopter leaves a mode for good; PX4 does not, and tells by CURRENT_MODE alone */
+    bool copter = a->kind == HB_AUTOPILOT_ARDUPILOT;
+
+    if (a->kind == HB_AUTOPILOT_UNKNOWN || (!copter && now - a->current_mode_heard > 2))
+        return HB_INTENT_UNKNOWN;
+    return is_offboard(a, copter ? a->mode : a->intended_mode) ? HB_INTENT_OFFBOARD : HB_INTENT_OTHER;
 }
 
 void hb_autopilot_mode_name(const hb_autopilot *a, char text[32])
@@ -385,6 +430,5 @@ double hb_autopilot_age(const hb_autopilot *a, double quantile)
 
 double hb_autopilot_rate(const hb_autopilot *a, uint32_t id)
 {
-    const hb_stream_count *s = &a->stream[hb_mav_find(id) - hb_mav_at(0)];
-    return s->count > 1 && s->last > s->first ? (double)(s->count - 1) / (s->last - s->first) : 0;
+    return a->stream[hb_mav_find(id) - hb_mav_at(0)].rate;
 }

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "mavlink/codec.h"
 #include "mavlink/convert.h"
+#include "mavlink/ladder.h"
 #include "mavlink/timesync.h"
 
 typedef enum { HB_AUTOPILOT_UNKNOWN, HB_AUTOPILOT_PX4, HB_AUTOPILOT_ARDUPILOT } hb_autopilot_kind;
@@ -32,18 +33,22 @@ typedef struct hb_own_control {
     double u[HB_NCONTROL];
 } hb_own_control;
 
-/* Messages that are counted, for --check. */
+/* Messages of a kind: how many, and how many a second of late. */
 typedef struct hb_stream_count {
     uint64_t count;
-    double first, last; /* arrivals */
+    double last;   /* arrival */
+    double rate;   /* a second, of the last second or the last two messages; 0: not known yet */
+    double since;  /* when the next second began, */
+    double within; /* and how many came in it */
 } hb_stream_count;
 
 typedef struct hb_autopilot {
     int wanted_system; /* 0: the first that is heard */
     hb_autopilot_kind kind;
     hb_mav_address address;
-    double heartbeat; /* when it was heard last */
-    uint32_t mode;    /* custom_mode */
+    double heartbeat;       /* when it was heard last */
+    uint32_t mode;          /* custom_mode, */
+    uint32_t intended_mode; /* and the one that was asked for last, from CURRENT_MODE */
     double mode_heard, current_mode_heard;
     bool armed;
     int battery; /* percent; -1: unknown */
@@ -59,7 +64,7 @@ typedef struct hb_autopilot {
     double arrived;  /* ours */
     double x[HB_NSTATE];
     uint32_t resets;            /* changes whenever the state jumped, */
-    uint32_t estimator_resets;  /* and whenever it was the autopilot's estimator that did it */
+    uint32_t estimator_resets;  /* and whenever it was the autopilot's estimator that did it, said or not */
     uint64_t samples, repeated; /* taken, and not newer than the one before */
     double age[HB_AGES];        /* seconds from sample to arrival, of the last ones */
 
@@ -82,8 +87,11 @@ void hb_autopilot_start(hb_autopilot *a, int wanted_system);
 /* Takes a message in. True: there is a new sample. */
 bool hb_autopilot_receive(hb_autopilot *a, const hb_mav_received *r, double now, int64_t now_ns);
 
+/* Whether it is the autopilot that speaks from there. */
+bool hb_autopilot_is(const hb_autopilot *a, hb_mav_address from);
 bool hb_autopilot_heard(const hb_autopilot *a, double now); /* within 3 s */
 bool hb_autopilot_offboard(const hb_autopilot *a);          /* PX4: offboard; ArduCopter: GUIDED */
+hb_intent hb_autopilot_intent(const hb_autopilot *a, double now);
 void hb_autopilot_mode_name(const hb_autopilot *a, char text[32]);
 const char *hb_autopilot_kind_name(const hb_autopilot *a);
 
@@ -101,7 +109,9 @@ bool hb_autopilot_parameters_good(const hb_autopilot *a, const hb_parameter **re
  * once rates come from outside: what is old is never used. */
 const double *hb_autopilot_own_control(const hb_autopilot *a, int64_t time_us);
 
-/* Of the samples' ages: a quantile 0..1, seconds. */
+/* Seconds since the newest sample was true, by the autopilot's clock; NAN: not known. */
+double hb_autopilot_sample_age(const hb_autopilot *a, int64_t now_ns);
+/* Of the samples' ages at arrival: a quantile 0..1, seconds. */
 double hb_autopilot_age(const hb_autopilot *a, double quantile);
 /* Messages a second of a stream; 0: none. */
 double hb_autopilot_rate(const hb_autopilot *a, uint32_t id);

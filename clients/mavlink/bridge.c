@@ -1,12 +1,15 @@
 #include "mavlink/bridge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     OUR_COMPONENT = 191, /* an onboard computer */
@@ -21,6 +24,8 @@ enum {
 
 static const double tick = 0.02;          /* seconds between cycles while no samples come */
 static const double longest_poll = 0.005; /* seconds */
+static const double aim_timeout = 0.05;   /* seconds: less than the autopilot waits for a setpoint */
+static const double long_patience = 60;   /* seconds for a reply while the clock stands still */
 
 static int64_t clock_ns(clockid_t clock)
 {
@@ -29,22 +34,38 @@ static int64_t clock_ns(clockid_t clock)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static double seconds(void)
+static int64_t now_ns(const hb_bridge *b)
 {
-    return (double)clock_ns(CLOCK_MONOTONIC) * 1e-9;
+    return b->clock.now_ns ? b->clock.now_ns(b->clock.context) : clock_ns(CLOCK_MONOTONIC);
+}
+
+static double seconds(const hb_bridge *b)
+{
+    return (double)now_ns(b) * 1e-9;
 }
 
 /* --- set-up --- */
 
 static int read_key(const char *path, uint8_t key[HB_MAV_KEY], hb_error *err)
 {
-    FILE *file = fopen(path, "re");
+    /* without waiting for a fifo's other end */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = 0;
     char digits[2 * HB_MAV_KEY + 2] = "";
+    struct stat info;
 
-    if (!file)
+    if (fd < 0)
         return hb_fail(err, errno, "signing_key: %s: %s", path, strerror(errno));
-    size_t n = fread(digits, 1, sizeof digits - 1, file);
-    fclose(file);
+    ssize_t n = 0;
+    if (fstat(fd, &info) || !S_ISREG(info.st_mode))
+        status = hb_fail(err, EINVAL, "signing_key: %s: not a regular file", path);
+    else if (info.st_mode & 027)
+        status = hb_fail(err, EPERM, "signing_key: %s: others may %s (mode %04o): chmod 600 %s", path,
+                         info.st_mode & 022 ? "write to it" : "read it", (unsigned)info.st_mode & 07777, path);
+    else if ((n = read(fd, digits, sizeof digits - 1)) < 0)
+        status = hb_fail(err, errno, "signing_key: %s: %s", path, strerror(errno));
+    close(fd);
+    if (status)
+        return status;
     if (strspn(digits, "0123456789abcdefABCDEF") != 2 * HB_MAV_KEY || (n > 2 * HB_MAV_KEY && digits[n - 1] != '\n'))
         return hb_fail(err, EINVAL, "signing_key: %s: expected %d hex digits (openssl rand -hex %d)", path,
                        2 * HB_MAV_KEY, HB_MAV_KEY);
@@ -55,7 +76,7 @@ static int read_key(const char *path, uint8_t key[HB_MAV_KEY], hb_error *err)
     return 0;
 }
 
-int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err)
+int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, const hb_bridge_clock *clock, hb_error *err)
 {
     hb_bridge *b = calloc(1, sizeof *b);
     char text[256] = "";
@@ -64,12 +85,18 @@ int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err)
     if (!b)
         return hb_fail(err, ENOMEM, "out of memory");
     b->s = *s;
+    if (clock)
+        b->clock = *clock;
     b->out = stderr;
     b->link.fd = -1;
-    b->ladder = (hb_ladder){
-        .hold_for = s->hold_for, .good_cycles = s->good_cycles, .pilot_engages = strcmp(s->engage, "pilot") == 0};
+    b->ladder = (hb_ladder){.hold_for = s->hold_for,
+                            .uneasy_for = s->uneasy_for,
+                            .good_cycles = s->good_cycles,
+                            .pilot_engages = strcmp(s->engage, "pilot") == 0};
+    b->cost_before = INFINITY;
+    b->reached = -1e9;
     b->cycled = b->beat = b->synced = b->asked_streams = b->asked_parameters = -1e9;
-    b->reported = seconds();
+    b->reported = seconds(b);
     hb_autopilot_start(&b->pilot, s->system);
     status = hb_link_parse(&b->link, s->connect, err);
     if (!status && s->signing_key[0]) {
@@ -88,11 +115,16 @@ int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err)
                                      s->waypoints, i + 1);
     }
     if (!status) {
-        char telemetry[2 * HB_SETTING_TEXT], actions[2 * HB_SETTING_TEXT];
+        char telemetry[2 * HB_SETTING_TEXT], actions[2 * HB_SETTING_TEXT], control[2 * HB_SETTING_TEXT];
         hb_mav_settings_socket(s, s->telemetry, "telemetry", telemetry);
         hb_mav_settings_socket(s, s->actions, "actions", actions);
-        hilbert_options o = {
-            .telemetry = telemetry, .actions = actions, .connect_timeout = -1, .name = "hilbert-mavlink"};
+        hb_mav_settings_socket(s, s->control, "control", control);
+        hilbert_options o = {.telemetry = telemetry,
+                             .actions = actions,
+                             .control = control,
+                             .connect_timeout = -1,
+                             .name = "hilbert-mavlink",
+                             .lockstep = clock != NULL};
         o.server_key = s->server_key[0] ? s->server_key : NULL;
         o.client_key = s->client_key[0] ? s->client_key : NULL;
         int r = hilbert_connect(&b->client, &o, text, sizeof text);
@@ -132,7 +164,7 @@ static void send_message(hb_bridge *b, uint32_t id, const void *body)
 static int64_t their_time_us(void *bridge)
 {
     hb_bridge *b = bridge;
-    return hb_timesync_theirs_us(&b->pilot.sync, clock_ns(CLOCK_MONOTONIC));
+    return hb_timesync_theirs_us(&b->pilot.sync, now_ns(b));
 }
 
 static void remember(hb_bridge *b, bool rates)
@@ -144,13 +176,16 @@ static void remember(hb_bridge *b, bool rates)
 
 static void send_rates(hb_bridge *b)
 {
+    float thrust, rates[3];
+
+    hb_control_to_frd(b->action, &thrust, rates);
     hb_mav_set_attitude_target t = {
         .time_boot_ms = (uint32_t)(their_time_us(b) / 1000),
         .q = {1, 0, 0, 0},
-        .body_roll_rate = (float)b->action[HB_ROLL_RATE],
-        .body_pitch_rate = (float)-b->action[HB_PITCH_RATE],
-        .body_yaw_rate = (float)-b->action[HB_YAW_RATE],
-        .thrust = (float)b->action[HB_THRUST],
+        .body_roll_rate = rates[0],
+        .body_pitch_rate = rates[1],
+        .body_yaw_rate = rates[2],
+        .thrust = thrust,
         .type_mask = MASK_RATES,
         .target_system = b->pilot.address.system,
         .target_component = b->pilot.address.component,
@@ -161,11 +196,14 @@ static void send_rates(hb_bridge *b)
 
 static void send_hold(hb_bridge *b)
 {
+    float point[3];
+
+    hb_point_to_ned(b->hold, point);
     hb_mav_set_position_target_local_ned t = {
         .time_boot_ms = (uint32_t)(their_time_us(b) / 1000),
-        .x = (float)b->hold[0],
-        .y = (float)-b->hold[1],
-        .z = (float)-b->hold[2],
+        .x = point[0],
+        .y = point[1],
+        .z = point[2],
         .yaw = (float)hb_heading_to_ned(b->hold_heading),
         .type_mask = MASK_POSITION,
         .coordinate_frame = FRAME_LOCAL_NED,
@@ -180,16 +218,14 @@ static void send_hold(hb_bridge *b)
  * autopilot streams some of them slowly anyway. */
 static void ask_for_stream(hb_bridge *b, uint32_t id, double interval, double least)
 {
-    hb_stream_count *s = &b->pilot.stream[hb_mav_find(id) - hb_mav_at(0)];
+    const hb_stream_count *s = &b->pilot.stream[hb_mav_find(id) - hb_mav_at(0)];
     hb_mav_command_long c = {.command = COMMAND_SET_MESSAGE_INTERVAL,
                              .param1 = (float)id,
                              .param2 = (float)(interval * 1e6),
                              .target_system = b->pilot.address.system,
                              .target_component = b->pilot.address.component};
-    if (hb_autopilot_rate(&b->pilot, id) >= least && b->now - s->last < 1)
-        return;
-    send_message(b, HB_MAV_ID_COMMAND_LONG, &c);
-    s->count = 0;
+    if (hb_autopilot_rate(&b->pilot, id) < least || b->now - s->last >= 1)
+        send_message(b, HB_MAV_ID_COMMAND_LONG, &c);
 }
 
 /* --- what is due by the clock --- */
@@ -208,8 +244,8 @@ static void keep_in_touch(hb_bridge *b)
     }
     if (!hb_autopilot_heard(&b->pilot, now))
         return;
-    if (now - b->synced >= (b->pilot.sync.answers < HB_TIMESYNC_KEPT ? 0.05 : 0.5)) {
-        hb_mav_timesync t = {.ts1 = clock_ns(CLOCK_MONOTONIC)};
+    if (now - b->synced >= (hb_timesync_settled(&b->pilot.sync) ? 0.5 : 0.05)) {
+        hb_mav_timesync t = {.ts1 = now_ns(b)};
         send_message(b, HB_MAV_ID_TIMESYNC, &t);
         b->synced = now;
     }
@@ -305,8 +341,68 @@ static void publish(hb_bridge *b)
     b->published = b->pilot.samples;
 }
 
-/* Asks hilbertd; NULL: b->action is good. Else why not. */
-static const char *ask(hb_bridge *b)
+/* Whether plans lead somewhere: the vehicle is near the way that it is to fly along, or comes on from waypoint to
+ * waypoint, or the cost of plans is less than it was a second ago. At a limit that is all one can ask for: a long way
+ * is flown at the speed that is allowed, while in a wind that needs more tilt than is allowed neither is true. */
+static bool succeeds(hb_bridge *b, double cost)
+{
+    const double lag = 1, less = 0.95, near = 1; /* seconds, part of the cost, metres */
+    double share = exp((b->costed - b->now) / lag), before = b->cost_before, off = 0;
+
+    b->cost_before = isfinite(before) ? share * before + (1 - share) * cost : cost;
+    b->costed = b->now;
+    for (int i = HB_X; i <= HB_Z; i += 2)
+        off += (b->pilot.x[i] - b->target[0][i]) * (b->pilot.x[i] - b->target[0][i]);
+    if (b->waypoints.target.next != b->waypoint) {
+        b->waypoint = b->waypoints.target.next;
+        b->reached = b->now;
+    }
+    return cost < less * before || (b->has_target && (off < near * near || b->now - b->reached < lag));
+}
+
+/* Why a reply is not to be flown, or NULL: then it is b->action, though not for long where *ret_unease says why. */
+static const char *judge(hb_bridge *b, const hilbert_action_reply *r, const char **ret_unease)
+{
+    /* single samples that it does not believe and controls out of bounds are no reason for hilbertd not to plan, nor
+     * for us to fly no more; states that are none, hang or wait on their way are */
+    bool fault = strcmp(r->fault, "none") != 0;
+    bool slight = strcmp(r->fault, "implausible") == 0 || strcmp(r->fault, "bad-control") == 0;
+    double u[HB_NCONTROL];
+
+    if (r->guest)
+        return "hilbertd flies for another client: end that one, or name hilbert-mavlink in security.pilot";
+    if (r->status == HILBERT_REFUSED) {
+        snprintf(b->mistrust, sizeof b->mistrust, "hilbertd refused the request: %.100s",
+                 r->detail[0] ? r->detail : r->reason);
+        return b->mistrust;
+    }
+    if (fault) {
+        snprintf(b->unease, sizeof b->unease, "hilbertd finds fault with telemetry (%.40s)", r->fault);
+        *ret_unease = b->unease;
+    }
+    if (fault && !slight)
+        return b->unease;
+    if (r->status == HILBERT_STALE)
+        return "hilbertd says that telemetry is stale";
+    if (!hilbert_is_planned(r->status)) {
+        snprintf(b->mistrust, sizeof b->mistrust, "hilbertd has no plan (fallback: %.40s)", r->reason);
+        return b->mistrust;
+    }
+    if (r->naction != HB_NCONTROL)
+        return "hilbertd's model has other controls than thrust and three rates";
+    memcpy(u, r->action, sizeof u);
+    if (!hb_limits_clamp(&b->s.limits, u))
+        return "the action is not finite";
+    memcpy(b->action, u, sizeof u);
+    if (!succeeds(b, r->cost) && r->status == HILBERT_LIMITED && !fault) {
+        snprintf(b->unease, sizeof b->unease, "plans break a limit of hilbertd's (%.40s)", r->limit);
+        *ret_unease = b->unease;
+    }
+    return NULL;
+}
+
+/* Asks hilbertd, and judges its reply. */
+static const char *ask(hb_bridge *b, const char **ret_unease)
 {
     hilbert_action_request r = {.time_us = b->pilot.time_us,
                                 .state = b->pilot.x,
@@ -314,17 +410,18 @@ static const char *ask(hb_bridge *b)
                                 .budget = b->s.reply_timeout,
                                 .reset_counter = b->pilot.resets};
     hilbert_action_reply reply;
-    double u[HB_NCONTROL], asked = seconds();
+    double asked = seconds(b);
 
     if (b->has_target) {
+        int rows = b->waypoints.n > 0 ? HB_WAYPOINT_ROWS : 1;
         r.target = b->target[0];
-        r.ntarget = HB_WAYPOINT_ROWS * HB_NSTATE;
+        r.ntarget = rows * HB_NSTATE;
         r.target_time = b->target_time;
-        r.ntarget_time = HB_WAYPOINT_ROWS;
+        r.ntarget_time = rows;
     }
     b->counters.requests++;
-    int status = hilbert_request(b->client, &r, b->s.reply_timeout, &reply);
-    b->now = seconds();
+    int status = hilbert_request(b->client, &r, b->clock.now_ns ? long_patience : b->s.reply_timeout, &reply);
+    b->now = seconds(b);
     b->counters.slowest = fmax(b->counters.slowest, b->now - asked);
     if (status) {
         b->counters.missed++;
@@ -332,29 +429,24 @@ static const char *ask(hb_bridge *b)
     }
     if ((unsigned)reply.status < HB_BRIDGE_STATUSES)
         b->counters.status[reply.status]++;
-    if (reply.guest) {
-        b->counters.untrusted++;
-        return "hilbertd flies for another client: end that one, or name hilbert-mavlink in security.pilot";
+    const char *why = judge(b, &reply, ret_unease);
+    b->counters.untrusted += why != NULL;
+    b->counters.uneasy += !why && *ret_unease;
+    return why;
+}
+
+/* Why the newest sample is too old, or too new, to plan from; NULL: it is neither. */
+static const char *too_old(hb_bridge *b)
+{
+    double age = hb_autopilot_sample_age(&b->pilot, now_ns(b));
+
+    if (age > b->s.max_age) {
+        snprintf(b->old, sizeof b->old, "the autopilot's samples are old when they come (more than %g ms)",
+                 1000 * b->s.max_age);
+        return b->old;
     }
-    if (!hilbert_is_planned(reply.status) || reply.status == HILBERT_STALE || reply.naction != HB_NCONTROL) {
-        b->counters.untrusted++;
-        if (reply.status == HILBERT_REFUSED)
-            snprintf(b->mistrust, sizeof b->mistrust, "hilbertd refused the request: %.100s",
-                     reply.detail[0] ? reply.detail : reply.reason);
-        else if (reply.naction != HB_NCONTROL)
-            return "hilbertd's model has other controls than thrust and three rates";
-        else if (reply.status == HILBERT_STALE)
-            return "hilbertd says that telemetry is stale";
-        else
-            snprintf(b->mistrust, sizeof b->mistrust, "hilbertd has no plan (fallback: %.40s)", reply.reason);
-        return b->mistrust;
-    }
-    memcpy(u, reply.action, sizeof u);
-    if (!hb_limits_clamp(&b->s.limits, u)) {
-        b->counters.untrusted++;
-        return "the action is not finite";
-    }
-    memcpy(b->action, u, sizeof u);
+    if (age < -b->s.max_age)
+        return "the autopilot's samples are ahead of its clock (TIMESYNC)";
     return NULL;
 }
 
@@ -365,6 +457,47 @@ static void hold_here(hb_bridge *b)
     b->hold[2] = b->pilot.x[HB_Z];
     hb_limits_nearest(&b->s.limits, b->hold);
     b->hold_heading = hb_heading(b->pilot.x);
+}
+
+/* What requests ask for: the way along the waypoints, or to stay here until somebody flies by us. Then hilbertd's
+ * target is where the vehicle was engaged, whatever it was before, and the operator's to change (hilbertctl target).
+ * Returns why that is not so yet, or NULL. */
+static const char *aim(hb_bridge *b)
+{
+    bool moving = b->ladder.rung == HB_RUNG_FLYING || b->ladder.rung == HB_RUNG_HOLDING;
+
+    b->has_target = true;
+    if (b->waypoints.n > 0) {
+        if (!moving)
+            hb_waypoints_restart(&b->waypoints);
+        hb_waypoints_reference(&b->waypoints, b->now, b->pilot.x, b->target, b->target_time);
+        return NULL;
+    }
+    if (!moving)
+        b->aimed = false;
+    b->has_target = !b->aimed;
+    if (b->aimed)
+        return NULL;
+    const double *x = b->pilot.x, here[3] = {x[HB_X], x[HB_Y], x[HB_Z]};
+    double heading = moving ? b->hold_heading : hb_heading(x);
+    b->target_time[0] = 0;
+    memset(b->target[0], 0, sizeof b->target[0]);
+    for (int i = 0; i < 3; i++)
+        b->target[0][HB_X + 2 * i] = moving ? b->hold[i] : here[i];
+    b->target[0][HB_QZ] = sin(heading / 2);
+    b->target[0][HB_QW] = cos(heading / 2);
+    /* not before hilbertd has answered as one that flies for us: a guest does not move another's vehicle */
+    if (!moving || b->dry_run || b->doubt)
+        return NULL;
+    double timeout = b->clock.now_ns ? long_patience : aim_timeout;
+    if (hilbert_set_target(b->client, b->target[0], HB_NSTATE, timeout)) {
+        snprintf(b->unaimed, sizeof b->unaimed, "hilbertd does not take this place for its target: %.100s",
+                 hilbert_error(b->client));
+        return b->unaimed;
+    }
+    b->aimed = true;
+    b->has_target = false;
+    return NULL;
 }
 
 static void log_cycle(const hb_bridge *b)
@@ -382,7 +515,7 @@ static void log_cycle(const hb_bridge *b)
 /* One turn of the ladder. fresh: there is a new sample, and hilbertd is asked. */
 static void cycle(hb_bridge *b, bool fresh)
 {
-    const char *doubt = NULL, *limit = NULL;
+    const char *doubt = NULL, *limit = NULL, *unease = NULL, *old = fresh ? too_old(b) : NULL, *unaimed = NULL;
 
     if (b->pilot.sampled && b->pilot.estimator_resets != b->resets_seen) {
         b->resets_seen = b->pilot.estimator_resets;
@@ -390,27 +523,28 @@ static void cycle(hb_bridge *b, bool fresh)
         hold_here(b); /* what was the hold point is another place now */
     }
     if (fresh) {
-        bool moving = b->ladder.rung == HB_RUNG_FLYING || b->ladder.rung == HB_RUNG_HOLDING;
-        b->has_target = b->waypoints.n > 0;
-        if (b->has_target && !moving)
-            hb_waypoints_restart(&b->waypoints);
-        if (b->has_target)
-            hb_waypoints_reference(&b->waypoints, b->now, b->pilot.x, b->target, b->target_time);
+        unaimed = aim(b);
         limit = hb_limits_exceeded(&b->s.limits, b->pilot.x);
-        doubt = ask(b); /* also beyond a limit: hilbertd continues with what it knows */
+        doubt = ask(b, &unease); /* also beyond a limit: hilbertd continues with what it knows */
     }
     if (!fresh || b->now - b->pilot.arrived > b->s.stale_after)
         doubt = "the autopilot's samples are stale";
+    else if (old)
+        doubt = old;
     else if (limit)
         doubt = limit;
     else if (b->now < b->settled)
         doubt = "the autopilot's estimator was reset";
+    else if (unaimed)
+        doubt = unaimed;
     b->doubt = doubt;
 
     hb_ladder_input in = {.now = b->now,
                           .offboard = hb_autopilot_offboard(&b->pilot),
                           .obstacle = hb_bridge_obstacle(b),
+                          .intent = hb_autopilot_intent(&b->pilot, b->now),
                           .doubt = doubt,
+                          .unease = unease,
                           .engage = b->engage,
                           .release = b->release};
     hb_rung before = b->ladder.rung;
@@ -444,7 +578,7 @@ static void answer_timesync(hb_bridge *b, const hb_mav_received *r)
 
     hb_mav_unpack(r->message, r->payload, r->length, &t);
     if (t.tc1 == 0) {
-        t.tc1 = clock_ns(CLOCK_MONOTONIC);
+        t.tc1 = now_ns(b);
         send_message(b, HB_MAV_ID_TIMESYNC, &t);
     }
 }
@@ -453,20 +587,25 @@ static void answer_timesync(hb_bridge *b, const hb_mav_received *r)
 static void receive(hb_bridge *b)
 {
     uint8_t bytes[4096];
+    bool other;
     ssize_t n;
 
-    while ((n = hb_link_read(&b->link, bytes, sizeof bytes, b->now)) > 0) {
+    while ((n = hb_link_read(&b->link, bytes, sizeof bytes, b->now, &other)) > 0) {
         const uint8_t *at = bytes;
         size_t left = (size_t)n;
         hb_mav_received r;
+        if (other)
+            b->parser.first = b->parser.end = 0; /* the beginning of a frame is not another's */
         if (b->sign)
             hb_mav_signing_clock(&b->signing, (uint64_t)clock_ns(CLOCK_REALTIME) / 1000);
         while (hb_mav_parse(&b->parser, &at, &left, b->sign ? &b->signing : NULL, &r)) {
             if (r.message->id == HB_MAV_ID_TIMESYNC)
                 answer_timesync(b, &r);
-            if (hb_autopilot_receive(&b->pilot, &r, b->now, clock_ns(CLOCK_MONOTONIC)) &&
+            if (hb_autopilot_receive(&b->pilot, &r, b->now, now_ns(b)) &&
                 b->pilot.samples - b->published >= (uint64_t)b->s.telemetry_every)
                 publish(b);
+            if (hb_autopilot_is(&b->pilot, r.from))
+                hb_link_confirm(&b->link, b->now);
         }
     }
     if (n < 0)
@@ -482,15 +621,15 @@ void hb_bridge_step(hb_bridge *b)
     struct pollfd p = {.fd = b->link.fd, .events = hb_link_events(&b->link)};
     hb_error err = {0};
 
-    b->now = seconds();
+    b->now = seconds(b);
     int r = hb_link_open(&b->link, b->now, &err);
     if (r && r != -EAGAIN && strcmp(err.text, b->link_trouble) != 0) {
         snprintf(b->link_trouble, sizeof b->link_trouble, "%s", err.text);
         fprintf(b->out, "%s; tried again every second\n", err.text);
     }
     p.fd = b->link.fd;
-    poll(&p, p.fd >= 0, (int)(longest_poll * 1000));
-    b->now = seconds();
+    poll(&p, p.fd >= 0, b->clock.now_ns ? 0 : (int)(longest_poll * 1000));
+    b->now = seconds(b);
     receive(b);
     keep_in_touch(b);
     if (b->pilot.samples - b->requested >= (uint64_t)b->s.request_every) {
@@ -526,12 +665,12 @@ void hb_bridge_report(const hb_bridge *b)
     hb_autopilot_mode_name(a, mode);
     fprintf(b->out,
             "%s (%s): %s %s, %s; at %.2f %.2f %.2f m; %.0f samples/s, age %.1f ms; %" PRIu64 " requests, %" PRIu64
-            " missed, %" PRIu64 " untrusted, slowest %.1f ms\n",
+            " missed, %" PRIu64 " untrusted, %" PRIu64 " uneasy, slowest %.1f ms\n",
             hb_rung_name[b->ladder.rung], b->ladder.reason, hb_autopilot_kind_name(a), mode,
             a->armed ? "armed" : "disarmed", a->x[HB_X], a->x[HB_Y], a->x[HB_Z],
             hb_autopilot_rate(a, a->kind == HB_AUTOPILOT_PX4 ? HB_MAV_ID_ODOMETRY : HB_MAV_ID_LOCAL_POSITION_NED),
             1000 * hb_autopilot_age(a, 0.5), b->counters.requests, b->counters.missed, b->counters.untrusted,
-            1000 * b->counters.slowest);
+            b->counters.uneasy, 1000 * b->counters.slowest);
 }
 
 static bool is_an_answer(uint32_t id)
@@ -561,7 +700,7 @@ bool hb_bridge_check_report(hb_bridge *b)
     if (a->battery >= 0)
         printf("battery     %d %%\n", a->battery);
     for (int i = 0; hb_mav_at(i); i++)
-        if (a->stream[i].count > 1 && !is_an_answer(hb_mav_at(i)->id))
+        if (a->stream[i].rate > 0 && !is_an_answer(hb_mav_at(i)->id))
             printf("stream      %-28s %7.1f Hz\n", hb_mav_at(i)->name, hb_autopilot_rate(a, hb_mav_at(i)->id));
     if (hb_timesync_known(&a->sync))
         printf("clock       round trip %.3f ms\n", (double)hb_timesync_trip_us(&a->sync) * 1e-3);

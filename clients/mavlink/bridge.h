@@ -31,14 +31,22 @@ typedef struct hb_sent {
 } hb_sent;
 
 typedef struct hb_bridge_counters {
-    uint64_t requests, missed, untrusted;
+    uint64_t requests, missed, untrusted, uneasy;
     uint64_t status[HB_BRIDGE_STATUSES]; /* of replies */
     uint64_t cycles[HB_NRUNGS];
     double slowest; /* seconds from request to reply */
 } hb_bridge_counters;
 
+/* The clock of a simulation that the bridge is part of. It stands still until hilbertd, whose latency.clock is vehicle,
+ * has answered: neither the machine nor its load decide over a flight. */
+typedef struct hb_bridge_clock {
+    int64_t (*now_ns)(void *context); /* NULL: the machine's clock */
+    void *context;
+} hb_bridge_clock;
+
 typedef struct hb_bridge {
     hb_mav_settings s;
+    hb_bridge_clock clock;
     bool dry_run; /* neither setpoints nor modes are sent */
     FILE *log;    /* CSV, one line per cycle; may be NULL */
     FILE *out;    /* lines for people */
@@ -69,16 +77,21 @@ typedef struct hb_bridge {
 
     double hold[3], hold_heading; /* model's frame */
     double target[HB_WAYPOINT_ROWS][HB_NSTATE], target_time[HB_WAYPOINT_ROWS];
-    bool has_target;
-    char obstacle[160], mistrust[160], link_trouble[512];
+    bool has_target;            /* requests carry it; else hilbertd's own counts, */
+    bool aimed;                 /* which is where the vehicle was engaged, or what the operator made of it since */
+    int waypoint;               /* that was flown to last, */
+    double reached;             /* and since when */
+    double cost_before, costed; /* cost of plans, a second behind; and when it was brought up to date */
+    char obstacle[160], mistrust[160], unease[160], old[160], unaimed[160], link_trouble[512];
     const char *doubt; /* of the last cycle */
 } hb_bridge;
 
-/* Reads keys and waypoints and connects to hilbertd; the autopilot is looked for by hb_bridge_step. */
-int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, hb_error *err);
+/* Reads keys and waypoints and connects to hilbertd; the autopilot is looked for by hb_bridge_step. clock may be NULL.
+ */
+int hb_bridge_new(hb_bridge **ret, const hb_mav_settings *s, const hb_bridge_clock *clock, hb_error *err);
 void hb_bridge_free(hb_bridge *b);
 
-/* Waits a moment for the autopilot and does what is due. Call it for ever. */
+/* Waits a moment for the autopilot, unless the clock is a simulation's, and does what is due. Call it for ever. */
 void hb_bridge_step(hb_bridge *b);
 /* Why flying is not allowed, or NULL. */
 const char *hb_bridge_obstacle(hb_bridge *b);

@@ -22,6 +22,41 @@ void hb_state_from_ned(const float position[3], const float velocity[3], const f
     x[HB_WZ] = -(double)rates[2];
 }
 
+void hb_control_from_frd(float thrust, const float rates[3], double u[HB_NCONTROL])
+{
+    u[HB_THRUST] = (double)thrust;
+    u[HB_ROLL_RATE] = (double)rates[0];
+    u[HB_PITCH_RATE] = -(double)rates[1];
+    u[HB_YAW_RATE] = -(double)rates[2];
+}
+
+void hb_control_to_frd(const double u[HB_NCONTROL], float *thrust, float rates[3])
+{
+    *thrust = (float)u[HB_THRUST];
+    rates[0] = (float)u[HB_ROLL_RATE];
+    rates[1] = (float)-u[HB_PITCH_RATE];
+    rates[2] = (float)-u[HB_YAW_RATE];
+}
+
+void hb_point_to_ned(const double point[3], float ned[3])
+{
+    ned[0] = (float)point[0];
+    ned[1] = (float)-point[1];
+    ned[2] = (float)-point[2];
+}
+
+void hb_to_world(const double x[HB_NSTATE], const double v[3], double world[3])
+{
+    const double w = x[HB_QW], q[3] = {x[HB_QX], x[HB_QY], x[HB_QZ]};
+    const double t[3] = {2 * (q[1] * v[2] - q[2] * v[1]), 2 * (q[2] * v[0] - q[0] * v[2]),
+                         2 * (q[0] * v[1] - q[1] * v[0])};
+
+    for (int i = 0; i < 3; i++) {
+        int j = (i + 1) % 3, k = (i + 2) % 3;
+        world[i] = v[i] + w * t[i] + q[j] * t[k] - q[k] * t[j];
+    }
+}
+
 bool hb_quaternion_follow(double x[HB_NSTATE], const double *before)
 {
     double sign = x[HB_QW] < 0 ? -1 : 1;

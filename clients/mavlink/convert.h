@@ -23,6 +23,14 @@ void hb_state_from_ned(const float position[3], const float velocity[3], const f
  * was chosen anew in flight, so that the state jumped. */
 bool hb_quaternion_follow(double x[HB_NSTATE], const double *before);
 
+/* Thrust and body rates: FRD to the model's and back. */
+void hb_control_from_frd(float thrust, const float rates[3], double u[HB_NCONTROL]);
+void hb_control_to_frd(const double u[HB_NCONTROL], float *thrust, float rates[3]);
+/* A point of the world: the model's to NED. */
+void hb_point_to_ned(const double point[3], float ned[3]);
+/* A vector of the body in the world, both in the model's frame. */
+void hb_to_world(const double x[HB_NSTATE], const double body[3], double world[3]);
+
 /* Heading, radians: of the model's frame (from north to west), and of NED (from north to east). */
 double hb_heading(const double x[HB_NSTATE]);
 static inline double hb_heading_to_ned(double heading)

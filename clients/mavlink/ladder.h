@@ -5,15 +5,18 @@
  *                      asked        plan        a doubt:         1 s of that,      the autopilot
  *                                  is flown     position         or an obstacle    has left offboard
  *
- * standby       the autopilot flies; hold setpoints are streamed, so that it would accept offboard
+ * standby       the autopilot flies; hold setpoints are streamed, so that it would accept offboard. Not while offboard
+ *               is what it was asked for last: PX4 would return there as soon as setpoints come, unasked
  * engaging      offboard was asked for
  * flying        body rates and thrust of the plan
  * holding       a missed or untrusted reply, a limit, an estimator reset: the autopilot holds position, still offboard.
  *               Back to flying after some good cycles. Time spent here is forgotten half as fast as it adds up,
- *               so that flying in turns with holding ends, too
+ *               so that flying in turns with holding ends, too. With unease, such as a plan that breaks a limit, is
+ *               flown for a while: a gust may ask for it. Time of that adds up and is forgotten likewise
  * handing over  Hold mode is commanded until the autopilot leaves offboard; position setpoints go on until then
- * yielded       somebody else flies; nothing is sent. The bridge never comes back unasked: after a second the stream
- *               starts again if the pilot may engage, otherwise at the operator's word */
+ * yielded       somebody else flies; nothing is sent. The bridge never comes back unasked: after a second it stands by
+ *               if the pilot may engage, otherwise it waits for the operator's word. Here it also finds itself when it
+ *               was held up for longer than the autopilot waits for a setpoint: who flies must be heard first */
 #ifndef HB_MAVLINK_LADDER_H
 #define HB_MAVLINK_LADDER_H
 
@@ -36,11 +39,16 @@ typedef enum {
 
 extern const char *const hb_rung_name[];
 
+/* What the autopilot was asked for last, by whoever it was. It differs from its mode after a failsafe. */
+typedef enum { HB_INTENT_UNKNOWN, HB_INTENT_OTHER, HB_INTENT_OFFBOARD } hb_intent;
+
 typedef struct hb_ladder_input {
     double now;           /* seconds */
-    bool offboard;        /* the autopilot's mode */
+    bool offboard;        /* the autopilot's mode, */
+    hb_intent intent;     /* and what it was asked for */
     const char *obstacle; /* why flying is not allowed at all, or NULL */
     const char *doubt;    /* why this cycle's plan is not to be flown, or NULL */
+    const char *unease;   /* why it is to be flown for a while only, or NULL */
     bool engage, release; /* the operator's word, since the last call */
 } hb_ladder_input;
 
@@ -50,18 +58,21 @@ typedef enum { HB_COMMAND_NONE, HB_COMMAND_OFFBOARD, HB_COMMAND_HOLD } hb_mode_c
 typedef struct hb_ladder {
     /* settings */
     double hold_for;    /* seconds of holding until Hold is commanded: 1 */
+    double uneasy_for;  /* seconds of flying with unease until position is held: 2 */
     int good_cycles;    /* in a row, until holding ends: 5 */
     bool pilot_engages; /* the pilot's switch to offboard engages; else only the operator's word */
 
     hb_rung rung;
     const char *reason; /* why it is there */
     double since;       /* when it came there */
-    double held;        /* seconds of holding that are not forgotten */
+    double held;        /* seconds of holding that are not forgotten, */
+    double uneasy;      /* and of unease */
     double last;        /* time of the last call */
     double commanded;   /* when a mode was commanded last */
     int good;           /* cycles in a row */
     bool started;
-    bool other_mode; /* one that is not offboard was seen */
+    bool deserted;  /* yielded without having heard that the autopilot left offboard */
+    double invited; /* when the stream in standby last met an autopilot that neither was in offboard nor meant to be */
 } hb_ladder;
 
 typedef struct hb_ladder_output {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static const double reopen_after = 1, peer_silent_after = 3; /* seconds */
+static const int most_strangers = 64;                        /* datagrams that are thrown away in a row */
 
 static const struct {
     int baud;
@@ -177,30 +178,39 @@ static bool same_address(const struct sockaddr_storage *a, socklen_t na, const s
     return na == nb && memcmp(a, b, na) == 0;
 }
 
-static ssize_t read_from_peer(hb_link *l, uint8_t *data, size_t n, double now)
+static ssize_t read_datagram(hb_link *l, uint8_t *data, size_t n, double now, bool *ret_other)
 {
-    for (;;) {
+    /* a flood of strangers does not keep us here */
+    for (int i = 0; i < most_strangers; i++) {
         struct sockaddr_storage from = {0};
         socklen_t nfrom = sizeof from;
         ssize_t r = recvfrom(l->fd, data, n, 0, (struct sockaddr *)&from, &nfrom);
         if (r < 0)
             return r;
-        if (!same_address(&from, nfrom, &l->peer, l->npeer)) {
-            if (now - l->heard < peer_silent_after) {
-                l->strangers++;
-                continue;
-            }
-            l->peer = from;
-            l->npeer = nfrom;
+        if (now - l->heard < peer_silent_after && !same_address(&from, nfrom, &l->peer, l->npeer)) {
+            l->strangers++;
+            continue;
         }
-        l->heard = now;
+        *ret_other = !same_address(&from, nfrom, &l->from, l->nfrom);
+        l->from = from;
+        l->nfrom = nfrom;
         if (r > 0)
             return r;
     }
+    errno = EAGAIN;
+    return -1;
 }
 
-ssize_t hb_link_read(hb_link *l, uint8_t *data, size_t n, double now)
+void hb_link_confirm(hb_link *l, double now)
 {
+    l->peer = l->from;
+    l->npeer = l->nfrom;
+    l->heard = now;
+}
+
+ssize_t hb_link_read(hb_link *l, uint8_t *data, size_t n, double now, bool *ret_other)
+{
+    bool other = false;
     ssize_t r;
 
     if (l->fd < 0)
@@ -209,8 +219,10 @@ ssize_t hb_link_read(hb_link *l, uint8_t *data, size_t n, double now)
     if (l->fd < 0)
         return -EPIPE;
     do
-        r = l->kind == HB_LINK_UDP_SERVER ? read_from_peer(l, data, n, now) : read(l->fd, data, n);
+        r = l->kind == HB_LINK_UDP_SERVER ? read_datagram(l, data, n, now, &other) : read(l->fd, data, n);
     while (r < 0 && errno == EINTR);
+    if (ret_other)
+        *ret_other = other;
     if (r > 0)
         return r;
     /* nobody there yet is no failure of a datagram socket; the end of a stream is */

@@ -150,7 +150,7 @@ int main(int argc, char **argv)
         hb_mav_settings_print(&s, stdout);
         return EXIT_GOOD;
     }
-    if (hb_bridge_new(&b, &s, &err))
+    if (hb_bridge_new(&b, &s, NULL, &err))
         return complain(EXIT_BAD, &err);
     b->dry_run = dry_run;
     if (log && open_log(b, log, &err)) {

@@ -32,6 +32,7 @@ static const setting table[] = {
     {"telemetry", TEXT, AT(telemetry), 0, 0, "",
      "Its sockets, where they are others: ipc:///FOLDER/telemetry, tcp://..."},
     {"actions", TEXT, AT(actions), 0, 0, "", ""},
+    {"control", TEXT, AT(control), 0, 0, "", ""},
     {"server_key", TEXT, AT(server_key), 0, 0, "", "CURVE keys, for tcp: hilbertctl keygen makes them."},
     {"client_key", TEXT, AT(client_key), 0, 0, "", ""},
 
@@ -42,12 +43,18 @@ static const setting table[] = {
      "Seconds until a reply counts as missed: position is held from that cycle on."},
     {"stale_after", NUMBER, AT(stale_after), 0.02, 0.15, "0.1",
      "Seconds without a sample until position is held; less than the autopilot's own time-out for setpoints."},
+    {"max_age", NUMBER, AT(max_age), 0.005, 1, "0.05",
+     "Seconds that a sample may be old when it is planned from, by the autopilot's own clock; beyond it position is "
+     "held."},
 
     {"engage", TEXT, AT(engage), 0, 0, "pilot",
      "Who lets the bridge fly: pilot (offboard, or GUIDED, on the remote control; also SIGUSR1) or operator (SIGUSR1, "
      "or --engage)."},
     {"hold_for", NUMBER, AT(hold_for), 0, 10, "1",
      "Seconds of holding position until the autopilot's Hold is commanded."},
+    {"uneasy_for", NUMBER, AT(uneasy_for), 0, 60, "2",
+     "Seconds until position is held while plans break a limit of hilbertd's configuration and lead nowhere, or it "
+     "finds slight fault with telemetry."},
     {"good_cycles", WHOLE, AT(good_cycles), 1, 1000, "5", "Good replies in a row until a plan is flown again."},
     {"settle", NUMBER, AT(settle), 0, 10, "0.3",
      "Seconds of holding after the autopilot's estimator has reset itself; below hold_for."},
@@ -65,7 +72,8 @@ static const setting table[] = {
     {"box_max", POINT, AT(limits.box_max), -1e6, 1e6, "20, 20, 20", ""},
 
     {"waypoints", TEXT, AT(waypoints), 0, 0, "",
-     "File of waypoints: lines of x y z [heading [stay]]. Empty: hilbertd's target (hilbertctl target) is flown to."},
+     "File of waypoints: lines of x y z [heading [stay]]. Empty: the place where it is engaged is held, until "
+     "hilbertctl target names another."},
     {"waypoint_speed", NUMBER, AT(waypoint_speed), 0.01, 100, "1", "m/s from one to the next,"},
     {"waypoint_radius", NUMBER, AT(waypoint_radius), 0.01, 100, "0.5", "and metres that are near enough."},
     {"status_every", NUMBER, AT(status_every), 0.1, 3600, "5", "Seconds between status lines."},

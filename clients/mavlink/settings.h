@@ -13,15 +13,17 @@ typedef struct hb_mav_settings {
     /* links */
     char connect[HB_SETTING_TEXT], signing_key[HB_SETTING_TEXT];
     char name[HB_SETTING_TEXT]; /* of the daemon */
-    char telemetry[HB_SETTING_TEXT], actions[HB_SETTING_TEXT], server_key[HB_SETTING_TEXT], client_key[HB_SETTING_TEXT];
+    char telemetry[HB_SETTING_TEXT], actions[HB_SETTING_TEXT], control[HB_SETTING_TEXT];
+    char server_key[HB_SETTING_TEXT], client_key[HB_SETTING_TEXT];
     int system; /* of the autopilot; 0: the first that is heard */
     /* the loop */
     int telemetry_every, request_every; /* of the autopilot's samples */
     double reply_timeout;
     double stale_after; /* seconds without a sample */
+    double max_age;     /* seconds of a sample, by the autopilot's clock */
     /* the ladder */
     char engage[HB_SETTING_TEXT]; /* "pilot" or "operator" */
-    double hold_for;
+    double hold_for, uneasy_for;
     int good_cycles;
     double settle; /* seconds of holding after an estimator reset */
     int battery_min;

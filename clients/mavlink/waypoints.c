@@ -57,6 +57,35 @@ static double distance(const double a[3], const double b[3])
     return sqrt((a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]) + (a[2] - b[2]) * (a[2] - b[2]));
 }
 
+/* b - a, of length one; zero when they are the same. */
+static void direction(const double a[3], const double b[3], double ret[3])
+{
+    double length = distance(a, b);
+    for (int i = 0; i < 3; i++)
+        ret[i] = length > 0 ? (b[i] - a[i]) / length : 0;
+}
+
+/* Whether a vehicle there is near enough to the waypoint that it flies to, or has passed it. */
+static bool reached(const hb_waypoints *w, const double here[3])
+{
+    const hb_waypoint_target *t = &w->target;
+    double in[3], out[3] = {0}, beyond = 0;
+
+    if (t->next == w->n)
+        return false;
+    const double *at = w->at[t->next].position;
+    if (distance(at, here) <= w->radius)
+        return true;
+    direction(t->from, at, in);
+    if (t->next + 1 < w->n)
+        direction(at, w->at[t->next + 1].position, out);
+    /* straight back: there is no corner to halve */
+    bool back = in[0] * out[0] + in[1] * out[1] + in[2] * out[2] < -0.99;
+    for (int i = 0; i < 3; i++)
+        beyond += (here[i] - at[i]) * (in[i] + (back ? 0 : out[i]));
+    return beyond > 0;
+}
+
 /* The target moves on by dt seconds. arrives: whether the vehicle is near enough to the waypoint that it flies to. */
 static void move(const hb_waypoints *w, hb_waypoint_target *t, double dt, bool arrives)
 {
@@ -75,6 +104,7 @@ static void move(const hb_waypoints *w, hb_waypoint_target *t, double dt, bool a
     if (t->arrived < 0 && left <= step && arrives)
         t->arrived = t->time;
     if (t->arrived >= 0 && t->time - t->arrived >= to->stay) {
+        memcpy(t->from, to->position, sizeof t->from);
         t->next++;
         t->arrived = -1;
     }
@@ -99,18 +129,21 @@ void hb_waypoints_reference(hb_waypoints *w, double now, const double x[HB_NSTAT
     const double here[3] = {x[HB_X], x[HB_Y], x[HB_Z]}, part = 0.01;
 
     if (!w->started) {
-        w->target = (hb_waypoint_target){.position = {here[0], here[1], here[2]}, .arrived = -1, .time = now};
+        w->target = (hb_waypoint_target){.arrived = -1, .time = now};
+        memcpy(w->target.position, here, sizeof here);
+        memcpy(w->target.from, here, sizeof here);
         w->started = true;
     }
     hb_waypoint_target *t = &w->target;
-    move(w, t, now - t->time, t->next < w->n && distance(w->at[t->next].position, here) <= w->radius);
+    move(w, t, now - t->time, reached(w, here));
 
-    /* where it will be if the vehicle keeps up */
+    /* where it will be if the vehicle keeps up; it did not where the target waits for it */
     hb_waypoint_target ahead = *t;
+    bool waits = t->next < w->n && t->arrived < 0 && distance(w->at[t->next].position, t->position) == 0;
     for (int i = 0; i < HB_WAYPOINT_ROWS; i++) {
         time[i] = 0.1 * i;
         for (; ahead.time < t->time + time[i] - part / 2;)
-            move(w, &ahead, part, true);
+            move(w, &ahead, part, !waits);
         tell(w, &ahead, row[i]);
     }
 }

@@ -3,7 +3,9 @@
  *     x y z [heading-in-degrees [seconds-to-stay]]         north, west, up, metres, from the autopilot's local origin
  *
  * and comments from # on. The target moves along the straight line between them at a constant speed, so that it is
- * never far ahead; it waits at a waypoint until the vehicle is near, and then for its time. */
+ * never far ahead; it waits at a waypoint until the vehicle is near or has passed it, and then for its time. What plans
+ * see of the way beyond a waypoint pulls the vehicle round the corner: past it, or inside of it. So passed is what lies
+ * on the next leg's side of the plane that halves the corner, and while the target waits, plans see nothing beyond. */
 #ifndef HB_MAVLINK_WAYPOINTS_H
 #define HB_MAVLINK_WAYPOINTS_H
 
@@ -20,7 +22,8 @@ typedef struct hb_waypoint {
 
 /* The target on its way. */
 typedef struct hb_waypoint_target {
-    int next; /* waypoint that is flown to; n: all are done */
+    int next;       /* waypoint that is flown to; n: all are done */
+    double from[3]; /* where the way to it began */
     double position[3], velocity[3];
     double time, arrived; /* seconds; arrived < 0: not yet */
 } hb_waypoint_target;

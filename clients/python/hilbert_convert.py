@@ -167,6 +167,18 @@ class Networks:
             raise ConvertError(f"the networks have {ninputs} inputs but {nx} outputs: they are not fields of {nx} states")
         return nx, ninputs - nx, nb
 
+    def outputs(self, nx):
+        """Which states the basis acts on: rows that are zero in all functions were trained without."""
+        if not self.basis and not self.shared:
+            return [True] * nx
+        weight, bias = (self.basis or self.shared)[-1]
+        if self.shared:  # row s * nb + i is state s of function i
+            weight, bias = weight.reshape(nx, -1), bias.reshape(nx, -1)
+        else:
+            weight, bias = weight.transpose(1, 0, 2).reshape(nx, -1), bias.T
+        acts = [bool(weight[k].any() or bias[k].any()) for k in range(nx)]
+        return acts if any(acts) else [True] * nx
+
     def tensors(self, np, nx, nb):
         """Tensors of the basis file, by name."""
         out = {}
@@ -286,6 +298,9 @@ def metadata(args, layout, networks, names):
         "notes": args.notes if args.notes is not None else
                  f"converted by hilbert-convert from {os.path.basename(args.input)} (layout {layout})",
     }
+    outputs = networks.outputs(len(state_names))
+    if not all(outputs):
+        out["outputs"] = ",".join(name for name, acts in zip(state_names, outputs) if acts)
     if control_names:
         out.update({"control_names": ",".join(control_names), "control_units": ",".join(control_units)})
     return out

@@ -38,15 +38,35 @@ static void normalise(double *a)
         a[i] /= norm;
 }
 
-void hb_airframe_attitude_error(double axis[3][3], const double *force, double heading, double *error)
+static void wanted_axes(const double *force, double heading, double want[3][3])
 {
-    double want[3][3], ahead[3] = {cos(heading), sin(heading), 0};
+    double ahead[3] = {cos(heading), sin(heading), 0};
 
-    memcpy(want[2], force, sizeof want[2]);
+    memcpy(want[2], force, 3 * sizeof **want);
     normalise(want[2]);
     cross(want[2], ahead, want[1]);
     normalise(want[1]);
     cross(want[1], want[2], want[0]);
+}
+
+void hb_airframe_attitude(const double *force, double heading, double *q)
+{
+    double r[3][3];
+
+    wanted_axes(force, heading, r);
+    /* a force that points up turns by less than half a turn unless the heading does: then w is not small */
+    double w = sqrt(fmax(1 + r[0][0] + r[1][1] + r[2][2], 1e-12)) / 2;
+    q[0] = (r[1][2] - r[2][1]) / (4 * w);
+    q[1] = (r[2][0] - r[0][2]) / (4 * w);
+    q[2] = (r[0][1] - r[1][0]) / (4 * w);
+    q[3] = w;
+}
+
+void hb_airframe_attitude_error(double axis[3][3], const double *force, double heading, double *error)
+{
+    double want[3][3];
+
+    wanted_axes(force, heading, want);
     /* half of vee(R*^T R - R^T R*) */
     for (int i = 0; i < 3; i++) {
         int j = (i + 1) % 3, k = (i + 2) % 3;

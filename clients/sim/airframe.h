@@ -15,6 +15,8 @@ void hb_airframe_axes(const double *q, double axis[3][3]);
 /* The attitude whose z axis points along a force and whose x axis is as near a heading (radians) as that allows, and
  * how far the axes of the body are from it: a rotation vector in the body frame, half the sine of large angles. */
 void hb_airframe_attitude_error(double axis[3][3], const double *force, double heading, double *error);
+/* That attitude as a quaternion x, y, z, w with w >= 0. */
+void hb_airframe_attitude(const double *force, double heading, double *q);
 /* Rotor thrusts for a total thrust (N) and torques (N m), unbounded. */
 void hb_airframe_mix(double thrust, const double *torque, double *rotor);
 

@@ -9,22 +9,32 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/statistics.h"
 #include "sim/collect.h"
+#include "sim/model_plant.h"
 #include "common/progress.h"
 #include "sim/render.h"
 #include "sim/flight_report.h"
+#include "sim/gains.h"
 
 static const char help[] =
     "usage: hilbert-sim fly PLANT [OPTIONS]\n"
+    "       hilbert-sim fly MODEL.safetensors --config F [OPTIONS]\n"
     "\n"
     "Closes the loop around a plant: over hilbertd's sockets, as any simulator bridge would, or, with --in-process,\n"
     "with the same controller in this process. Ends with a summary.\n"
+    "\n"
+    "A basis file in the place of a plant is a rehearsal: the model itself is flown, in process, with vehicles of its\n"
+    "population. Its parameters are vehicle (0: the mean; another number: another vehicle), spread, noise, delay, "
+    "lag.\n"
     "\n"
     "the loop\n"
     "      --endpoint BASE       the daemon's sockets BASE/telemetry and BASE/actions (default ipc:///run/hilbertd)\n"
     "      --telemetry E, --actions E   the same separately, e.g. tcp://host:5555\n"
     "      --server-key F, --client-key F   key files, where the daemon asks for them\n"
-    "      --in-process          no daemon\n"
+    "      --lockstep            in the vehicle's time, with a daemon whose latency.clock is vehicle: the same flight\n"
+    "                            gives the same bytes, whatever this machine and its load\n"
+    "      --in-process          no daemon; in the vehicle's time, unless --realtime is given\n"
     "      --config F            in process: configuration (default: the plant's)\n"
     "      --model F             in process: basis file instead of the configured one\n"
     "      --controller NAME     pid: a cascade of PID controllers at 250 Hz, in this process, to compare with\n"
@@ -32,7 +42,7 @@ static const char help[] =
     "      --examples N          in process: the controller sees N transitions of the same vehicle under its "
     "collection\n"
     "                            policy before each flight (default 0)\n"
-    "      --budget SECONDS      for an answer (default: the configured one)\n"
+    "      --budget SECONDS      for an answer (default: the configured one); none ends a plan in the vehicle's time\n"
     "      --realtime            the simulation runs in real time, also while an answer is awaited\n"
     "\n"
     "the plant\n"
@@ -223,6 +233,7 @@ static int read_options(fly *f, int argc, char **argv)
         {"actions", HB_OPTION_TEXT, &f->endpoints.actions, 0, 0, 0},
         {"server-key", HB_OPTION_TEXT, &f->endpoints.server_key, 0, 0, 0},
         {"client-key", HB_OPTION_TEXT, &f->endpoints.client_key, 0, 0, 0},
+        {"lockstep", HB_OPTION_FLAG, &f->endpoints.lockstep, 0, 0, 0},
         {"in-process", HB_OPTION_FLAG, &f->in_process, 0, 0, 0},
         {"controller", HB_OPTION_CALL, &(hb_option_call){read_controller, f}, 0, 0, 0},
         {"config", HB_OPTION_TEXT, &f->controller.config, 0, 0, 0},
@@ -266,11 +277,16 @@ static int read_options(fly *f, int argc, char **argv)
         if (parse_states(f->plant, start, f->flight.start, &err))
             return hb_usage_error("fly", "--start: %s", err.text);
     }
+    if (hb_model_plant_named(f->plant->name) && !f->endpoints.actions)
+        f->in_process = true;
     if (f->pid && f->in_process)
         return hb_usage_error("fly", "--controller pid and --in-process are two controllers");
     if (!f->in_process && !f->pid &&
         (f->controller.config || f->controller.model || !f->controller.adapt || f->threads > 1 || f->examples > 0))
         return hb_usage_error("fly", "--config, --model, --no-adapt, --examples and --threads go with --in-process");
+    if (f->endpoints.lockstep && (f->in_process || f->pid || f->flight.realtime))
+        return hb_usage_error("fly", "--lockstep goes with a daemon, and without --realtime");
+    f->controller.realtime = f->flight.realtime;
     if (f->flight.realtime && memcmp(&f->flight.link, &(hb_link){0}, sizeof f->flight.link) != 0)
         return hb_usage_error("fly", "--realtime has a link of its own: leave rates, jitter, loss and outliers out");
     /* a PID controller has a rate of its own, unless one was asked for */
@@ -352,6 +368,8 @@ static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_fligh
     if (!status)
         status = hb_flight_run(p, l, &s, &record, err);
     if (!status)
+        memcpy(e->end, record.x + (size_t)record.nsteps * (size_t)f->plant->nx, (size_t)f->plant->nx * sizeof *e->end);
+    if (!status)
         status = hb_flight_summarise(f->plant, &s, &record, &e->summary, err);
     if (!status && index == 0 && f->csv)
         status = hb_flight_report_csv(f->csv, f->plant, &record, err);
@@ -376,7 +394,7 @@ typedef struct batch {
 static int make_loop(const fly *f, hb_loop **ret, hb_error *err)
 {
     if (f->pid)
-        return hb_loop_pid(ret, f->plant, NULL, err);
+        return hb_loop_pid(ret, f->plant, hb_gains_pid_hover, NULL, err);
     return f->in_process ? hb_loop_in_process(ret, f->plant, &f->controller, err)
                          : hb_loop_over_sockets(ret, f->plant, &f->endpoints, err);
 }
@@ -445,52 +463,96 @@ static void report(const fly *f, const batch *b)
         hb_flight_report_batch_text(b->entry, b->n, stdout);
 }
 
-int hb_command_fly(int argc, char **argv)
+/* How far from the target each state ended: what a plant without places in space has instead of a distance. */
+static void print_ends(const fly *f, const batch *b)
 {
-    fly f = {.radius = 1, .functions = 1, .episodes = 1, .threads = 1};
+    const double *target = f->flight.has_target || f->plant->target ? f->flight.target : NULL;
+    double *off = calloc((size_t)b->n, sizeof *off);
+
+    for (int i = 0; target && off && i < f->plant->nx; i++) {
+        for (int k = 0; k < b->n; k++)
+            off[k] = fabs(b->entry[k].end[i] - target[i]);
+        hb_sort(off, b->n);
+        if (i == 0)
+            printf("\n%-16s %12s %22s %12s  unit\n", "at the end", "target", "off by, median", "most");
+        printf("%-16s %12.5g %22.4g %12.4g  %s\n", f->plant->state_name[i], target[i], off[b->n / 2], off[b->n - 1],
+               f->plant->state_unit[i]);
+    }
+    free(off);
+}
+
+/* The value of --config among the arguments: a rehearsal's target is there. */
+static const char *config_among(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc)
+            return argv[i + 1];
+        if (strncmp(argv[i], "--config=", 9) == 0)
+            return argv[i] + 9;
+    }
+    return NULL;
+}
+
+/* The plant that the first argument names; 0 or the exit code. */
+static int find_plant(fly *f, int argc, char **argv)
+{
     hb_error err = {0};
+
+    if (!hb_model_plant_named(argv[1])) {
+        f->plant = hb_plant_type_find(argv[1], &err);
+        return f->plant ? 0 : hb_usage_error("fly", "%s", err.text);
+    }
+    const char *config = config_among(argc, argv);
+    if (!config)
+        return hb_usage_error("fly", "a rehearsal wants the vehicle's configuration: --config F");
+    if (hb_model_plant_new(&f->plant, argv[1], config, &err))
+        return hb_failure("fly", &err);
+    f->controller.model = argv[1];
+    return 0;
+}
+
+/* With the plant in f. */
+static int fly_all(fly *f, int argc, char **argv)
+{
     struct timespec t;
 
-    if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (argc < 2 || argv[1][0] == '-')
-        return hb_usage_error("fly", "the plant is missing: it comes first");
-    f.plant = hb_plant_type_find(argv[1], &err);
-    if (!f.plant)
-        return hb_usage_error("fly", "%s", err.text);
-    f.controller.adapt = true;
-    f.controller.delay = f.controller.lag = -1;
-    f.controller.threads = 1;
-    f.flight.seconds = 20;
-    f.flight.dt = f.plant->dt;
-    if (f.plant->target)
-        memcpy(f.flight.target, f.plant->target, (size_t)f.plant->nx * sizeof(double));
-    for (int i = 0; i < f.plant->nparameters; i++)
-        f.low[i] = f.high[i] = NAN;
-    int code = read_options(&f, argc, argv);
+    f->controller.adapt = true;
+    f->controller.delay = f->controller.lag = -1;
+    f->controller.threads = 1;
+    f->flight.seconds = 20;
+    f->flight.dt = f->plant->dt;
+    if (f->plant->target)
+        memcpy(f->flight.target, f->plant->target, (size_t)f->plant->nx * sizeof(double));
+    for (int i = 0; i < f->plant->nparameters; i++)
+        f->low[i] = f->high[i] = NAN;
+    int code = read_options(f, argc, argv);
     if (code >= 0)
         return code;
     /* what was not set is drawn when there are several versions, and nominal when there is one */
-    for (int i = 0; i < f.plant->nparameters; i++) {
-        const hb_plant_parameter *p = &f.plant->parameter[i];
-        bool draw = f.functions > 1 && p->low != p->high;
-        if (isnan(f.low[i])) {
-            f.low[i] = draw ? p->low : p->nominal;
-            f.high[i] = draw ? p->high : p->nominal;
+    for (int i = 0; i < f->plant->nparameters; i++) {
+        const hb_plant_parameter *p = &f->plant->parameter[i];
+        bool draw = f->functions > 1 && p->low != p->high;
+        if (isnan(f->low[i])) {
+            f->low[i] = draw ? p->low : p->nominal;
+            f->high[i] = draw ? p->high : p->nominal;
         }
     }
     clock_gettime(CLOCK_REALTIME, &t);
-    f.flight.epoch_us = (int64_t)t.tv_sec * 1000000;
+    f->flight.epoch_us = (int64_t)t.tv_sec * 1000000;
 
-    batch b = {.f = &f, .n = f.functions * f.episodes};
+    batch b = {.f = f, .n = f->functions * f->episodes};
     b.entry = calloc((size_t)b.n, sizeof *b.entry);
     if (!b.entry)
         b.status = hb_fail(&b.err, ENOMEM, "out of memory");
     int crashes = 0;
     if (!b.status && !run_batch(&b)) {
-        report(&f, &b);
+        const bool rehearsal = hb_model_plant_named(f->plant->name);
+        int place[HB_PLANT_STATES];
+        /* where nothing is a place, a distance would be nothing too */
+        if (!rehearsal || f->json || hb_flight_places(f->plant, place) > 0)
+            report(f, &b);
+        if (rehearsal && !f->json)
+            print_ends(f, &b);
         for (int i = 0; i < b.n; i++)
             crashes += b.entry[i].summary.crashed;
     }
@@ -498,4 +560,26 @@ int hb_command_fly(int argc, char **argv)
     if (b.status)
         return hb_failure("fly", &b.err);
     return crashes > 0;
+}
+
+int hb_command_fly(int argc, char **argv)
+{
+    fly f = {.radius = 1, .functions = 1, .episodes = 1, .threads = 1};
+
+    if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (argc < 2 || argv[1][0] == '-')
+        return hb_usage_error("fly", "the plant is missing: it comes first");
+    int code = find_plant(&f, argc, argv);
+    if (code)
+        return code;
+    if (hb_model_plant_named(argv[1]))
+        fprintf(stderr,
+                "rehearsal: the model is the plant. What it does not know does not happen here: the real vehicle "
+                "is less kind.\n");
+    code = fly_all(&f, argc, argv);
+    hb_model_plant_free(f.plant);
+    return code;
 }

@@ -2,8 +2,9 @@
  *
  *     look at the state -> ask for an action -> (answer) -> publish state and action -> hold the action until the next
  *
- * By default the plant's time stands still while an answer is awaited. With `realtime` it does not: the old action
- * stays in force until the new one is there, and telemetry says so, with a sample for each of them:
+ * By default the plant's time stands still while an answer is awaited; in virtual time (loop.h) so does everybody
+ * else's, and no answer is ever late. With `realtime` it does not: the old action stays in force until the new one is
+ * there, and telemetry says so, with a sample for each of them:
  *
  *     time      t           t + latency                  t + dt
  *     in force  |-- old u --|---------- new u -----------|
@@ -23,7 +24,8 @@
 #include "base/monotonic.h"
 
 /* seconds that an answer is waited for before the flight is given up */
-#define PATIENCE 5.0
+#define PATIENCE      5.0
+#define LONG_PATIENCE 60.0 /* where it does not matter how long it takes */
 
 static void sleep_until(double moment)
 {
@@ -43,16 +45,29 @@ int hb_plant_state_find(const hb_plant_type *plant, const char *name)
     return -1;
 }
 
-double hb_flight_distance(const hb_plant_type *plant, const double *x, const double *target)
+int hb_flight_places(const hb_plant_type *plant, int *place)
 {
     static const char *const axis[] = {"x", "y", "z"};
-    double sum = 0;
+    int n = 0;
 
     for (int i = 0; i < 3; i++) {
         int k = hb_plant_state_find(plant, axis[i]);
         if (k >= 0)
-            sum += (x[k] - target[k]) * (x[k] - target[k]);
+            place[n++] = k;
     }
+    for (int k = 0; n == 0 && k < plant->nx; k++)
+        if (strcmp(plant->state_unit[k], "m") == 0)
+            place[n++] = k;
+    return n;
+}
+
+double hb_flight_distance(const hb_plant_type *plant, const double *x, const double *target)
+{
+    int place[HB_PLANT_STATES];
+    double sum = 0;
+
+    for (int i = 0, n = hb_flight_places(plant, place); i < n; i++)
+        sum += (x[place[i]] - target[place[i]]) * (x[place[i]] - target[place[i]]);
     return sqrt(sum);
 }
 
@@ -65,22 +80,18 @@ hb_draws hb_flight_draws(uint64_t seed, hb_flight_purpose purpose, int function,
 
 int hb_flight_draw_start(hb_plant *p, const double *target, double radius, hb_draws *d, double *x, hb_error *err)
 {
-    static const char *const axis[] = {"x", "y", "z"};
     const hb_plant_type *plant = p->type;
-    int height = hb_plant_state_find(plant, "z");
+    int height = hb_plant_state_find(plant, "z"), place[HB_PLANT_STATES], n = hb_flight_places(plant, place);
 
-    if (!target)
+    if (!target || n == 0)
         return plant->start(p, d, x, err);
     do {
         double squares = 0;
         memcpy(x, target, (size_t)plant->nx * sizeof *x);
-        for (int i = 0; i < 3; i++) {
-            int k = hb_plant_state_find(plant, axis[i]);
-            if (k >= 0) {
-                double offset = hb_draw_uniform(d, -radius, radius);
-                x[k] += offset;
-                squares += offset * offset;
-            }
+        for (int i = 0; i < n; i++) {
+            double offset = hb_draw_uniform(d, -radius, radius);
+            x[place[i]] += offset;
+            squares += offset * offset;
         }
         if (squares <= radius * radius && (height < 0 || x[height] >= 0.1 || target[height] < 0.1))
             return 0;
@@ -90,18 +101,19 @@ int hb_flight_draw_start(hb_plant *p, const double *target, double radius, hb_dr
 /* Asks in frozen time, and waits as long as it takes, within reason: who lost a question or its answer asks again. */
 static int ask_still(hb_loop *l, const hb_loop_question *q, hb_flight_step *step, hb_loop_answer *answer, hb_error *err)
 {
-    enum { TRIALS = 3 };
+    const int trials = l->virtual_time ? 1 : 3; /* a question that is asked again is another flight */
+    const double patience = l->virtual_time ? LONG_PATIENCE : PATIENCE;
     double asked = hb_now();
     int status = 1;
 
-    for (int i = 0; i < TRIALS && status > 0; i++) {
+    for (int i = 0; i < trials && status > 0; i++) {
         status = l->ask(l, q, err);
         if (!status)
-            status = l->answer(l, PATIENCE / TRIALS, answer, err);
+            status = l->answer(l, patience / trials, answer, err);
     }
-    step->latency = status == 0 ? hb_now() - asked : NAN;
+    step->latency = status != 0 ? NAN : l->virtual_time ? 0 : hb_now() - asked;
     if (status > 0)
-        return hb_fail(err, ETIMEDOUT, "no answer within %g s: is hilbertd running?", PATIENCE);
+        return hb_fail(err, ETIMEDOUT, "no answer within %g s: is hilbertd running?", patience);
     return status;
 }
 
@@ -136,11 +148,12 @@ typedef struct flight {
     hb_plant *plant;
     hb_loop *loop;
     const hb_flight_settings *settings;
-    double time;                 /* of the plant, seconds */
-    int sample;                  /* number of the next of those that telemetry sends by itself */
-    bool lied;                   /* the outlier was sent */
-    double *reference;           /* (horizon + 1) x nx */
-    double u[HB_PLANT_CONTROLS]; /* commanded */
+    double time;                                     /* of the plant, seconds */
+    int sample;                                      /* number of the next of those that telemetry sends by itself */
+    bool lied;                                       /* the outlier was sent */
+    double *reference;                               /* (horizon + 1) x nx */
+    double acceleration[3], made[HB_PLANT_CONTROLS]; /* for loops that sense them */
+    double u[HB_PLANT_CONTROLS];                     /* commanded */
 } flight;
 
 static int tell(flight *f, double time, const double *x, const double *u, hb_error *err)
@@ -214,9 +227,15 @@ static hb_loop_question question(flight *f, double time, const double *x)
         .reset_counter = s->reset_counter,
     };
 
+    if (f->loop->senses && f->plant->type->acceleration) {
+        f->plant->type->acceleration(f->plant, &f->plant->sensor_draws, f->acceleration);
+        hb_plant_control(f->plant, HB_REPORT_MADE, f->u, f->made);
+        q.acceleration = f->acceleration;
+        q.made = f->made;
+    }
     if (!s->has_target)
         return q;
-    q.ntargets = s->path && f->loop->horizon > 0 ? f->loop->horizon + 1 : 1;
+    q.ntargets = s->path && !s->surprise && f->loop->horizon > 0 ? f->loop->horizon + 1 : 1;
     q.target = f->reference;
     for (int i = 0; i < q.ntargets; i++)
         hb_flight_target(f->plant->type, s, time + i * f->loop->step, f->reference + i * f->loop->nx);

@@ -23,6 +23,7 @@ typedef struct hb_flight_settings {
     bool has_target; /* else the daemon's configured one is flown to, and the plant's own is what distances refer to */
     double target[HB_PLANT_STATES];
     void (*path)(double time, double *target); /* where the target is; NULL: it stays. With has_target */
+    bool surprise;                             /* only where it is now is told, not where it will be */
     double budget;                             /* seconds for an answer; 0: the configured one */
     bool realtime;                             /* runs in real time, also while an answer is awaited */
     int nevents;
@@ -62,7 +63,10 @@ void hb_flight_record_free(hb_flight_record *r);
 
 /* Where the flight should be `time` seconds after its start; false: nowhere in particular. */
 bool hb_flight_target(const hb_plant_type *plant, const hb_flight_settings *s, double time, double *target);
-/* Distance in space (states x, y, z) of a state to the target. */
+/* The states that are places in space: x, y and z; of a plant that has none of these, those in metres. Returns how many.
+ */
+int hb_flight_places(const hb_plant_type *plant, int *place);
+/* Distance in space of a state to the target. */
 double hb_flight_distance(const hb_plant_type *plant, const double *x, const double *target);
 /* Index of a state by name, or -1. */
 int hb_plant_state_find(const hb_plant_type *plant, const char *name);

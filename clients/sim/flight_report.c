@@ -40,8 +40,11 @@ void hb_flight_report_text(const hb_flight_summary *s, FILE *out)
         if (s->status[i] > 0)
             fprintf(out, " %d %s,", s->status[i], hb_status_name[i]);
     fprintf(out, " %d late\n", s->late);
-    fprintf(out, "latency      %.2f ms median, %.2f ms 90 %%, %.2f ms 99 %%, %.2f ms largest\n", 1e3 * s->latency[0],
-            1e3 * s->latency[1], 1e3 * s->latency[2], 1e3 * s->latency[3]);
+    if (s->latency[3] > 0)
+        fprintf(out, "latency      %.2f ms median, %.2f ms 90 %%, %.2f ms 99 %%, %.2f ms largest\n",
+                1e3 * s->latency[0], 1e3 * s->latency[1], 1e3 * s->latency[2], 1e3 * s->latency[3]);
+    else
+        fprintf(out, "latency      none: in the vehicle's time\n");
 }
 
 static json_t *percentile_object(const double *value)
@@ -215,7 +218,10 @@ void hb_flight_report_batch_text(const hb_flight_entry *e, int n, FILE *out)
         if (b.status[i] > 0)
             fprintf(out, " %d %s,", b.status[i], hb_status_name[i]);
     fprintf(out, " %d late\n", b.late);
-    fprintf(out, "latency      %.2f ms median, %.2f ms largest\n", 1e3 * b.latency[0], 1e3 * b.latency[1]);
+    if (b.latency[1] > 0)
+        fprintf(out, "latency      %.2f ms median, %.2f ms largest\n", 1e3 * b.latency[0], 1e3 * b.latency[1]);
+    else
+        fprintf(out, "latency      none: in the vehicle's time\n");
 }
 
 static void set_both(json_t *o, const char *name, const double *both)

@@ -10,6 +10,7 @@
 typedef struct hb_flight_entry {
     double parameter[HB_PLANT_PARAMETERS];
     double start[HB_PLANT_STATES];
+    double end[HB_PLANT_STATES]; /* the last true state */
     hb_flight_summary summary;
 } hb_flight_entry;
 

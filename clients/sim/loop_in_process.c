@@ -1,6 +1,5 @@
-/* The loop through lib's controller, without a daemon: one thread observes and plans in turn. Time is this machine's
- * monotonic clock, so that the budget means what it means in the daemon, or, on demand, the vehicle's own, which stands
- * still while a plan is made. */
+/* The loop through lib's controller, without a daemon: one thread observes and plans in turn. Time is the vehicle's
+ * own, which stands still while a plan is made, or, on demand, this machine's monotonic clock. */
 #include "sim/loop.h"
 
 #include <errno.h>
@@ -23,15 +22,24 @@ typedef struct process_loop {
     hb_pool *pool;
     hb_controller *controller;
     uint64_t tick;
-    bool virtual_time;
-    double time;               /* seconds of the vehicle's clock */
+    bool started;              /* the vehicle's clock was read: */
+    int64_t start_us;          /* then, */
+    double time;               /* and seconds since, so that they are the same numbers in every flight */
     const hb_command *command; /* the answer that waits to be taken */
 } process_loop;
 
 static double now(void *context)
 {
     const process_loop *s = context;
-    return s->virtual_time ? s->time : hb_now();
+    return s->loop.virtual_time ? s->time : hb_now();
+}
+
+static void move_clock(process_loop *s, int64_t time_us)
+{
+    if (!s->started)
+        s->start_us = time_us;
+    s->started = true;
+    s->time = 1e-6 * (double)(time_us - s->start_us);
 }
 
 static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u, uint32_t reset_counter, hb_error *err)
@@ -47,7 +55,7 @@ static int publish(hb_loop *l, int64_t time_us, const double *x, const double *u
     };
     (void)err;
 
-    s->time = 1e-6 * (double)time_us;
+    move_clock(s, time_us);
     hb_controller_observe(s->controller, &o, now(s));
     return 0;
 }
@@ -56,7 +64,7 @@ static int ask(hb_loop *l, const hb_loop_question *q, hb_error *err)
 {
     process_loop *s = (process_loop *)l;
     const hb_clock clock = {.now = now, .context = s};
-    s->time = 1e-6 * (double)q->time_us;
+    move_clock(s, q->time_us);
     const double received = now(s);
     const hb_request r = {
         .time_us = q->time_us,
@@ -108,46 +116,64 @@ static void free_loop(hb_loop *l)
     free(s);
 }
 
-/* The plant's configuration: the source tree's, with its models, when run from the build tree, else the installed one.
- */
-static int default_config(const hb_plant_type *plant, char *ret, size_t size, hb_error *err)
+/* Run from the build tree, shipped files are the source tree's, else the installed ones. */
+static const char *shipped(void)
 {
     char self[PATH_MAX] = "";
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     bool built = length > 0 && strncmp(self, HB_BUILD_ROOT "/", strlen(HB_BUILD_ROOT) + 1) == 0;
-    const char *folder = built ? HB_SOURCE_CONFIG : HB_CONFIG_FOLDER;
 
     if (built)
         setenv("HILBERT_MODELS", HB_SOURCE_CONFIG "/models", 0);
-    snprintf(ret, size, "%s/%s.yaml", folder, plant->name);
+    return built ? HB_SOURCE_CONFIG : HB_CONFIG_FOLDER;
+}
+
+static int find_config(const char *name, const hb_plant_type *plant, char *ret, size_t size, hb_error *err)
+{
+    const char *folder = shipped();
+
+    if (name && (strchr(name, '/') || strchr(name, '.'))) {
+        snprintf(ret, size, "%s", name);
+        return 0;
+    }
+    snprintf(ret, size, "%s/%s.yaml", folder, name ? name : plant->name);
     if (access(ret, R_OK))
         return hb_fail(err, ENOENT, "there is no configuration for %s (%s): write one and name it with --config",
                        plant->name, ret);
     return 0;
 }
 
+/* A model that is given by its name alone is beside the configuration's. */
+static void find_model(const char *name, const char *of_config, char *ret, size_t size)
+{
+    const char *end = strrchr(of_config, '/');
+
+    if (name && !strchr(name, '/') && end && access(name, R_OK))
+        snprintf(ret, size, "%.*s/%s", (int)(end - of_config), of_config, name);
+    else
+        snprintf(ret, size, "%s", name ? name : of_config);
+}
+
 static int load(process_loop *s, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err)
 {
     hb_config_errors *errors = calloc(1, sizeof *errors);
-    char path[PATH_MAX];
-    int status = 0;
+    char path[PATH_MAX], model[PATH_MAX] = "";
 
     if (!errors)
         return hb_fail(err, ENOMEM, "out of memory");
-    status = default_config(plant, path, sizeof path, err);
-    if (c->config)
-        status = 0;
-    if (!status && hb_config_load(&s->config, c->config ? c->config : path, errors))
+    int status = find_config(c->config, plant, path, sizeof path, err);
+    if (!status && hb_config_load(&s->config, path, errors))
         status = hb_fail(err, EINVAL, "%s", errors->text[0]);
-    if (!status)
-        status = hb_model_load(&s->model, c->model ? c->model : s->config.model, err);
+    if (!status) {
+        find_model(c->model, s->config.model, model, sizeof model);
+        status = hb_model_load(&s->model, model, err);
+    }
     if (!status && hb_config_resolve(&s->config, s->model, errors))
         status = hb_fail(err, EINVAL, "%s", errors->text[0]);
     free(errors);
     if (!status && (s->model->nx != plant->nx || s->model->nu != plant->nu))
-        status = hb_fail(err, EINVAL, "%s: the model has %d states and %d controls, plant %s has %d and %d",
-                         c->model ? c->model : s->config.model, s->model->nx, s->model->nu, plant->name, plant->nx,
-                         plant->nu);
+        status = hb_fail(err, EINVAL, "%s: the model has %d states and %d controls, plant %s has %d and %d", model,
+                         s->model->nx, s->model->nu, plant->name, plant->nx, plant->nu);
     for (int i = 0; !status && i < plant->nx; i++)
         if (strcmp(s->model->state_name[i], plant->state_name[i]) != 0)
             status = hb_fail(err, EINVAL, "state %d is '%s' in the model and '%s' in plant %s", i,
@@ -177,7 +203,10 @@ int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_
         if (c->lag >= 0) {
             s->config.controller.estimator.actuators.lag = c->lag;
         }
-        s->virtual_time = c->virtual_time;
+        s->loop.virtual_time = !c->realtime;
+        s->loop.delay = s->config.controller.delay;
+        for (int i = 0; i < s->config.controller.cost.nterms && c->factor; i++)
+            s->config.controller.cost.term[i].weight *= c->factor[i];
         s->loop.horizon = s->config.controller.planner.horizon;
         s->loop.step = s->config.controller.planner.dt > 0 ? s->config.controller.planner.dt : s->model->dt;
         status = hb_pool_new(&s->pool, c->threads, NULL, NULL, err);

@@ -69,6 +69,10 @@ static int answer(hb_loop *l, double timeout, hb_loop_answer *ret, hb_error *err
     if (reply.naction != 0 && reply.naction != l->nu)
         return hb_fail(err, EPROTO, "the daemon answered with %d controls, the plant has %d: is it the right model?",
                        reply.naction, l->nu);
+    if (l->virtual_time && reply.guest)
+        return hb_fail(err, EBUSY, "another client came after us, and flies now");
+    if (strcmp(reply.reason, "clock") == 0)
+        return hb_fail(err, EINVAL, "%s%s", reply.detail, l->virtual_time ? "" : " (--lockstep)");
     *ret = (hb_loop_answer){
         .has_action = reply.naction == l->nu,
         .status = status_of(reply.status),
@@ -130,7 +134,8 @@ int hb_loop_over_sockets(hb_loop **ret, const hb_plant_type *plant, const hb_loo
     s->loop = (hb_loop){
         .nx = plant->nx,
         .nu = plant->nu,
-        .prepare = prepare,
+        .virtual_time = endpoints->lockstep,
+        .prepare = endpoints->lockstep ? NULL : prepare, /* nothing to wait for: telemetry goes with the requests */
         .publish = publish,
         .ask = ask,
         .answer = answer,
@@ -141,6 +146,7 @@ int hb_loop_over_sockets(hb_loop **ret, const hb_plant_type *plant, const hb_loo
         .actions = endpoints->actions,
         .server_key = endpoints->server_key,
         .client_key = endpoints->client_key,
+        .lockstep = endpoints->lockstep,
     };
     char text[400] = "";
     int status = hilbert_connect(&s->client, &options, text, sizeof text);

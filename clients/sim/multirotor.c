@@ -9,6 +9,7 @@
 #include "sim/airframe.h"
 #include "sim/flying_body.h"
 #include "sim/multirotor_body.h"
+#include "sim/surroundings.h"
 
 enum { NU = HB_MULTIROTOR_NU };
 _Static_assert((int)NX == (int)HB_MULTIROTOR_NX, "the same state");
@@ -31,7 +32,12 @@ enum {
     SAG,
     SAG_TIME,
     NOISE,
-    NPARAMETERS
+    OFFSET_ROLL,
+    OFFSET_PITCH,
+    OFFSET_YAW,
+    GROUND,
+    SURROUNDINGS,
+    NPARAMETERS = SURROUNDINGS + HB_NSURROUNDINGS
 };
 
 static const hb_plant_parameter parameters[NPARAMETERS] = {
@@ -53,6 +59,12 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
     [SAG] = {"sag", "1", "share of the thrust that the battery has lost after sag_time", 0, 0, 0, 0, 0.5, true},
     [SAG_TIME] = {"sag_time", "s", "in which the battery sags, evenly", 60, 60, 60, 0.1, 1e6, true},
     [NOISE] = {"noise", "1", "errors of the estimate; 1 is what PX4's showed", 0, 0, 0, 0, 100, true},
+    [OFFSET_ROLL] = {"offset_roll", "rad/s", "what the rate loop leaves of a torque", 0, 0, 0, -2, 2, true},
+    [OFFSET_PITCH] = {"offset_pitch", "rad/s", "the same", 0, 0, 0, -2, 2, true},
+    [OFFSET_YAW] = {"offset_yaw", "rad/s", "the same", 0, 0, 0, -2, 2, true},
+    [GROUND] = {"ground", "1", "ground effect: 1 is Cheeseman and Bennett's for a rotor of 120 mm", 0, 0, 0, 0, 3,
+                true},
+    HB_SURROUNDINGS_AT(SURROUNDINGS),
 };
 
 static const char *const control_name[NU] = {"thrust", "roll_rate", "pitch_rate", "yaw_rate"};
@@ -66,6 +78,7 @@ typedef struct multirotor {
     hb_multirotor body;
     hb_estimator_errors errors;
     double gust[3];
+    hb_surroundings around;
     double looked; /* when errors were added last */
 } multirotor;
 
@@ -98,8 +111,8 @@ static void take_parameters(hb_plant *p)
     m->body.bandwidth = a[BANDWIDTH];
     m->body.yaw_bandwidth = a[YAW_BANDWIDTH];
     m->body.delay = a[DELAY];
-    for (int i = 0; i < 3; i++)
-        m->body.wind[i] = a[WIND_X + i] + m->gust[i];
+    m->body.ground = a[GROUND];
+    memcpy(m->body.offset, a + OFFSET_ROLL, sizeof m->body.offset);
 }
 
 static void apply(hb_plant *p, int parameter)
@@ -116,9 +129,27 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
     gust_start(m->gust, p->parameter[GUST], &p->draws);
     take_parameters(p);
     hb_multirotor_reset(&m->body, x);
+    hb_surroundings_start(&m->around, p->parameter + SURROUNDINGS, (double[]){x[X], x[Y], x[Z]},
+                          (double[]){x[VX], x[VY], x[VZ]}, &p->draws);
     hb_estimator_errors_start(&m->errors, p->parameter[NOISE], normal, &p->sensor_draws);
     m->looked = 0;
     return 0;
+}
+
+/* Air and forces of one physics step. */
+static void surround(hb_plant *p, double time)
+{
+    multirotor *m = p->own;
+    const double *x = m->body.x, position[3] = {x[X], x[Y], x[Z]}, velocity[3] = {x[VX], x[VY], x[VZ]};
+    double air[3], push[3];
+
+    memcpy(air, p->parameter + WIND_X, sizeof air);
+    hb_surroundings_step(&m->around, p->parameter + SURROUNDINGS, time, HB_MULTIROTOR_STEP, position, velocity,
+                         &p->draws, air, push);
+    for (int i = 0; i < 3; i++) {
+        m->body.wind[i] = air[i] + m->gust[i];
+        m->body.push[i] = push[i] / p->parameter[LOAD];
+    }
 }
 
 static void step(hb_plant *p, const double *u, double dt)
@@ -128,8 +159,9 @@ static void step(hb_plant *p, const double *u, double dt)
 
     for (int k = 0; k < n; k++) {
         gust_step(m->gust, p->parameter[GUST], p->parameter[GUST_TIME], HB_MULTIROTOR_STEP, &p->draws);
-        if (p->parameter[GUST] > 0 || p->parameter[SAG] > 0)
+        if (p->parameter[SAG] > 0)
             take_parameters(p);
+        surround(p, p->time + k * HB_MULTIROTOR_STEP);
         hb_multirotor_step(&m->body, u);
     }
 }
@@ -156,6 +188,15 @@ static void control(const hb_plant *p, hb_plant_report what, const double *comma
     memcpy(u, p->parameter[DELAY] > 0 ? hb_multirotor_in_force(&m->body) : command, NU * sizeof *u);
     if (what == HB_REPORT_MADE)
         u[0] = m->body.thrust / m->body.full_thrust;
+}
+
+static void acceleration(const hb_plant *p, hb_draws *d, double *a)
+{
+    static const double unit = 0.3; /* m/s^2, of `noise` */
+
+    for (int i = 0; i < 3; i++)
+        a[i] = ((const multirotor *)p->own)->body.v_dot[i] +
+               (p->parameter[NOISE] > 0 ? unit * p->parameter[NOISE] * hb_draw_normal(d) : 0);
 }
 
 /* Some way above the ground, with some of every motion. */
@@ -198,5 +239,6 @@ const hb_plant_type hb_plant_multirotor = {
     .apply = apply,
     .disturb = disturb,
     .control = control,
+    .acceleration = acceleration,
     HB_PLANT_FUNCTIONS,
 };

@@ -50,7 +50,11 @@ void hb_multirotor_step(hb_multirotor *m, const double *u)
 
     m->newest = (m->newest + 1) % HB_MULTIROTOR_QUEUE;
     memcpy(m->queue[m->newest], u, sizeof m->queue[0]);
-    const double *command = hb_multirotor_in_force(m);
+    const double *in_force = hb_multirotor_in_force(m);
+    const double command[4] = {in_force[0], in_force[1] + m->offset[0], in_force[2] + m->offset[1],
+                               in_force[3] + m->offset[2]};
+    /* Cheeseman and Bennett's, which grows without bound only below where a rotor can be */
+    double ratio = 0.12 / (4 * fmax(x[Z], 0.12 / 2)), lift = 1 + m->ground * (1 / (1 - ratio * ratio) - 1);
 
     m->thrust += -expm1(-h / m->thrust_lag) * (m->full_thrust * command[0] - m->thrust);
     for (int i = 0; i < 2; i++) {
@@ -68,7 +72,9 @@ void hb_multirotor_step(hb_multirotor *m, const double *u)
     const double up[3] = {2 * (q[0] * q[2] + q[3] * q[1]), 2 * (q[1] * q[2] - q[3] * q[0]),
                           1 - 2 * (q[0] * q[0] + q[1] * q[1])};
     for (int i = 0; i < 3; i++) {
-        double a = m->thrust * up[i] - m->drag * (x[VX + 2 * i] - m->wind[i]) - (i == 2 ? gravity : 0);
+        double a =
+            lift * m->thrust * up[i] - m->drag * (x[VX + 2 * i] - m->wind[i]) + m->push[i] - (i == 2 ? gravity : 0);
+        m->v_dot[i] = a;
         x[X + 2 * i] += h * x[VX + 2 * i] + h * h / 2 * a;
         x[VX + 2 * i] += h * a;
     }

@@ -1,7 +1,7 @@
 /* A multirotor with an autopilot that takes thrust and body rates, as PX4's simulation was measured to be. No engine is
  * behind it: a rigid body, a rate loop, rotors that lag, and an estimator that errs.
  *
- *     v' = thrust R e_z - g e_z - drag (v - wind - gust)         thrust' = (full_thrust command - thrust) / thrust_lag
+ *     v' = thrust R e_z - g e_z - drag (v - wind) + push         thrust' = (full_thrust command - thrust) / thrust_lag
  *     q' = q (0, w) / 2
  *     w'' = f^2 (command - w) - 2 damping f w'                   roll and pitch
  *     w' = yaw_bandwidth (command - w)                           yaw
@@ -27,7 +27,11 @@ typedef struct hb_multirotor {
     double bandwidth;     /* rad/s; above 0: w' = bandwidth (command - w) of roll and pitch instead */
     double yaw_bandwidth; /* rad/s */
     double delay;         /* s */
+    double push[3];       /* m/s^2, from outside */
+    double offset[3];     /* rad/s, added to the commanded rates: what the loops leave of a torque */
+    double ground;        /* 0: no ground effect; 1: that of rotors of 0.12 m */
 
+    double v_dot[3]; /* m/s^2, in the last step */
     double x[HB_MULTIROTOR_NX];
     double thrust;                                       /* m/s^2 */
     double acceleration[2];                              /* rad/s^2, of roll and pitch */

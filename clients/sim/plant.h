@@ -58,6 +58,8 @@ typedef struct hb_plant_type {
     void (*disturb)(const hb_plant *p, hb_draws *d, double *x); /* sensor noise; NULL: there is none */
     /* hb_plant_control; NULL: all are the command */
     void (*control)(const hb_plant *p, hb_plant_report what, const double *command, double *u);
+    /* of the centre of mass, in the world, as an accelerometer tells it; NULL: it has none */
+    void (*acceleration)(const hb_plant *p, hb_draws *d, double *a);
     const char *(*failure)(const hb_plant *p);            /* why the flight is over, or NULL */
     const struct hb_mujoco *(*mujoco)(const hb_plant *p); /* to draw; NULL: there is none */
 } hb_plant_type;

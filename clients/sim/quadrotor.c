@@ -4,8 +4,8 @@
  *     command --delay--> in force --lag--> made --rotor efficiency, sag, ground effect--> thrust f
  *
  *     made' = (in force - made) / lag
- *     m v' = R e_z sum f + m g - drag (v - wind - gust)        g = 9.81 m/s^2
- *     I w' = sum (r_i - com) x f_i + drag torques - w x I w
+ *     m v' = R e_z sum f + m g - drag (v - air) + push         g = 9.81 m/s^2; air, push: gusts and surroundings.h
+ *     I w' = sum (r_i - com) x f_i + drag torques + torque - w x I w
  *
  * Position and velocity are those of the centre of mass. Inertia does not follow mass: a battery or a payload sits near
  * the centre. The `inertia` parameter scales it. */
@@ -19,6 +19,7 @@
 #include "sim/airframe.h"
 #include "sim/flying_body.h"
 #include "sim/mujoco.h"
+#include "sim/surroundings.h"
 
 enum { NU = 4, BODY = 1 };
 
@@ -55,7 +56,13 @@ enum {
     BIAS_VELOCITY,
     BIAS_ATTITUDE,
     BIAS_RATES,
-    NPARAMETERS
+    PAYLOAD_X,
+    PAYLOAD_Y,
+    TORQUE_X,
+    TORQUE_Y,
+    TORQUE_Z,
+    SURROUNDINGS,
+    NPARAMETERS = SURROUNDINGS + HB_NSURROUNDINGS
 };
 
 static const hb_plant_parameter parameters[NPARAMETERS] = {
@@ -71,7 +78,7 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
     [WIND_Z] = {"wind_z", "m/s", "constant wind, acting through drag", 0, 0, 0, -20, 20, true},
     [GUST] = {"gust", "m/s", "standard deviation of gusts on each axis, acting through drag", 0, 0, 0, 0, 10, true},
     [GUST_TIME] = {"gust_time", "s", "how long a gust lasts (correlation time)", 0.5, 0.5, 0.5, 0.01, 100, true},
-    [PAYLOAD] = {"payload", "kg", "carried at the centre of mass, picked up or dropped in flight", 0, 0, 0, 0, 0.1,
+    [PAYLOAD] = {"payload", "kg", "carried at payload_x, payload_y, picked up or dropped in flight", 0, 0, 0, 0, 0.1,
                  true},
     [NOISE] = {"noise", "1", "sensor noise; 1 is 2 mm, 2 cm/s, 0.3 degrees and 0.03 rad/s (standard deviations)", 0, 0,
                0, 0, 100, true},
@@ -94,6 +101,13 @@ static const hb_plant_parameter parameters[NPARAMETERS] = {
     [BIAS_VELOCITY] = {"bias_velocity", "m/s", "the same of velocities", 0, 0, 0, 0, 10, true},
     [BIAS_ATTITUDE] = {"bias_attitude", "degree", "the same of each axis of the attitude", 0, 0, 0, 0, 45, true},
     [BIAS_RATES] = {"bias_rates", "rad/s", "the same of body rates", 0, 0, 0, 0, 10, true},
+    [PAYLOAD_X] = {"payload_x", "mm", "where the payload hangs, ahead of the middle of the rotors", 0, 0, 0, -40, 40,
+                   true},
+    [PAYLOAD_Y] = {"payload_y", "mm", "the same to the left of it", 0, 0, 0, -40, 40, true},
+    [TORQUE_X] = {"torque_x", "mN m", "constant torque about the body's axis", 0, 0, 0, -5, 5, true},
+    [TORQUE_Y] = {"torque_y", "mN m", "the same", 0, 0, 0, -5, 5, true},
+    [TORQUE_Z] = {"torque_z", "mN m", "the same", 0, 0, 0, -5, 5, true},
+    HB_SURROUNDINGS_AT(SURROUNDINGS),
 };
 
 static const char *const control_name[NU] = {"f0", "f1", "f2", "f3"};
@@ -112,6 +126,7 @@ typedef struct quadrotor {
     double nominal_inertia[3];
     double nominal_site[3 * NU]; /* where the rotors are when the centre of mass is in their middle */
     double gust[3];
+    hb_surroundings around;
     double queue[QUEUE][NU]; /* what was commanded in the last QUEUE physics steps */
     unsigned newest;         /* index into queue */
     double made[NU];         /* what the lag has made of what the delay let through */
@@ -151,9 +166,12 @@ static void take_parameters(hb_plant *p)
     m->body_mass[BODY] = p->parameter[MASS] + p->parameter[PAYLOAD];
     for (int i = 0; i < 3; i++)
         m->body_inertia[3 * BODY + i] = p->parameter[INERTIA] * q->nominal_inertia[i];
-    for (int i = 0; i < NU; i++)
-        for (int k = 0; k < 3; k++)
-            m->site_pos[3 * i + k] = q->nominal_site[3 * i + k] - 1e-3 * p->parameter[COM_X + k];
+    for (int k = 0; k < 3; k++) {
+        /* what hangs off the middle takes the centre of mass with it */
+        double hung = k < 2 ? p->parameter[PAYLOAD] / m->body_mass[BODY] * p->parameter[PAYLOAD_X + k] : 0;
+        for (int i = 0; i < NU; i++)
+            m->site_pos[3 * i + k] = q->nominal_site[3 * i + k] - 1e-3 * (p->parameter[COM_X + k] + hung);
+    }
     /* the engine takes a single body's inertia matrix from constants of the model; not worked out on `data`, whose
      * state that would overwrite */
     mj_setConst(m, q->scratch);
@@ -180,6 +198,7 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
     memcpy(velocity, motion, sizeof motion);
 
     gust_start(q->gust, p->parameter[GUST], &p->draws);
+    hb_surroundings_start(&q->around, p->parameter + SURROUNDINGS, pose, motion, &p->draws);
     /* sensors differ from vehicle to vehicle */
     for (int i = 0; i < 12; i++)
         q->bias[i / 3][i % 3] = hb_draw_normal(&p->sensor_draws);
@@ -223,10 +242,27 @@ static void step(hb_plant *p, const double *u, double dt)
     for (int k = 0; k < n; k++) {
         turn_rotors(p, u, h);
         gust_step(q->gust, p->parameter[GUST], p->parameter[GUST_TIME], h, &p->draws);
-        for (int i = 0; i < 3; i++)
-            force[i] = -p->parameter[DRAG] * (d->qvel[i] - p->parameter[WIND_X + i] - q->gust[i]);
+        double air[3], push[3], torque[3];
+        memcpy(air, p->parameter + WIND_X, sizeof air);
+        hb_surroundings_step(&q->around, p->parameter + SURROUNDINGS, p->time + k * h, h, d->qpos, d->qvel, &p->draws,
+                             air, push);
+        for (int i = 0; i < 3; i++) {
+            force[i] = parameters[MASS].nominal * push[i] - p->parameter[DRAG] * (d->qvel[i] - air[i] - q->gust[i]);
+            torque[i] = 1e-3 * p->parameter[TORQUE_X + i];
+        }
+        mju_rotVecQuat(force + 3, torque, d->qpos + 3);
         mj_step(m, d);
     }
+}
+
+static void acceleration(const hb_plant *p, hb_draws *d, double *a)
+{
+    static const double unit = 0.3; /* m/s^2, of `noise` */
+    const quadrotor *q = p->own;
+    double sigma = hypot(unit * p->parameter[NOISE], 10 * p->parameter[NOISE_VELOCITY]);
+
+    for (int i = 0; i < 3; i++)
+        a[i] = q->sim.data->qacc[i] + (sigma > 0 ? sigma * hb_draw_normal(d) : 0);
 }
 
 /* In force is what the next physics step will let through. */
@@ -331,6 +367,7 @@ const hb_plant_type hb_plant_quadrotor = {
     .apply = apply,
     .disturb = disturb,
     .control = control,
+    .acceleration = acceleration,
     HB_PLANT_FUNCTIONS,
     .mujoco = engine,
 };

@@ -55,7 +55,7 @@ const hb_weather *hb_weather_at(int index)
     return index < NMIXES ? &mixes[index] : NULL;
 }
 
-/* NAME=VALUE */
+/* NAME=VALUE, or NAME=LOW:HIGH */
 static int read_setting(const hb_plant_type *plant, const char *name, const char *value, double *low, double *high,
                         hb_link *link, hb_error *err)
 {
@@ -75,9 +75,15 @@ static int read_setting(const hb_plant_type *plant, const char *name, const char
         return hb_fail(err, EINVAL, "'%s' is neither a parameter of plant %s nor of the link: see hilbert-sim list",
                        name, plant->name);
     const hb_plant_parameter *about = &plant->parameter[p];
-    if (end == value || *end || !(number >= about->min && number <= about->max))
-        return hb_fail(err, EINVAL, "%s=%s: expected a number from %g to %g", name, value, about->min, about->max);
-    low[p] = high[p] = number;
+    /* LOW:HIGH */
+    bool range = end != value && *end == ':';
+    const char *second = range ? end + 1 : value;
+    double upper = strtod(second, &end);
+    if (end == second || *end || !(number >= about->min && upper >= number && upper <= about->max))
+        return hb_fail(err, EINVAL, "%s=%s: expected a number from %g to %g, or two of them, LOW:HIGH", name, value,
+                       about->min, about->max);
+    low[p] = number;
+    high[p] = upper;
     return 0;
 }
 

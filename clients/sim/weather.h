@@ -36,8 +36,9 @@ typedef struct hb_weather {
 
 const hb_weather *hb_weather_at(int index);
 
-/* Takes over TEXT: names of mixes, NAME=VALUE of a plant's parameter or of the link, separated by commas; later ones
- * win. Parameters go to low and high (both of the plant's number), and the link to *link. */
+/* Takes over TEXT: names of mixes, NAME=VALUE of a plant's parameter or of the link, NAME=LOW:HIGH of a parameter,
+ * separated by commas; later ones win. Parameters go to low and high (both of the plant's number), and the link to
+ * *link. */
 int hb_weather_read(const hb_plant_type *plant, const char *text, double *low, double *high, hb_link *link,
                     hb_error *err);
 

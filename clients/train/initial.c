@@ -110,6 +110,7 @@ int hb_initial_parameters(hb_model *m, const hb_dataset *d, uint64_t seed, const
         at += fill_mlp(&m->basis, m->parameter + at, key, at);
     fill_mlp(&m->average_network, m->parameter + at, key, at);
 
+    hb_model_mask(m, m->parameter);
     if (m->average == HB_AVERAGE_HEAD)
         scale_rows(&m->basis, m->parameter, (size_t)m->nb * (size_t)m->nx, (size_t)m->nx, 0);
     if (m->average == HB_AVERAGE_NETWORK)

@@ -193,10 +193,16 @@ static int query_term(hb_loss *l, const hb_points *query, int n, double weight, 
 static double regularise(hb_loss *l, double scale)
 {
     hb_fit *f = l->fit;
-    size_t nb = (size_t)l->model->nb, count = (size_t)f->nsystems * nb;
-    double weight = l->settings.regulariser / (double)count, sum = 0;
+    size_t nb = (size_t)l->model->nb, count = (size_t)f->nsystems * nb, asked = 0;
+    double sum = 0;
 
+    /* with a system for each state, those without outputs are asked for nothing */
+    for (size_t s = 0; s < (size_t)f->nsystems; s++)
+        asked += f->nsystems == 1 || l->model->output[s] ? nb : 0;
+    double weight = l->settings.regulariser / (double)asked;
     for (size_t d = 0; d < count; d++) {
+        if (f->nsystems > 1 && !l->model->output[d / nb])
+            continue;
         size_t at = d / nb * nb * nb + d % nb * (nb + 1);
         double excess = f->last->gram[at] - 1;
         sum += excess * excess;

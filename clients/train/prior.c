@@ -37,6 +37,8 @@ typedef struct prior {
     int nfunctions, nsystems, examples;
     int passes, iterations;
     uint64_t seed;
+    const hb_watch *watch;    /* may be NULL */
+    int pass, first;          /* of passes; the first function of those that are fitted now */
     hb_function_fit **fitter; /* one per thread */
     sums *of;                 /* nfunctions */
     double *memory;
@@ -71,6 +73,7 @@ static void measure_rest(const prior *p, const hb_fit *f, const hb_real *c, doub
 static void fit_function(void *context, int part, int thread)
 {
     prior *p = context;
+    part += p->first;
     sums *s = &p->of[part];
     size_t nb = (size_t)p->m->nb, nsystems = (size_t)p->nsystems;
     hb_random_key key = {.seed = p->seed, .stream = prior_stream};
@@ -92,7 +95,15 @@ static void fit_function(void *context, int part, int thread)
 
 static int fit_all(prior *p, hb_pool *pool, hb_error *err)
 {
-    hb_pool_run(pool, p->nfunctions, fit_function, p);
+    int at_once = 4 * hb_pool_nthreads(pool), status; /* so that all threads have work between two looks */
+
+    for (p->first = 0; p->first < p->nfunctions; p->first += at_once) {
+        double done = (p->pass + (double)p->first / p->nfunctions) / p->passes;
+        if ((status = hb_watch_at(p->watch, done, err)))
+            return status;
+        int left = p->nfunctions - p->first;
+        hb_pool_run(pool, left < at_once ? left : at_once, fit_function, p);
+    }
     for (int f = 0; f < p->nfunctions; f++)
         if (p->of[f].failed)
             return hb_fail(err, ERANGE, "function %d: its coefficients are not finite",
@@ -298,6 +309,7 @@ static int estimate(prior *p, hb_pool *pool, hb_error *err)
     int status;
 
     for (int pass = 0; pass < p->passes; pass++) {
+        p->pass = pass;
         for (int t = 0; pass > 0 && t < hb_pool_nthreads(pool); t++)
             if ((status = hb_function_fit_use_prior(p->fitter[t], err)))
                 return status;
@@ -334,10 +346,11 @@ static int run(prior *p, hb_pool *pool, hb_error *err)
 }
 
 int hb_prior_estimate(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples,
-                      uint64_t seed, hb_pool *pool, hb_error *err)
+                      uint64_t seed, hb_pool *pool, const hb_watch *watch, hb_error *err)
 {
     prior p = {.m = m,
                .data = d,
+               .watch = watch,
                .function = function,
                .nfunctions = function ? nfunctions : d->nfunctions,
                .nsystems = hb_model_nproblems(m),

@@ -14,6 +14,7 @@
 #include "base/pool.h"
 #include "data/dataset.h"
 #include "model/model.h"
+#include "train/watch.h"
 
 enum { HB_PRIOR_EXAMPLES = 300, HB_PRIOR_FUNCTIONS = 2 };
 
@@ -21,9 +22,9 @@ enum { HB_PRIOR_EXAMPLES = 300, HB_PRIOR_FUNCTIONS = 2 };
 bool hb_prior_applies(const hb_model *m);
 
 /* Fills in the prior of a model that has room for one (hb_model_copy) and seals it. Functions: indices into the data
- * set's, HB_PRIOR_FUNCTIONS at least; NULL: all. Does not depend on the number of threads. */
+ * set's, HB_PRIOR_FUNCTIONS at least; NULL: all. Does not depend on the number of threads. watch may be NULL. */
 int hb_prior_estimate(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples,
-                      uint64_t seed, hb_pool *pool, hb_error *err);
+                      uint64_t seed, hb_pool *pool, const hb_watch *watch, hb_error *err);
 /* The same at a fraction of the work, for the fits of a training that goes on: from the first functions, and few
  * examples of each. */
 int hb_prior_estimate_quickly(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, uint64_t seed,

@@ -20,7 +20,7 @@ struct hb_rotation {
 
 /* sums of A and c c^T over all functions */
 static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
-                         int examples, uint64_t seed, hb_error *err)
+                         int examples, uint64_t seed, const hb_watch *watch, hb_error *err)
 {
     size_t nb = (size_t)m->nb, nsystems = (size_t)r->nsystems, size = (size_t)r->size;
     hb_function_fit *fitter = NULL;
@@ -30,6 +30,8 @@ static int add_functions(hb_rotation *r, const hb_model *m, const hb_dataset *d,
 
     for (int k = 0; k < nfunctions && !status; k++) {
         int at = function ? function[k] : k;
+        if ((status = hb_watch_at(watch, (double)k / nfunctions, err)))
+            break;
         hb_fit *f = hb_function_fit_run(fitter, at, (hb_random_key){.seed = seed, .stream = (uint64_t)at}, 0);
         if (!f || hb_fit_coefficients(f, m->nb, c)) {
             status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[at].id);
@@ -110,7 +112,7 @@ static int rotate(hb_rotation *r, int problem, hb_error *err)
 }
 
 int hb_rotation_new(hb_rotation **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
-                    int examples, bool joint, uint64_t seed, hb_error *err)
+                    int examples, bool joint, uint64_t seed, const hb_watch *watch, hb_error *err)
 {
     size_t nb = (size_t)m->nb, nsystems = m->shape == HB_PER_STATE ? (size_t)m->nx : 1;
     size_t nproblems = joint ? 1 : nsystems, size = joint ? nsystems * nb : nb;
@@ -131,7 +133,7 @@ int hb_rotation_new(hb_rotation **ret, const hb_model *m, const hb_dataset *d, c
 
     int status = r->gram && r->second && r->basis && r->value ? 0 : hb_fail(err, ENOMEM, "out of memory");
     if (!status)
-        status = add_functions(r, m, d, function, function ? nfunctions : d->nfunctions, examples, seed, err);
+        status = add_functions(r, m, d, function, function ? nfunctions : d->nfunctions, examples, seed, watch, err);
     for (size_t s = 0; s < nsystems && !status; s++)
         status = factorise(nb, r->gram + s * nb * nb, err);
     for (int p = 0; p < r->nproblems && !status; p++)

@@ -13,13 +13,14 @@
 #define HB_PRUNE_H
 
 #include "data/dataset.h"
+#include "train/watch.h"
 
 typedef struct hb_rotation hb_rotation;
 
 /* Fits the model to `examples` points of every function, drawn by seed. Functions: indices into the data set's; NULL:
- * all. Only shared models can be rotated: -EINVAL. */
+ * all. Only shared models can be rotated: -EINVAL. watch may be NULL. */
 int hb_rotation_new(hb_rotation **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
-                    int examples, bool joint, uint64_t seed, hb_error *err);
+                    int examples, bool joint, uint64_t seed, const hb_watch *watch, hb_error *err);
 void hb_rotation_free(hb_rotation *r);
 
 /* Components that there are. */

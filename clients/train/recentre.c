@@ -37,7 +37,7 @@ static void move_average(hb_model *m, const double *mean)
 }
 
 int hb_recentre(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples, uint64_t seed,
-                hb_error *err)
+                const hb_watch *watch, hb_error *err)
 {
     if (m->average != HB_AVERAGE_HEAD || m->nb == 0)
         return 0;
@@ -51,7 +51,8 @@ int hb_recentre(hb_model *m, const hb_dataset *d, const int *function, int nfunc
                            : hb_fail(err, ENOMEM, "out of memory");
 
     for (int k = 0; k < nfunctions && !status; k++)
-        if (add_coefficients(m, fitter, function[k], key, (uint64_t)k << 32, 1.0 / nfunctions, c, mean))
+        if (!(status = hb_watch_at(watch, (double)k / nfunctions, err)) &&
+            add_coefficients(m, fitter, function[k], key, (uint64_t)k << 32, 1.0 / nfunctions, c, mean))
             status = hb_fail(err, ERANGE, "function %d: the model is not finite", d->function[function[k]].id);
     if (!status)
         move_average(m, mean);

@@ -10,10 +10,11 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
+#include "train/watch.h"
 
 /* Fits the model to `examples` points of each function, keyed by seed. Does nothing where the average is not part of a
- * shared head. */
+ * shared head. watch may be NULL; -EINTR leaves the model as it was. */
 int hb_recentre(hb_model *m, const hb_dataset *d, const int *function, int nfunctions, int examples, uint64_t seed,
-                hb_error *err);
+                const hb_watch *watch, hb_error *err);
 
 #endif

@@ -114,6 +114,34 @@ static int read_data(run *r, hb_error *err)
     return actuate(r, err);
 }
 
+/* Headings that wrap look like jumps of a turn, which nothing can predict. Where a data set is large the first steps of
+ * each episode are looked at: what is streamed stays on the disk. */
+enum { LOOKED_AT = 1000 };
+
+static void warn_of_wrapped(const hb_dataset *d, const hb_settings *s)
+{
+    const int nx = d->header.nx;
+
+    for (int i = 0; i < nx; i++) {
+        const char *name = d->header.state_name[i], *found = strstr(s->angles, name);
+        const size_t n = strlen(name);
+        size_t jumps = 0;
+
+        if (found && (found == s->angles || found[-1] == ',' || found[-1] == ' ') && strchr(", ", found[n]))
+            continue;
+        for (int e = 0; e < d->nepisodes; e++)
+            for (int k = 0; k < d->episode[e].nsteps && k < LOOKED_AT; k++) {
+                const double *x = d->episode[e].x + (size_t)k * (size_t)nx + i;
+                /* within a tenth of a turn, between two values that both are angles */
+                jumps += fabs(fabs(x[nx] - x[0]) - 2 * M_PI) < 0.6 && fabs(x[0]) < 6.3 && fabs(x[nx]) < 6.3;
+            }
+        if (jumps)
+            fprintf(stderr,
+                    "warning: state '%s' jumps by 2 pi, %zu times: if it is an angle in radians, say so: --angles %s\n",
+                    name, jumps, name);
+    }
+}
+
 /* shuffles the functions; the last ones are held out for validation */
 static int split_functions(run *r, hb_error *err)
 {
@@ -133,6 +161,8 @@ static int split_functions(run *r, hb_error *err)
     r->nlearned = n - r->nheld;
     if (r->nlearned < 1)
         return hb_fail(err, EINVAL, "hold-out: %d of %d functions leaves none to train on", r->nheld, n);
+    if (!r->options->quiet)
+        warn_of_wrapped(r->data, s);
     if (r->nlearned == 1 && !r->options->quiet)
         fprintf(stderr, "warning: there is one function to train on: the model learns this vehicle alone, and nothing "
                         "that it could adapt by. Vary what will vary in service, with 100 functions or more.\n");
@@ -344,9 +374,12 @@ static int set_up(run *r, hb_error *err)
         return hb_fail(err, ENOMEM, "out of memory");
     if (*s->plot && (status = hb_plot_available(err)))
         return status;
+    if (!r->options->resume && r->options->force)
+        unlink(r->checkpoint_path);
     if (!r->options->resume && access(r->checkpoint_path, F_OK) == 0)
         return hb_fail(err, EEXIST,
-                       "%s: a run was interrupted here: continue with 'hilbert-train --resume %s', or remove the file",
+                       "%s: a run was interrupted here: continue with 'hilbert-train --resume %s', or start over with "
+                       "--force",
                        r->checkpoint_path, r->checkpoint_path);
 
     if ((status = read_data(r, err)) || (status = split_functions(r, err)) || (status = make_model(r, err)) ||
@@ -548,12 +581,12 @@ static void replace_model(run *r, hb_model *m)
 }
 
 /* replaces the trained model by one with a coefficient for all states together */
-static int join_coefficients(run *r, hb_error *err)
+static int join_coefficients(run *r, const hb_watch *watch, hb_error *err)
 {
     hb_rotation *rotation = NULL;
     hb_model *joint = NULL, *m = NULL;
     int status = hb_rotation_new(&rotation, r->model, r->data, r->function, r->nlearned, JOINT_EXAMPLES, true,
-                                 r->settings->seed, err);
+                                 r->settings->seed, watch, err);
 
     /* the notes say so already */
     if (!status && !(status = hb_prune(&joint, r->model, rotation, r->settings->join, err)))
@@ -569,7 +602,7 @@ static int join_coefficients(run *r, hb_error *err)
 }
 
 /* replaces the trained model by one with a prior, if the data suffice to fit one */
-static int add_prior(run *r, hb_run_result *ret, hb_error *err)
+static int add_prior(run *r, hb_run_result *ret, const hb_watch *watch, hb_error *err)
 {
     hb_model *m = NULL;
     hb_prediction_errors *e = NULL;
@@ -583,7 +616,7 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
         return status;
     status = keep ? copy_prior(m, r->initial)
                   : hb_prior_estimate(m, r->data, r->function, r->nlearned, HB_PRIOR_EXAMPLES, r->settings->seed,
-                                      r->pool, err);
+                                      r->pool, watch, err);
     if (!status && r->log)
         hb_training_log_write_prior(r->log, ret->steps, ret->seconds + hb_now() - r->finish,
                                     ret->cpu_seconds + hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - r->finish_cpu);
@@ -598,33 +631,73 @@ static int add_prior(run *r, hb_run_result *ret, hb_error *err)
     return 0;
 }
 
-static int finish(run *r, hb_run_result *ret, hb_error *err)
+enum { JUDGED = 20 }; /* functions that a verdict is made of, at most */
+
+/* As a daemon would use it, on functions that it was not trained on. */
+static void judge(run *r, hb_run_result *ret)
 {
+    const hb_dataset *d = r->validation ? r->validation : r->data;
+    int all[JUDGED], n = r->nvalidated < JUDGED ? r->nvalidated : JUDGED;
+    hb_error why = {0};
+
+    if (!r->options->verdict || n == 0 || r->model->nb == 0 || !r->model->has_prior)
+        return;
+    for (int i = 0; i < n; i++)
+        all[i] = r->validation ? i : r->function[r->nlearned + i];
+    if (hb_verdict_measure(&ret->verdict, r->model, d, all, n, r->pool, &why))
+        fprintf(stderr, "no verdict: %s\n", why.text);
+    hb_model_seal(r->model);
+}
+
+/* From the trained parameters to the model that is written: averaged, centred, joined, with a prior. */
+static int complete(run *r, hb_run_result *ret, const hb_watch *watch, hb_error *err)
+{
+    const hb_settings *s = r->settings;
     int status;
 
-    if (ret->died || (ret->stopped && hb_ranks_first(r->options->ranks)))
-        return save_checkpoint(r, err);
-    if (ret->stopped || !hb_ranks_first(r->options->ranks))
-        return 0;
-    r->finish = hb_now();
-    r->finish_cpu = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     hb_trainer_average(r->trainer);
     /* a prior that is kept is one of coefficients about the average as it was */
-    if (!keeps_prior(r) && (status = hb_recentre(r->model, r->data, r->function, r->nlearned, r->settings->examples,
-                                                 r->settings->seed, err)))
+    if (!keeps_prior(r) &&
+        (status = hb_recentre(r->model, r->data, r->function, r->nlearned, s->examples, s->seed, watch, err)))
         return status;
-    if (r->settings->join && (status = join_coefficients(r, err)))
+    if (s->join && (status = join_coefficients(r, watch, err)))
         return status;
     /* the prior that fits were held by is one about the average before it was centred */
-    if (r->prior_is_known && ((status = hb_prior_estimate_quickly(r->model, r->data, r->function, r->nlearned,
-                                                                  r->settings->seed, r->pool, err)) ||
-                              (status = use_prior(r, err))))
+    if (r->prior_is_known &&
+        ((status = hb_prior_estimate_quickly(r->model, r->data, r->function, r->nlearned, s->seed, r->pool, err)) ||
+         (status = use_prior(r, err))))
         return status;
     ret->validation = validate(r, true);
     ret->without = validate(r, false);
     hb_model_seal(r->model);
-    if ((status = add_prior(r, ret, err)) || (status = hb_model_check(r->model, err)) ||
-        (status = hb_model_save(r->model, r->settings->output, err)))
+    if ((status = add_prior(r, ret, watch, err)) || (status = hb_model_check(r->model, err)))
+        return status;
+    judge(r, ret);
+    return hb_watch_at(watch, 1, err);
+}
+
+static int finish(run *r, hb_run_result *ret, hb_error *err)
+{
+    const hb_run_options *o = r->options;
+    hb_progress progress;
+    hb_watch watch = {.stop = o->stop, .progress = o->quiet ? NULL : &progress};
+    int status;
+
+    if (!ret->died && !hb_ranks_first(o->ranks))
+        return 0;
+    /* what follows changes the parameters: whoever interrupts it goes on from here */
+    if ((status = save_checkpoint(r, err)) || ret->died || ret->stopped)
+        return status;
+    r->finish = hb_now();
+    r->finish_cpu = hb_clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    hb_progress_start(&progress, "prior");
+    status = complete(r, ret, &watch, err);
+    hb_progress_end(&progress);
+    if (status == -EINTR) {
+        ret->stopped = true;
+        return 0;
+    }
+    if (status || (status = hb_model_save(r->model, r->settings->output, err)))
         return status;
     unlink(r->checkpoint_path);
     return *r->settings->plot ? hb_training_log_plot(r->log_path, r->settings->plot, err) : 0;

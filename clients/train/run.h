@@ -8,12 +8,16 @@
 #include "train/training_log.h"
 #include "train/ranks.h"
 #include "train/settings.h"
+#include "train/verdict.h"
 
 typedef struct hb_run_options {
     const hb_checkpoint *resume;       /* NULL: from the start */
     const volatile sig_atomic_t *stop; /* not zero: write a checkpoint and end; may be NULL */
     bool quiet;                        /* neither progress nor summary */
+    bool force;                        /* replace what an interrupted or diverged run left */
     bool no_prior;                     /* none in the file */
+    bool verdict;                      /* try it on what is held out as a daemon would: `verdict`, and the file's
+                                          reference noise */
     const char *label;                 /* of the progress line; NULL: "train" */
     const hb_ranks *ranks;             /* that train together, each in a process with the same settings; NULL: none */
 } hb_run_options;
@@ -28,7 +32,8 @@ typedef struct hb_run_result {
     hb_trainer_report last;
     hb_validation validation, without; /* without: coefficients zero */
     hb_validation with_prior;          /* coefficients by the prior that was written; NAN: there is none */
-    double cpu_seconds;                /* of the steps */
+    hb_verdict verdict;
+    double cpu_seconds; /* of the steps */
     double seconds;
     double steps_per_second;
     size_t peak_memory; /* bytes, of the process so far */

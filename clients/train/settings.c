@@ -1,11 +1,14 @@
 #include "train/settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <yaml.h>
 
 #include "model/safetensors.h"
@@ -76,12 +79,18 @@ static const setting table[] = {
      "how increments come from networks: separate or combined RK4, or direct (no ODE: for one period only); \"\": the "
      "kind's own"},
     {"average", TEXT, AT(average), 0, 0, NULL, "", true,
-     "F_avg: none, head (shared), network, nominal:NAME[:parameter=value,...], or a basis file to copy and freeze; "
-     "\"\": the kind's own"},
+     "F_avg: none, head (shared), network, FILE.yaml[:parameter=value,...] (physics as expressions), "
+     "nominal:NAME[:parameter=value,...], or a basis file to copy and freeze; \"\": the kind's own"},
     {"average-hidden", WIDTHS, AT(average_hidden), 1, 4096, NULL, "", true,
      "hidden layers of the average network; \"\": as hidden"},
+    {"angles", TEXT, AT(angles), 0, 0, NULL, "", true,
+     "states that are angles in radians, comma-separated: they wrap from pi to -pi"},
     {"inputs", TEXT, AT(inputs), 0, 0, NULL, "", true,
      "states that feed the networks, comma-separated; -NAME leaves one out; \"\": all"},
+    {"outputs", TEXT, AT(outputs), 0, 0, NULL, "", true,
+     "states that basis functions act on, likewise, or all; \"\": all but those whose rate a nominal average knows "
+     "exactly "
+     "(position, attitude)"},
     {"method", CHOICE, AT(method), 0, 0, hb_method_name, "least_squares", true, "how coefficients come from examples"},
     {"coefficients", CHOICE, AT(shape), 0, 0, hb_shape_name, "vector", true, "their shape"},
     {"ridge", NUMBER, AT(ridge), 0, 1e6, NULL, "0.0001", true, "lambda of least squares"},
@@ -353,10 +362,17 @@ int hb_settings_parse(hb_settings *s, const char *yaml, const char *path, hb_err
 int hb_settings_read(hb_settings *s, const char *path, hb_error *err)
 {
     yaml_parser_t parser;
-    FILE *in = fopen(path, "rb");
+    struct stat info;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us */
+    bool regular = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+    FILE *in = regular ? fdopen(file, "rb") : NULL;
 
-    if (!in)
+    if (file < 0)
         return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    if (!in) {
+        close(file);
+        return hb_fail(err, EINVAL, "%s: is not a regular file", path);
+    }
     if (!yaml_parser_initialize(&parser)) {
         fclose(in);
         return hb_fail(err, ENOMEM, "out of memory");
@@ -501,9 +517,9 @@ static bool changed(const hb_settings *s, const setting *t)
 
 const char *hb_settings_settled_by_model(const hb_settings *s)
 {
-    static const char *const settled[] = {"kind",         "nb",      "hidden",   "activation",
-                                          "integration",  "average", "inputs",   "method",
-                                          "coefficients", "volume",  "substeps", "average-hidden"};
+    static const char *const settled[] = {"kind",         "nb",     "hidden",   "activation",    "integration",
+                                          "average",      "angles", "inputs",   "outputs",       "method",
+                                          "coefficients", "volume", "substeps", "average-hidden"};
 
     for (size_t i = 0; i < sizeof settled / sizeof *settled; i++)
         if (changed(s, find(settled[i])))

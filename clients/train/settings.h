@@ -56,7 +56,7 @@ typedef struct hb_settings {
     int activation;  /* hb_activation; -1: the kind's own */
     int integration; /* hb_integration; -1: the kind's own */
     char average[HB_PATH_SIZE];
-    char inputs[HB_PATH_SIZE];
+    char inputs[HB_PATH_SIZE], outputs[HB_PATH_SIZE], angles[HB_PATH_SIZE];
     int method, shape; /* hb_method, hb_shape */
     double ridge, volume;
     int join; /* basis functions; 0: no */

@@ -70,7 +70,12 @@ static void print_help(void)
         "       hilbert-train --resume CHECKPOINT [run options]            continue a run that was interrupted\n"
         "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
         "       hilbert-train import --output FILE FLIGHT.ulg...           make one from PX4's and ArduPilot's logs\n"
+        "       hilbert-train describe LOG.csv                             guess what a CSV log holds, as a "
+        "description\n"
+        "       hilbert-train import --map LOG.yaml --output FILE LOG.csv.gz... make a data set by that description\n"
         "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"
+        "       hilbert-train constants MODEL --states LIST --data FILE    a model whose basis functions are "
+        "constants\n"
         "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
         "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
         "       hilbert-train COMMAND --help, --help, --version\n"
@@ -78,7 +83,9 @@ static void print_help(void)
         "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
     hb_settings_help(stdout);
     printf(
-        "\n  --force                     replace the basis file that --output names; else it is left alone\n"
+        "\n  --force                     replace the basis file that --output names, and what an interrupted run "
+        "left;\n"
+        "                              else they are left alone\n"
         "  --cpu-seconds N             instead of --steps: as many as take so much processor time on this machine\n");
     printf("\nExit codes: 0 done, 1 failure or interrupted, 2 usage.\n");
 }
@@ -104,11 +111,17 @@ static void print_summary(const hb_settings *s, const hb_run_result *r)
     if (isfinite(r->with_prior.one_step))
         fprintf(stderr, "with the prior, as it is in the file: 1-step error %.3e, %d-step %.3e\n",
                 r->with_prior.one_step, r->with_prior.steps, r->with_prior.ten_step);
+    hb_verdict_print(&r->verdict, stderr);
 }
 
-static int run_with(const hb_settings *s, const hb_checkpoint *resume, const hb_ranks *ranks)
+static int run_with(const hb_settings *s, const hb_checkpoint *resume, bool force, const hb_ranks *ranks)
 {
-    hb_run_options options = {.resume = resume, .stop = &stop, .ranks = ranks, .quiet = !hb_ranks_first(ranks)};
+    hb_run_options options = {.resume = resume,
+                              .force = force && hb_ranks_first(ranks),
+                              .verdict = true,
+                              .stop = &stop,
+                              .ranks = ranks,
+                              .quiet = !hb_ranks_first(ranks)};
     hb_run_result result;
     hb_error err = {0};
     char path[HB_PATH_SIZE];
@@ -149,7 +162,7 @@ static int fit_into(hb_settings *s, double cpu_seconds, const hb_ranks *ranks)
 }
 
 /* cpu_seconds: 0, or what the steps are to take */
-static int run(hb_settings *s, const hb_checkpoint *resume, double cpu_seconds)
+static int run(hb_settings *s, const hb_checkpoint *resume, bool force, double cpu_seconds)
 {
     struct sigaction action = {.sa_handler = ask_to_stop};
     hb_ranks *ranks = NULL;
@@ -161,7 +174,7 @@ static int run(hb_settings *s, const hb_checkpoint *resume, double cpu_seconds)
     sigaction(SIGTERM, &action, NULL);
     int code = cpu_seconds > 0 ? fit_into(s, cpu_seconds, ranks) : HB_EXIT_OK;
     if (code == HB_EXIT_OK)
-        code = run_with(s, resume, ranks);
+        code = run_with(s, resume, force, ranks);
     hb_ranks_mpi_end(ranks, code);
     return code;
 }
@@ -186,7 +199,7 @@ static int resume(const char *path, int argc, char **argv)
             hb_settings_same_result(&before, &after, &err))
             code = hb_train_complain(HB_EXIT_USAGE, &err);
         else
-            code = run(&after, c, 0);
+            code = run(&after, c, false, 0);
     }
     hb_checkpoint_free(c);
     return code;
@@ -222,7 +235,7 @@ static int train(int argc, char **argv)
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
     int code = hb_train_keep_existing(s.output, force);
-    return code >= 0 ? code : run(&s, NULL, cpu_seconds);
+    return code >= 0 ? code : run(&s, NULL, force, cpu_seconds);
 }
 
 /* --- data --- */
@@ -277,10 +290,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"data", describe_data},
-                    {"import", hb_train_import},
-                    {"import-csv", hb_train_import_csv},
-                    {"prior", hb_train_prior},
+    } commands[] = {{"data", describe_data},         {"constants", hb_train_constants},
+                    {"import", hb_train_import},     {"import-csv", hb_train_import_csv},
+                    {"describe", hb_train_describe}, {"prior", hb_train_prior},
                     {"prune", hb_train_prune}};
 
     hb_numeric_single_thread();

@@ -12,7 +12,9 @@ enum { HB_EXIT_OK = 0, HB_EXIT_FAILURE = 1, HB_EXIT_USAGE = 2 };
 
 /* argv[0] is the command's name; each returns an exit code. */
 int hb_train_import(int argc, char **argv);
+int hb_train_describe(int argc, char **argv);
 int hb_train_import_csv(int argc, char **argv);
+int hb_train_constants(int argc, char **argv);
 int hb_train_prune(int argc, char **argv);
 int hb_train_prior(int argc, char **argv);
 

@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "data/flight_log.h"
+#include "data/import_log.h"
 #include "data/recorded_flight.h"
 #include "data/recording_import.h"
 #include "train/train.h"
@@ -15,7 +16,8 @@
 static void print_help(void)
 {
     printf(
-        "usage: hilbert-train import --output FILE [options] FLIGHT.mcap... | FLIGHT.ulg... FLIGHT.bin...\n\n"
+        "usage: hilbert-train import --output FILE [options] FLIGHT.mcap... | FLIGHT.ulg... FLIGHT.bin... | "
+        "LOG.csv[.gz]...\n\n"
         "Makes a data set from recordings of hilbertd (.mcap), with the states and controls of the model that flew. "
         "Gaps\n"
         "cut a flight into episodes; each detected change, reset or restart begins another function.\n\n"
@@ -23,7 +25,12 @@ static void print_help(void)
         "the\n"
         "states and controls of config/px4.yaml, world NWU, body FLU. Gaps, resets of the estimator and landed phases\n"
         "cut a flight into episodes. Logs at PX4's default rates (position at 10 Hz) are refused with the cure.\n\n"
+        "Or from CSV logs of any origin, gzip or not, by a description of their columns that 'hilbert-train describe' "
+        "begins:\n"
+        "empty cells, spikes and stretches that stand still are cut out, quaternions get one sign, everything is\n"
+        "resampled to one period, and what is odd is said.\n\n"
         "  -o, --output FILE      the data set to write\n"
+        "      --map LOG.yaml     description of CSV logs\n"
         "      --dt X             period in seconds [the recorded model's; of logs 0.04]\n"
         "      --gap X            seconds without a sample that cut an episode [three periods; of logs 0.25]\n"
         "      --min-rate X       logs: Hz at which everything must have been logged; 0: any [20]\n"
@@ -107,15 +114,101 @@ static int import_files(const hb_flight_import *import, const char *output)
     return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
 }
 
+static void print_log(const char *path, const hb_log_result *r)
+{
+    const struct {
+        size_t n;
+        const char *what;
+    } cut[] = {
+        {r->not_numbers, "not all numbers"}, {r->left_out, "left out by where"},      {r->beyond, "beyond limits"},
+        {r->spikes, "standing alone"},       {r->repeated, "in which nothing moves"}, {r->back, "out of time"}};
+
+    printf("%s: function %d, %d episodes, %.1f s; of %zu rows", path, r->function, r->episodes, r->seconds, r->rows);
+    bool any = false;
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
+        if (cut[i].n) {
+            printf("%s %zu %s", any ? "," : "", cut[i].n, cut[i].what);
+            any = true;
+        }
+    printf("%s; cut by %d gaps", any ? "" : " all are good", r->gaps);
+    if (r->flips)
+        printf("; the quaternion's sign was changed %zu times", r->flips);
+    printf("\n");
+}
+
+/* What is odd, once for all files that it is odd in. */
+static void print_findings(int n, const char *const *file, const hb_log_result *result)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < result[i].nfindings; k++) {
+            const char *text = result[i].finding[k];
+            size_t about = strcspn(text, "0123456789"); /* figures differ from file to file */
+            int others = 0, before = 0;
+            for (int j = 0; j < n; j++)
+                for (int l = 0; l < result[j].nfindings; l++)
+                    if (strncmp(result[j].finding[l], text, about) == 0 && (j != i || l != k)) {
+                        others++;
+                        before += j < i || (j == i && l < k);
+                    }
+            if (before)
+                continue;
+            fprintf(stderr, "warning: %s: %s", file[i], text);
+            fprintf(stderr, others ? " (and so in %d more places)\n" : "\n", others);
+        }
+}
+
+static int import_logs(const char *map_path, int n, const char *const *file, double dt, const char *output)
+{
+    hb_log_map *map = calloc(1, sizeof *map);
+    hb_log_result *result = calloc((size_t)n, sizeof *result);
+    hb_error err = {0};
+    int status = map && result ? hb_log_map_read(map, map_path, &err) : hb_fail(&err, ENOMEM, "out of memory");
+
+    if (!status && dt > 0)
+        map->dt = dt;
+    if (!status)
+        status = hb_log_import(map, n, file, output, result, &err);
+    for (int i = 0; i < n && !status; i++)
+        print_log(file[i], &result[i]);
+    fflush(stdout);
+    if (!status)
+        print_findings(n, file, result);
+    free(map);
+    free(result);
+    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
+}
+
+static void print_describe_help(void)
+{
+    printf("usage: hilbert-train describe LOG.csv[.gz] > log.yaml\n\n"
+           "Looks at a log and writes a description of its columns, with what was guessed and why. Read it over, then\n"
+           "hilbert-train import --map log.yaml --output FILE LOG.csv...\n");
+}
+
+int hb_train_describe(int argc, char **argv)
+{
+    hb_error err = {0};
+    int code = hb_options_command("hilbert-train", NULL, 0, argc, argv, print_describe_help);
+
+    if (code >= 0)
+        return code;
+    if (optind + 1 != argc) {
+        fprintf(stderr, "hilbert-train: describe wants one log (try --help)\n");
+        return HB_EXIT_USAGE;
+    }
+    return hb_log_describe(argv[optind], stdout, &err) ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
+}
+
 int hb_train_import(int argc, char **argv)
 {
     hb_flight_import import = {0};
     double settle = -1;
-    const char *output = NULL;
+    const char *output = NULL, *map = NULL;
     double min_rate = NAN;
     bool force = false;
     const hb_option options[] = {
         {"output", HB_OPTION_TEXT, &output, 0, 0, 'o'},
+        {"map", HB_OPTION_TEXT, &map, 0, 0, 0},
         {"dt", HB_OPTION_NUMBER, &(hb_option_number){&import.dt, 1e-4, 1e3}, 0, 0, 0},
         {"gap", HB_OPTION_NUMBER, &(hb_option_number){&import.gap, 1e-3, 1e6}, 0, 0, 0},
         {"min-rate", HB_OPTION_NUMBER, &(hb_option_number){&min_rate, 0, 1e6}, 0, 0, 0},
@@ -139,6 +232,8 @@ int hb_train_import(int argc, char **argv)
         return code;
     import.nfiles = argc - optind;
     import.file = (const char *const *)argv + optind;
+    if (map)
+        return import_logs(map, import.nfiles, import.file, import.dt, output);
     int recordings = count_recordings(import.nfiles, import.file);
     if (recordings && recordings < import.nfiles) {
         fprintf(stderr, "hilbert-train: recordings and flight logs do not go into one data set: their states differ\n");

@@ -70,7 +70,13 @@ static int add_prior(const hb_train_input *i, uint64_t seed, hb_error *err)
     char *notes = make_notes(i, seed);
     int status = notes ? hb_model_copy(&with, i->model, true, notes, err) : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
-    if (!status && !(status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, seed, i->pool, err)))
+    hb_progress progress;
+    hb_progress_start(&progress, "prior");
+    if (!status)
+        status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, seed, i->pool,
+                                   &(hb_watch){.progress = &progress}, err);
+    hb_progress_end(&progress);
+    if (!status)
         status = hb_model_save(with, i->output, err);
     hb_model_free(with);
     return status;

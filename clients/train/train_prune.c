@@ -85,7 +85,7 @@ static int prune(const options *o, hb_rotation **rotation, hb_error *err)
     const hb_dataset *d = o->in.data;
     int status;
 
-    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, NULL, 0, o->in.examples, o->joint, 0, err)))
+    if (!o->keep_order && (status = hb_rotation_new(rotation, m, d, NULL, 0, o->in.examples, o->joint, 0, NULL, err)))
         return status;
     int most = *rotation ? hb_rotation_size(*rotation) : m->nb;
     printf("  nb     share      1 step   %2d steps\n", hb_prediction_errors_longest(d, STEPS));

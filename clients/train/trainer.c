@@ -296,6 +296,7 @@ static void run_part(void *context, int index, int thread)
         t->failed[slot] = hb_loss_evaluate(at->loss, &at->example, &at->query, prefix, 1.0 / s->functions, gradient,
                                            &t->terms[slot]) != 0;
     }
+    hb_model_mask(t->model, gradient);
 }
 
 static size_t chunk_size(const hb_trainer *t, int chunk)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -32,7 +33,9 @@ int hb_training_log_open(FILE **ret, const char *path, uint64_t step, hb_error *
     if (asprintf(&temporary, "%s.tmp", path) < 0)
         return hb_fail(err, ENOMEM, "out of memory");
 
-    FILE *from = step ? fopen(path, "r") : NULL, *to = fopen(temporary, "w");
+    FILE *from = step ? fopen(path, "r") : NULL, *to = NULL;
+    unlink(temporary); /* left behind by a crash; never through a link that somebody else put there */
+    to = fopen(temporary, "wxe");
     if (from && to)
         copy_lines(from, to, step);
     if (from)

@@ -7,6 +7,7 @@
 
 #include "train/fit.h"
 #include "train/initial.h"
+#include "train/physics_file.h"
 
 static const char nominal_prefix[] = "nominal:";
 
@@ -34,8 +35,10 @@ typedef struct plan {
     const struct kind *kind;
     hb_model_sizes sizes; /* where the settings name none */
     hb_model shape;
-    int *input;      /* nx of them at most */
-    hb_model *given; /* the file that the average comes from, or NULL */
+    int *input;          /* nx of them at most */
+    bool *output;        /* nx */
+    hb_model *given;     /* the file that the average comes from, or NULL */
+    hb_physics *physics; /* the same, of expressions */
     hb_actuators actuators;
 } plan;
 
@@ -72,37 +75,70 @@ static int find_state(const hb_dataset *d, const char *name)
     return -1;
 }
 
-/* "a,b": these; "-a,-b": all but these */
-static int choose_inputs(plan *p, hb_error *err)
+/* "a,b": these; "-a,-b": all but these; "": all. ret: nx */
+static int choose_states(const plan *p, const char *setting, const char *text, bool *ret, hb_error *err)
 {
     const hb_dataset *d = p->data;
     char copy[HB_PATH_SIZE], *save;
     int nx = d->header.nx;
     int keeps = -1;
-    bool *named = calloc((size_t)nx, sizeof *named);
 
-    if (!named)
-        return hb_fail(err, ENOMEM, "out of memory");
-    strcpy(copy, p->settings->inputs);
+    memset(ret, 0, (size_t)nx * sizeof *ret);
+    strcpy(copy, text);
     for (char *item = strtok_r(copy, ", ", &save); item; item = strtok_r(NULL, ", ", &save)) {
         int keep = *item != '-', state = find_state(d, keep ? item : item + 1);
-        if (state < 0 || (keeps >= 0 && keeps != keep)) {
-            free(named);
-            return state < 0 ? hb_fail(err, EINVAL, "inputs: the data have no state '%s'", keep ? item : item + 1)
-                             : hb_fail(err, EINVAL,
-                                       "inputs: '%s': either name the states to keep, or, with '-' before "
-                                       "each, those to leave out",
-                                       p->settings->inputs);
-        }
+        if (state < 0)
+            return hb_fail(err, EINVAL, "%s: the data have no state '%s'", setting, keep ? item : item + 1);
+        if (keeps >= 0 && keeps != keep)
+            return hb_fail(err, EINVAL,
+                           "%s: '%s': either name the states to keep, or, with '-' before each, those to leave out",
+                           setting, text);
         keeps = keep;
-        named[state] = true;
+        ret[state] = true;
     }
-    p->shape.ninputs = 0;
     for (int i = 0; i < nx; i++)
-        if (keeps < 0 || named[i] == (keeps == 1))
-            p->input[p->shape.ninputs++] = i;
-    free(named);
+        ret[i] = keeps < 0 || ret[i] == (keeps == 1);
     return 0;
+}
+
+static int choose_inputs(plan *p, hb_error *err)
+{
+    int status = choose_states(p, "inputs", p->settings->inputs, p->output, err);
+
+    p->shape.ninputs = 0;
+    for (int i = 0; !status && i < p->data->header.nx; i++)
+        if (p->output[i])
+            p->input[p->shape.ninputs++] = i;
+    return status;
+}
+
+/* Where physics is known there is nothing to learn: what a fit puts there is noise, and it pulls the rest. */
+static int choose_outputs(plan *p, hb_error *err)
+{
+    const char *text = p->settings->outputs;
+    const hb_nominal *n = p->shape.average == HB_AVERAGE_NOMINAL ? p->shape.nominal : NULL;
+    int status = choose_states(p, "outputs", strcmp(text, "all") == 0 ? "" : text, p->output, err);
+
+    for (int i = 0; !status && !*text && n && n->kinematic && i < p->data->header.nx && i < n->nx; i++)
+        p->output[i] = !n->kinematic[i];
+    p->shape.output = p->output;
+    return status;
+}
+
+/* Angles go all the way round: their mean says nothing, and their deviation is that of all directions alike. */
+static int choose_angles(plan *p, hb_model *m, hb_error *err)
+{
+    const char *text = p->settings->angles;
+    int status = *text ? choose_states(p, "angles", text, m->angle, err) : 0;
+
+    if (!*text && p->given)
+        memcpy(m->angle, p->given->angle, (size_t)m->nx * sizeof *m->angle);
+    for (int i = 0; !status && i < m->nx; i++)
+        if (m->angle[i] && !p->given) {
+            m->state_mean[i] = 0;
+            m->state_std[i] = M_PI / sqrt(3);
+        }
+    return status;
 }
 
 /* --- average --- */
@@ -140,6 +176,33 @@ static int parse_nominal(plan *p, const char *text, hb_error *err)
                            n->name);
         p->shape.nominal_parameter[found] = value;
     }
+    return 0;
+}
+
+/* FILE.yaml or FILE.yaml:parameter=value,...: where the file's name ends, or NULL. */
+static const char *physics_file(const char *text)
+{
+    static const char suffix[] = ".yaml";
+    const char *found = strstr(text, suffix);
+
+    if (!found || (found[sizeof suffix - 1] && found[sizeof suffix - 1] != ':'))
+        return NULL;
+    return found + sizeof suffix - 1;
+}
+
+static int read_physics(plan *p, const char *text, const char *end, hb_error *err)
+{
+    char path[HB_PATH_SIZE];
+
+    snprintf(path, sizeof path, "%.*s", (int)(end - text), text);
+    int status = hb_physics_file_read(&p->physics, path, *end ? end + 1 : NULL, p->data, err);
+    if (status)
+        return status;
+    if (p->shape.nu != p->data->header.nu)
+        return hb_fail(err, EINVAL, "average: %s: kind oracle has more controls than the expressions", path);
+    p->shape.average = HB_AVERAGE_NOMINAL;
+    p->shape.nominal = hb_physics_nominal(p->physics);
+    memcpy(p->shape.nominal_parameter, p->shape.nominal->parameter_default, sizeof p->shape.nominal_parameter);
     return 0;
 }
 
@@ -213,6 +276,8 @@ static int choose_average(plan *p, hb_error *err)
         set_hidden(&p->shape.average_network, w);
     } else if (strncmp(text, nominal_prefix, sizeof nominal_prefix - 1) == 0) {
         return parse_nominal(p, text + sizeof nominal_prefix - 1, err);
+    } else if (physics_file(text)) {
+        return read_physics(p, text, physics_file(text), err);
     } else {
         return load_average(p, err);
     }
@@ -225,6 +290,22 @@ static int choose_average(plan *p, hb_error *err)
 static double floored(double std, double mean)
 {
     return fmax(std, 1e-6 * fabs(mean));
+}
+
+/* A state that hardly moved in the data will move in service: near hover qw has a hundredth of qx's deviation, and a
+ * turn would be an input of 30. So no state counts for less than a quarter of the largest of the same unit. */
+static void widen_small(hb_model *m)
+{
+    static const double least = 0.25;
+
+    for (int i = 0; i < m->nx; i++) {
+        double largest = 0;
+        for (int k = 0; k < m->nx; k++)
+            if (m->state_unit[i][0] && strcmp(m->state_unit[i], m->state_unit[k]) == 0)
+                largest = fmax(largest, m->state_std[k]);
+        /* in order: what was raised already is not larger than a quarter of the largest, which stays */
+        m->state_std[i] = fmax(m->state_std[i], least * largest);
+    }
 }
 
 /* the oracle's further inputs: hidden parameters as controls that never change */
@@ -269,6 +350,8 @@ static void copy_header(hb_model *m, const hb_dataset *d, const hb_model *given)
         m->state_mean[i] = given ? given->state_mean[i] : m->state_mean[i];
         m->state_std[i] = given ? given->state_std[i] : floored(m->state_std[i], m->state_mean[i]);
     }
+    if (!given)
+        widen_small(m);
     for (size_t i = 0; i < nu; i++) {
         m->control_mean[i] = given ? given->control_mean[i] : m->control_mean[i];
         m->control_std[i] = given ? given->control_std[i] : floored(m->control_std[i], m->control_mean[i]);
@@ -315,7 +398,7 @@ static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
                           .volume = s->volume,
                           .dt = d->header.dt};
     set_hidden(&p->shape.basis, s->hidden.n ? &s->hidden : &p->sizes.hidden);
-    if ((status = choose_inputs(p, err)) || (status = choose_average(p, err)))
+    if ((status = choose_inputs(p, err)) || (status = choose_average(p, err)) || (status = choose_outputs(p, err)))
         return status;
     p->shape.input = p->input;
     if (p->kind->nb > 0 && p->shape.nb == 0)
@@ -336,7 +419,8 @@ static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
     copy_actuators(m, &p->actuators);
     if (oracle)
         add_hidden(m, d);
-    if ((status = hb_initial_parameters(m, d, s->seed, p->given, err)) || (status = hb_model_check(m, err))) {
+    if ((status = choose_angles(p, m, err)) || (status = hb_initial_parameters(m, d, s->seed, p->given, err)) ||
+        (status = hb_model_check(m, err))) {
         hb_model_free(m);
         return status;
     }
@@ -430,12 +514,13 @@ int hb_untrained_model_new(hb_model **ret, bool *ret_average_is_given, const hb_
         return wrong ? wrong : continue_from(&p, ret, initial, notes, err);
     p.sizes = s->kind == HB_KIND_SHARED ? hb_model_sizes_suggested(d) : (hb_model_sizes){p.kind->nb, p.kind->hidden};
     p.input = calloc((size_t)d->header.nx, sizeof *p.input);
-    if (!p.input)
-        return hb_fail(err, ENOMEM, "out of memory");
-    int status = make(&p, ret, notes, err);
+    p.output = calloc((size_t)d->header.nx, sizeof *p.output);
+    int status = p.input && p.output ? make(&p, ret, notes, err) : hb_fail(err, ENOMEM, "out of memory");
     if (!status)
         *ret_average_is_given = p.given && (*ret)->average == HB_AVERAGE_NETWORK;
     hb_model_free(p.given);
+    hb_physics_free(p.physics);
     free(p.input);
+    free(p.output);
     return status;
 }

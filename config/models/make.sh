@@ -3,7 +3,7 @@
 #
 # usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
 #
-#   NAME              cart px4 quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all)
+#   NAME              cart crazyflie px4 px4-constants quadrotor quadrotor-constants quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all but crazyflie)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
@@ -48,6 +48,12 @@ fit() {
     "$train" prior "$out" --data "$set" --output "config/models/$name.safetensors" --force --threads "$threads"
 }
 
+# constants NAME MODEL DATA: the model with its basis replaced by constant accelerations, for comparison
+constants() {
+    "$train" constants "config/models/$2.safetensors" --states vx,vy,vz,wx,wy,wz --data "$data/$3.h5" \
+        --output "config/models/$1.safetensors" --force --threads "$threads"
+}
+
 # what vehicles differ in, and what the default model is to adapt to: mass, inertia, centre of mass, rotors, drag and
 # wind. Delay and lag of the rotors are no part of it: they belong to the actuators.
 vehicles="-r mass=0.016:0.038 -r inertia=0.7:1.6 -r rotor0=0.7:1.05 -r rotor1=0.7:1.05 -r rotor2=0.7:1.05
@@ -68,11 +74,19 @@ make() {
             --bounds=-2..2 --trim 0 "$data"/cart-logs/*.csv
         fit cart cart --nb 3 --hidden 16,16 --inputs=-position --regulariser 0.01 --steps 6000
         ;;
+    crazyflie) # recorded flights of a real one, which are not part of this repository; see hilbert-eval real
+        "$build/clients/eval/hilbert-eval" real --folder "$data/real" nanobench
+        cp "$data/real/nanobench.safetensors" config/models/crazyflie.safetensors
+        ;;
     quadrotor)
         collect vehicles quadrotor -f 500 -e 6 -s 6 $vehicles
         fit quadrotor vehicles --nb 24 --average nominal:quadrotor --inputs=-x,-y,-z \
             --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
             --steps 6000 --learning-rate 0.015 --decay cosine
+        ;;
+    quadrotor-constants)
+        collect vehicles quadrotor -f 500 -e 6 -s 6 $vehicles
+        constants quadrotor-constants quadrotor vehicles
         ;;
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
@@ -91,6 +105,10 @@ make() {
             --inputs=-x,-y,-z --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
             --steps 6000 --learning-rate 0.015 --decay cosine \
             --delay 0.006 --lag 0.05,0.038,0.038,0 --controls acting
+        ;;
+    px4-constants)
+        collect multirotor multirotor -f 200 -e 6 -s 6 -r thrust_lag=0.001 -r delay=0 -r bandwidth=15:40
+        constants px4-constants px4 multirotor
         ;;
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
@@ -111,6 +129,6 @@ make() {
     esac
 }
 
-for name in ${names:-cart px4 quadrotor quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
+for name in ${names:-cart px4 px4-constants quadrotor quadrotor-constants quadrotor-learned quadrotor-paper vanderpol half-cheetah ant}; do
     make "$name"
 done

@@ -3,6 +3,7 @@
 #include "config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -277,6 +278,35 @@ static void read_document(hb_config_reader *r, yaml_parser_t *parser, const char
     yaml_document_delete(&document);
 }
 
+/* Whether something is nested deeper than any configuration is. libyaml takes time by the square of the depth, so it is
+ * not asked for what a file of nothing but brackets means. */
+static bool is_too_deep(hb_config_reader *r, const char *text, size_t size)
+{
+    enum { DEEPEST = 32 };
+    yaml_parser_t parser;
+    int depth = 0;
+    bool ended = false;
+
+    if (!yaml_parser_initialize(&parser))
+        return false;
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    while (!ended && depth <= DEEPEST) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event))
+            break; /* it is not YAML: read_document says where */
+        depth += event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        depth -= event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        ended = event.type == YAML_STREAM_END_EVENT;
+        if (depth > DEEPEST)
+            hb_config_error(r->errors, r->c,
+                            (hb_mark){(int)event.start_mark.line + 1, (int)event.start_mark.column + 1}, NULL,
+                            "nested more than %d levels deep: no configuration is", (int)DEEPEST);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return depth > DEEPEST;
+}
+
 int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t size, hb_config_errors *errors)
 {
     hb_config *c = malloc(sizeof *c);
@@ -292,7 +322,8 @@ int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t s
     snprintf(c->file, sizeof c->file, "%s", name);
     hb_config_reader r = {.c = c, .errors = errors};
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
-    read_document(&r, &parser, text, size);
+    if (!is_too_deep(&r, text, size))
+        read_document(&r, &parser, text, size);
     yaml_parser_delete(&parser);
 
     const char *models = getenv("HILBERT_MODELS");
@@ -317,9 +348,16 @@ int hb_config_load(hb_config *ret, const char *path, hb_config_errors *errors)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *file = fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nobody may ever write to a fifo */
+    struct stat info;
 
     *errors = (hb_config_errors){0};
+    if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {
+        snprintf(errors->text[0], sizeof errors->text[0], "%s: not a regular file: a reload reads it again", path);
+        close(fd);
+        return errors->n = 1;
+    }
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (file && (text = malloc(MAX_FILE + 1)))
         n = fread(text, 1, MAX_FILE + 1, file);
     if (!text || ferror(file) || n > MAX_FILE) {

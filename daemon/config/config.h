@@ -99,6 +99,8 @@ typedef struct hb_config_warnings {
 } hb_config_warnings;
 
 typedef enum { HB_SCHEDULING_OTHER, HB_SCHEDULING_FIFO } hb_scheduling;
+/* By which clock ages, budgets and the end of a plan go. */
+typedef enum { HB_FLIGHT_BY_MACHINE, HB_FLIGHT_BY_VEHICLE } hb_flight_clock;
 
 typedef struct hb_config {
     char file[HB_CONFIG_PATH_SIZE];
@@ -116,6 +118,7 @@ typedef struct hb_config {
     double status_period;
     int method;  /* of the estimator: 0 the model's, else hb_method + 1 */
     int threads; /* of the planner */
+    hb_flight_clock clock;
     hb_config_terms terms;
     hb_config_limits limits;
     hb_values target, safe_action;

@@ -14,6 +14,7 @@ const char *const hb_log_level_name[] = {
 #undef X
 };
 static const char *const scheduling_name[] = {"other", "fifo"};
+static const char *const clock_name[] = {"machine", "vehicle"};
 /* after the first, in the order of hb_method */
 static const char *const method_name[] = {"model", "least_squares", "inner_product"};
 
@@ -106,6 +107,15 @@ static const hb_setting limits[] = {
         BETWEEN(0, HB_LIMITS)),
 };
 
+static const hb_setting latency[] = {
+    ROW("latency.clock", HB_SETTING_CHOICE, clock, HB_FIXED,
+        "vehicle: for simulators in lock-step. Time is that of the requests and stands still while one is answered: "
+        "plans end by planner.iterations, never by the budget, nothing grows old while the simulator waits or "
+        "computes, "
+        "and the same flight gives the same bytes on any machine. Never for a vehicle that moves by itself.",
+        ONE_OF(clock_name, COUNT(clock_name))),
+};
+
 static const hb_setting shadow[] = {
     ROW("shadow.model", HB_TYPE_PATH, shadow.model, HB_FIXED,
         "A second basis file, found like model, of the same states, controls and period: it estimates and predicts "
@@ -188,6 +198,7 @@ hb_setting hb_config_row(int i)
         {{task, COUNT(task)}, 0},
         {hb_limits_rows(), offsetof(hb_config, controller.cost.limits)},
         {{limits, COUNT(limits)}, 0},
+        {{latency, COUNT(latency)}, 0},
         {hb_controller_rows(), offsetof(hb_config, controller)},
         {{shadow, COUNT(shadow)}, 0},
         {{recorder, COUNT(recorder)}, 0},

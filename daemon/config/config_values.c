@@ -190,6 +190,10 @@ void hb_read_endpoints(hb_config_reader *r, yaml_node_t *node, const hb_setting 
         if (*e->at[i] && strncmp(e->at[i], "ipc://", 6) && strncmp(e->at[i], "tcp://", 6))
             HB_COMPLAIN(r, item[i], row->key,
                         "'%s' is not an endpoint like ipc:///run/hilbertd/actions or tcp://127.0.0.1:7000", e->at[i]);
+        if (!strncmp(e->at[i], "ipc://@", 7))
+            HB_COMPLAIN(r, item[i], row->key,
+                        "'%s' is an abstract socket, which has no permissions: any user could come in; name a path",
+                        e->at[i]);
         /* sun_path has room for 107 characters */
         if (!strncmp(e->at[i], "ipc://", 6) && strlen(e->at[i]) - 6 > 107)
             HB_COMPLAIN(r, item[i], row->key, "a socket's path has at most 107 characters, this one has %zu",

@@ -75,6 +75,7 @@ struct hb_journal {
     bool was_on; /* when it last looked */
     uint32_t number;
     uint64_t opened, flushed, failed; /* ms */
+    uint64_t overhead;                /* bytes of the file when it was begun */
     uint64_t skipped;                 /* messages that could not be written since the last that was */
     uint32_t sequence[HB_NTOPICS];
 
@@ -223,12 +224,22 @@ typedef struct entry {
     char name[];
 } entry;
 
+/* Whether begin_file would give such a name: NAME-20261118T091500.000Z-000.mcap. Files of an instance whose name begins
+ * as ours does, and those that somebody has put aside under another one, are not. */
 static bool ours(const hb_journal *j, const char *name)
 {
-    size_t n = strlen(j->name), length = strlen(name);
+    static const char pattern[] = "-ddddddddTdddddd.dddZ-ddd";
+    size_t n = strlen(j->name);
 
-    return length > n + 6 && strncmp(name, j->name, n) == 0 && name[n] == '-' &&
-           strcmp(name + length - 5, ".mcap") == 0;
+    if (strncmp(name, j->name, n))
+        return false;
+    name += n;
+    for (const char *p = pattern; *p; p++, name++)
+        if (*p == 'd' ? *name < '0' || *name > '9' : *name != *p)
+            return false;
+    while (*name >= '0' && *name <= '9') /* the thousandth file has one more */
+        name++;
+    return strcmp(name, ".mcap") == 0;
 }
 
 /* The first of our files by name, which begins with the time, and the size of them all; "": there is none. */
@@ -262,6 +273,8 @@ static void prune(hb_journal *j)
         if (unlinkat(j->folder, oldest, 0))
             return;
         add(&j->pruned, 1);
+        hb_log_line(j->log, HB_LOG_NOTICE, "recorder: %s was removed, to keep to recorder.quota (%g MB)", oldest,
+                    1e-6 * j->quota);
     }
 }
 
@@ -314,6 +327,19 @@ static int write_head(hb_journal *j, uint64_t time, hb_error *err)
     return write_message(j, HB_TOPIC_RECORDING, time, time, j->head, n, err);
 }
 
+/* The folder is not the one that was opened any more: it is then opened anew. */
+static bool is_replaced(hb_journal *j)
+{
+    struct stat opened, there;
+
+    if (j->folder < 0 || (fstat(j->folder, &opened) == 0 && stat(j->directory, &there) == 0 &&
+                          there.st_ino == opened.st_ino && there.st_dev == opened.st_dev))
+        return false;
+    close(j->folder);
+    j->folder = -1;
+    return true;
+}
+
 static void begin_file(hb_journal *j, uint64_t time)
 {
     char name[256], path[NOTE];
@@ -324,6 +350,7 @@ static void begin_file(hb_journal *j, uint64_t time)
     gmtime_r(&seconds, &t);
     snprintf(name, sizeof name, "%s-%04d%02d%02dT%02d%02d%02d.%03uZ-%03u.mcap", j->name, t.tm_year + 1900, t.tm_mon + 1,
              t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (unsigned)(time / 1000000 % 1000), j->number);
+    is_replaced(j);
     if (j->folder < 0)
         j->folder = open(j->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (j->folder < 0) {
@@ -361,6 +388,7 @@ static void begin_file(hb_journal *j, uint64_t time)
     j->failed = 0;
     j->number++;
     j->opened = j->flushed = milliseconds(j);
+    j->overhead = hb_mcap_writer_size(j->writer);
     add(&j->files, 1);
 }
 
@@ -392,13 +420,33 @@ static void flush(hb_journal *j)
     after_writing(j, r, waiting, &err);
 }
 
+/* Somebody has removed the file that is being written, or its folder: what goes there is lost without an error of the
+ * disk's. */
+static void notice_removal(hb_journal *j)
+{
+    struct stat file;
+
+    if (j->fd < 0 || fstat(j->fd, &file))
+        return;
+    bool moved = is_replaced(j);
+    if (!moved && file.st_nlink > 0)
+        return;
+    fail(j, j->directory,
+         moved ? "the folder was removed or replaced, and the recording in it is lost"
+               : "the recording was removed while it was written, and is lost");
+    j->whole = false;
+    end_file(j, false);
+}
+
 /* Begins a file where there is none, or the current one is full or old enough. */
 static bool have_file(hb_journal *j, uint64_t time)
 {
     uint64_t now = milliseconds(j);
 
-    if (j->fd >= 0 && ((double)hb_mcap_writer_size(j->writer) >= j->file_size ||
-                       (double)(now - j->opened) >= 1e3 * j->file_age || hb_mcap_writer_full(j->writer))) {
+    /* the chunk that is gathered and the index, about as long as the head, still belong to it */
+    double end = (double)(hb_mcap_writer_size(j->writer) + CHUNK + j->overhead);
+    if (j->fd >= 0 &&
+        (end >= j->file_size || (double)(now - j->opened) >= 1e3 * j->file_age || hb_mcap_writer_full(j->writer))) {
         flush(j);
         end_file(j, true);
     }
@@ -451,8 +499,10 @@ static void drain(hb_journal *j)
 void hb_journal_step(hb_journal *j)
 {
     drain(j);
-    if (milliseconds(j) - j->flushed >= CHUNK_MS)
+    if (milliseconds(j) - j->flushed >= CHUNK_MS) {
         flush(j);
+        notice_removal(j);
+    }
     bool on = atomic_load_explicit(&j->on, memory_order_acquire);
     /* it may also have been switched on and off again since it last looked */
     if (!on && (j->was_on || j->fd >= 0)) {

@@ -141,8 +141,6 @@ static bool check_ipc(check *k, place *p)
 
     p->name = slash ? slash + 1 : path;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1, slash ? path : ".");
-    if (*path == '@') /* an abstract socket, which has no folder */
-        return *p->name != 0;
     if (!*p->name || strcmp(path, "*") == 0)
         COMPLAIN(k, p->key, "%s: expected ipc:// and the path of a socket", p->endpoint);
     else if (stat(folder, &info))

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "estimate/window.h"
+#include "process/kept_target.h"
 
 static const char keeping_name[] = "window";
 
@@ -52,6 +53,17 @@ bool hb_state_lost(void)
 
     guarded.lost = 0;
     return lost;
+}
+
+/* Where the target begins, and how much memory both take. */
+static size_t target_at(size_t window)
+{
+    return (window + 63) / 64 * 64;
+}
+
+static size_t size_of(size_t window)
+{
+    return target_at(window) + hb_kept_target_size();
 }
 
 static int map(hb_state *s, int fd, size_t size, hb_error *err)
@@ -161,7 +173,7 @@ int hb_state_check(const char *file, size_t size, hb_error *err)
     if (n < 0)
         return hb_fail(err, errno, "state_file: %s: %s", file, strerror(errno));
     /* one that was killed while it made its file leaves zeros, of the right size */
-    bool begun = (size_t)info.st_size == size && !memcmp(start, (const char[8]){0}, 8);
+    bool begun = (size_t)info.st_size == size_of(size) && !memcmp(start, (const char[8]){0}, 8);
     if (n > 0 && !begun && !hb_window_is(start, (size_t)n))
         return hb_fail(err, EEXIST,
                        "state_file: %s is not one of hilbertd's, and is left as it is: name another, or remove it",
@@ -169,9 +181,10 @@ int hb_state_check(const char *file, size_t size, hb_error *err)
     return 0;
 }
 
-static int open_file(hb_state *s, size_t size, const char *file, hb_error *note, hb_error *err)
+static int open_file(hb_state *s, size_t window, const char *file, hb_error *note, hb_error *err)
 {
-    int r = hb_state_check(file, size, err);
+    const size_t size = size_of(window);
+    int r = hb_state_check(file, window, err);
     if (r)
         return r;
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -218,12 +231,14 @@ int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, con
     if (*file)
         r = open_file(&s, size, file, ret_note, err);
     else if (fd >= 0 || hb_notify_present())
-        r = open_kept(&s, size, fd, ret_note, err);
+        r = open_kept(&s, size_of(size), fd, ret_note, err);
     else
-        r = map(&s, -1, size, err);
-    if (r == 0)
-        *ret = s;
-    return r;
+        r = map(&s, -1, size_of(size), err);
+    if (r)
+        return r;
+    s.target = (char *)s.memory + target_at(size);
+    *ret = s;
+    return 0;
 }
 
 void hb_state_close(hb_state *s)

@@ -73,11 +73,16 @@ hb_waiting *hb_queue_in_hand(hb_queue *q)
     return &q->in_hand;
 }
 
-/* Whether an envelope bears the routing id of a client. */
-static bool is_from(const hb_client *c, const hb_envelope *e)
+/* Whether an envelope bears the routing id of a client, whosever it is. */
+static bool is_named_as(const hb_client *c, const hb_envelope *e)
 {
     return c->known && c->waiting.envelope.size[0] == e->size[0] &&
            memcmp(c->waiting.envelope.data, e->data, e->size[0]) == 0;
+}
+
+static bool is_from(const hb_client *c, const hb_envelope *e)
+{
+    return is_named_as(c, e) && c->waiting.envelope.key == e->key;
 }
 
 /* ---- who flies ---- */
@@ -101,20 +106,27 @@ static bool is_flown(const hb_queue *q, double now)
 {
     const hb_client *p = q->pilot;
 
-    if (!p || p->waits || q->current_client == p)
+    if (!p || p->waits || q->current_client == p || q->configured.lockstep)
         return p;
     return now - p->seen <= fmin(fmax(HB_PILOT_PERIODS * p->period, HB_PILOT_SOONEST), HB_PILOT_LATEST);
 }
 
 static bool returns(const hb_queue *q, const hb_client *c, double now)
 {
-    return c == q->before && now - q->lost_at <= HB_PILOT_RETURNS;
+    return c && c == q->before && now - q->lost_at <= HB_PILOT_RETURNS;
+}
+
+bool hb_queue_flown(const hb_queue *q, double now)
+{
+    return is_flown(q, now);
 }
 
 static bool may_fly(const hb_queue *q, const hb_client *c, double now)
 {
     if (hb_queue_pilot_configured(q))
         return is_configured(q, &c->waiting.envelope);
+    if (q->configured.lockstep)
+        return !q->pilot || c->since > q->pilot->since;
     return !is_flown(q, now) || returns(q, c, now) || c->since >= q->vacated;
 }
 
@@ -128,8 +140,13 @@ static void seat_pilot(hb_queue *q, hb_client *c, double now)
     q->vacated = INFINITY;
     if (flies_on)
         return;
-    q->before = c != q->before ? q->pilot : NULL;
-    q->lost_at = now;
+    /* the seat is kept for who had it first, whoever takes it from whom meanwhile */
+    if (c == q->before) {
+        q->before = NULL;
+    } else if (!returns(q, q->before, now)) {
+        q->before = q->pilot;
+        q->lost_at = now;
+    }
     q->pilot = c;
     q->pilot_had_last = false;
     c->fresh = true;
@@ -163,10 +180,27 @@ static bool is_newcomer(const hb_queue *q, const hb_client *c, double now)
     return c != q->pilot && now - c->since <= HB_NEWCOMER;
 }
 
+/* Others with this client's routing id: their connection is gone, and a reply to them would reach this one. */
+static void forget_namesakes(hb_queue *q, const hb_envelope *e)
+{
+    for (int i = 0; i < HB_QUEUE_CLIENTS; i++) {
+        hb_client *c = &q->client[i];
+        if (!is_named_as(c, e) || is_from(c, e))
+            continue;
+        if (c == q->current_client)
+            q->in_hand.envelope.nframes = 0;
+        c->waits = c->known = false;
+        q->pilot = c != q->pilot ? q->pilot : NULL;
+        q->before = c != q->before ? q->before : NULL;
+    }
+}
+
 hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
 {
     hb_client *room = NULL;
     int newcomers = 0, places = 0;
+
+    forget_namesakes(q, e);
 
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++) {
         hb_client *c = &q->client[i];
@@ -177,12 +211,14 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
             return c;
         }
         newcomers += c->waits && is_newcomer(q, c, now);
-        places += c != q->pilot && !c->waits;
-        if (c != q->pilot && !c->waits && (!room || (room->known && (!c->known || c->seen < room->seen))))
+        places += c != q->pilot && !returns(q, c, now) && !c->waits;
+        if (c != q->pilot && !returns(q, c, now) && !c->waits &&
+            (!room || (room->known && (!c->known || c->seen < room->seen))))
             room = c;
     }
     /* one place is the pilot's, also before it comes */
-    bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e) : !is_flown(q, now) || now >= q->vacated;
+    bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e)
+                                              : q->configured.lockstep || !is_flown(q, now) || now >= q->vacated;
     if (flies && !room && q->pilot && !q->pilot->waits && q->current_client != q->pilot)
         room = q->pilot;
     if (!room || (!flies && (newcomers >= HB_QUEUE_NEWCOMERS || places <= !q->pilot)))

@@ -5,16 +5,19 @@
  *     client 2  [ waiting ]
  *     ...
  *
- * A client is told by its routing id. A new request of a client takes the place of the one it has waiting, and inherits
- * its deadline, so that one that floods the daemon only crowds out itself. The earliest deadline goes first.
+ * A client is told by its routing id and its key. A new request of a client takes the place of the one it has waiting,
+ * and inherits its deadline, so that one that floods the daemon only crowds out itself. The earliest deadline goes
+ * first.
  *
  * One client is the pilot: who is configured so, and always goes first; or, when nobody is, the first one to ask, and
  * it takes turns with the others. Its seat falls free when it has been silent for five of its usual periods (at most a
- * second), and after a reset of the window at once for a client that comes anew: a simulator may open a client for every
- * flight. If the pilot comes back, it has the seat again. The others are guests: new ones among them may take a part of
- * the places only.
+ * second), and after a reset of the window at once for a client that comes anew: a simulator may open a client for
+ * every flight. If the pilot comes back, it has the seat again, however many have had it since. The others are guests:
+ * new ones among them may take a part of the places only. In lock-step silence means nothing, since simulators may take
+ * their time: there the client that came last flies.
  *
- * Fixed memory; clients that have nothing waiting make room for new ones, the longest silent first; never the pilot. */
+ * Fixed memory; clients that have nothing waiting make room for new ones, the longest silent first; never the pilot,
+ * nor the one that the seat is kept for. */
 #ifndef HB_QUEUE_H
 #define HB_QUEUE_H
 
@@ -33,7 +36,7 @@ enum {
 
 /* A request with memory of its own for what it points to. */
 typedef struct hb_waiting {
-    hb_envelope envelope;
+    hb_envelope envelope; /* without frames: its client is gone */
     uint64_t id;
     bool want_plan;
     double budget;      /* seconds from receipt to reply */
@@ -59,6 +62,7 @@ typedef struct hb_queue hb_queue;
 typedef struct hb_pilot {
     char name[HB_NAME_SIZE]; /* routing id; empty: not told by it */
     int key;                 /* hb_envelope.key; 0: not told by it */
+    bool lockstep;           /* not told by either: who came last, whatever it is silent for */
 } hb_pilot;
 
 /* Room for targets of ntarget numbers. */
@@ -70,6 +74,8 @@ hb_waiting *hb_queue_in_hand(hb_queue *q);
 
 /* The client that an envelope belongs to, admitted if it is new; NULL when there is no place for it. */
 hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now);
+/* Whether somebody flies. */
+bool hb_queue_flown(const hb_queue *q, double now);
 /* Whether it flies; and whether an envelope is of someone who does, or nobody does. */
 bool hb_queue_flies(const hb_queue *q, const hb_client *c);
 bool hb_queue_is_pilots(const hb_queue *q, const hb_envelope *e, double now);

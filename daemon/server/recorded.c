@@ -51,10 +51,13 @@ static bool read_reply(hb_recorded *r, const Hilbert__V1__RecordedReply *m, cons
 
     if (!m->reply)
         return false;
+    r->moment = m->received;
+    r->action = m->reply->n_action == (size_t)model->nu ? m->reply->action : NULL;
+    if (!d && m->reply->reason == HILBERT__V1__REASON__REASON_STALLED && r->action)
+        r->kind = HB_RECORDED_STALLED;
     if (!d)
         return true;
     r->kind = HB_RECORDED_COMMAND;
-    r->moment = m->received;
     r->unsent = m->unsent;
     r->decision = (hb_decision){.tick = d->tick,
                                 .snapshot = d->snapshot,
@@ -75,7 +78,6 @@ static bool read_reply(hb_recorded *r, const Hilbert__V1__RecordedReply *m, cons
     r->cost = m->reply->cost;
     r->error = m->reply->health ? m->reply->health->one_step_error : 0;
     r->planning = 1e-6 * m->reply->planning_us;
-    r->action = m->reply->n_action == (size_t)model->nu ? m->reply->action : NULL;
     return true;
 }
 
@@ -104,7 +106,8 @@ static bool read_change(hb_recorded *r, const Hilbert__V1__RecordedChange *m, co
     case HILBERT__V1__RECORDED_CHANGE__CHANGE_CONFIGURATION:
         r->kind = HB_RECORDED_RELOAD;
         r->configuration = m->configuration;
-        return true;
+        r->target = m->stays ? m->stays->state : NULL;
+        return !m->stays || m->stays->n_state == (size_t)model->nx;
     case HILBERT__V1__RECORDED_CHANGE__CHANGE_PREDICTION:
         r->kind = HB_RECORDED_PREDICTION;
         r->decision.snapshot = m->snapshot;

@@ -10,6 +10,7 @@ typedef enum {
     HB_RECORDED_SAMPLE,
     HB_RECORDED_REQUEST,
     HB_RECORDED_COMMAND,      /* what the controller was asked for: a reply with its decision */
+    HB_RECORDED_STALLED,      /* what was answered because the controller did not come back */
     HB_RECORDED_COEFFICIENTS, /* as they were from here on */
     HB_RECORDED_RESET,
     HB_RECORDED_SEED,
@@ -43,7 +44,7 @@ typedef struct hb_recorded {
     size_t nvalue;
     const double *seed; /* SEED: nvalue numbers */
 
-    const double *target; /* TARGET: nx */
+    const double *target; /* TARGET: nx; RELOAD: the one that stays, or NULL */
     const char *configuration;
     uint64_t lost; /* GAP */
 } hb_recorded;

@@ -31,7 +31,8 @@ typedef struct replay {
     hb_controller *controller;
     hb_wire *wire;
     hb_recorded_head head;
-    bool exact;
+    bool exact;     /* what was decided then is decided again, to the byte */
+    bool same;      /* the configuration that was given is the flight's own */
     uint64_t start; /* of the first message, ns */
 
     hb_recorded *event; /* all of them */
@@ -75,6 +76,18 @@ static int add(replay *r, const hb_recorded *e, double time, hb_error *err)
     return 0;
 }
 
+/* Whether the configuration that was given decides as the flight's does: then so does its replay, and whoever compares
+ * two configurations begins with one that is the flight's. */
+static bool is_flights_own(replay *r)
+{
+    hb_config *own = r->next;
+
+    return hb_config_parse(own, "recording", r->head.configuration, strlen(r->head.configuration), r->errors) == 0 &&
+           hb_config_resolve(own, r->model, r->errors) == 0 && hb_config_resolve(r->config, r->model, r->errors) == 0 &&
+           own->threads == r->config->threads && own->sockets.max_message == r->config->sockets.max_message &&
+           memcmp(&own->controller, &r->config->controller, sizeof own->controller) == 0;
+}
+
 /* The configuration in force then, or another. */
 static int understand(replay *r, hb_error *err)
 {
@@ -89,7 +102,9 @@ static int understand(replay *r, hb_error *err)
     int failed = hb_model_load(&r->model, model, err);
     if (failed)
         return failed;
-    r->exact = !s->config && r->model->hash == r->head.model_hash;
+    const bool its_model = r->model->hash == r->head.model_hash;
+    r->same = s->config && its_model && r->head.file == 0 && r->head.whole && is_flights_own(r);
+    r->exact = its_model && (!s->config || r->same);
     if (!s->config && !s->model && !r->exact)
         return hb_fail(err, EINVAL,
                        "%s has the hash %016" PRIx64 ", the recording was made with %016" PRIx64
@@ -114,7 +129,8 @@ static int make_controller(replay *r, hb_error *err)
     hb_error resumed = {0};
     int failed = 0;
 
-    if (r->exact && r->head.nwindow) {
+    /* what it had learned before, with another configuration too, if that has a window of the same size */
+    if (r->head.nwindow && (r->exact || (r->head.nwindow == size && m->hash == r->head.model_hash))) {
         if (r->head.nwindow != size)
             return hb_fail(err, EINVAL, "the window that was taken over has %zu bytes, expected %zu", r->head.nwindow,
                            size);
@@ -126,7 +142,7 @@ static int make_controller(replay *r, hb_error *err)
     failed = hb_pool_new(&r->pool, r->config->threads, NULL, NULL, err);
     if (!failed)
         failed = hb_controller_new(&r->controller, m, s, r->pool, r->memory, &resumed, err);
-    if (!failed && r->memory && resumed.code)
+    if (!failed && r->exact && r->memory && resumed.code)
         failed = hb_fail(err, resumed.code, "the window is not taken over: %s", resumed.text);
     if (!failed)
         failed = hb_wire_new(&r->wire, &sizes, err);
@@ -312,7 +328,7 @@ static void retune(replay *r, size_t at)
     if (e->kind == HB_RECORDED_TARGET) {
         s->ntarget = r->model->nx;
         memcpy(s->target, e->target, (size_t)r->model->nx * sizeof *s->target);
-    } else if (r->s->config) {
+    } else if (r->s->config && !r->same) {
         return; /* another configuration stays what it is */
     } else if (hb_config_parse(r->next, "recording", e->configuration, strlen(e->configuration), r->errors) ||
                hb_config_resolve(r->next, r->model, r->errors)) {
@@ -320,6 +336,10 @@ static void retune(replay *r, size_t at)
         return;
     } else {
         *r->config = *r->next;
+        if (e->target) {
+            s->ntarget = r->model->nx;
+            memcpy(s->target, e->target, (size_t)r->model->nx * sizeof *s->target);
+        }
     }
     if (hb_controller_retune(r->controller, s, &err))
         differs(r, at, err.text);
@@ -405,10 +425,10 @@ static void seed(replay *r, size_t at)
 
 static void observe(replay *r, size_t at)
 {
-    const hb_recorded *e = &r->event[at];
+    const hb_recorded *e = &r->event[at], *asked;
     hb_action_request request;
 
-    if (r->exact)
+    if (r->exact && e->kind != HB_RECORDED_STALLED)
         hb_controller_hear_until(r->controller, e->heard);
     switch (e->kind) {
     case HB_RECORDED_SAMPLE:
@@ -420,6 +440,11 @@ static void observe(replay *r, size_t at)
             break;
         hb_controller_observe_request(r->controller, &request.request, e->moment);
         hear(r, at);
+        break;
+    case HB_RECORDED_STALLED:
+        asked = request_of(r, at);
+        if (asked && !asked->guest && hb_recorded_request(asked, r->wire, &request) == HB_REASON_NONE)
+            hb_controller_answered(r->controller, &request.request, e->action);
         break;
     case HB_RECORDED_COEFFICIENTS:
         compare_coefficients(r, at);
@@ -471,7 +496,7 @@ static void print_table(const replay *r)
 {
     const tally *a = &r->then, *b = &r->there;
 
-    printf("%-22s %12s %12s\n", "", "recorded", r->s->config ? "other" : "other model");
+    printf("%-22s %12s %12s\n", "", "recorded", r->same ? "the same" : r->s->config ? "other" : "other model");
     row("replies", (double)a->replies, (double)b->replies);
     for (int i = 0; i < HB_NSTATUSES; i++)
         if (a->status[i] || b->status[i])
@@ -492,7 +517,7 @@ static int report(const replay *r, double seconds)
     if (r->first_gap < r->n)
         printf("%.6f s: %" PRIu64 " messages are missing from the recording: what follows cannot be the same\n",
                r->time[r->first_gap], r->lost);
-    if (!r->exact)
+    if (!r->exact || r->same)
         print_table(r);
     printf("%.1f s of flight in %.2f s, %.0f times as fast", flight, seconds, seconds > 0 ? flight / seconds : 0);
     if (r->exact)

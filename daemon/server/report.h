@@ -44,7 +44,12 @@ typedef struct hb_report {
     const double *state;        /* nx, NULL before the first sample */
     const double *control;      /* nu, NULL before the first sample */
     const double *target;       /* nx, or NULL */
+    bool target_of_request;     /* it is a request's */
+    double target_since;        /* time of day; 0: no client has set it */
+    const char *target_by;      /* who did */
     const double *action;       /* nu, or NULL */
+    const double *predicted;    /* npredicted x nx: states along the newest plan */
+    int npredicted;
     double cost;
     int iterations;
     hb_latency queue, planning, preparing, total;

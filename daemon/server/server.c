@@ -34,7 +34,7 @@ void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const voi
         used += e->size[i];
     }
     frame[e->nframes] = (hb_frame){data, size};
-    if (!s->transport.send(s->transport.context, to, frame, e->nframes + 1))
+    if (!e->nframes || !s->transport.send(s->transport.context, to, frame, e->nframes + 1))
         s->counters.replies_undelivered++;
 }
 
@@ -55,6 +55,28 @@ static void count_losses(hb_server *s, uint64_t sequence)
     s->sequence = sequence;
 }
 
+static void note_newest(hb_server *s, const hb_observation *o, double arrived)
+{
+    s->sample_arrived = arrived;
+    memcpy(s->newest_state, o->x, (size_t)s->model->nx * sizeof *o->x);
+    if (s->model->nu)
+        memcpy(s->newest_control, o->u, (size_t)s->model->nu * sizeof *o->u);
+    s->sampled = true;
+}
+
+/* In lock-step a sample that comes by itself could be learned from before or after a request, as it happens. */
+static void set_aside(hb_server *s)
+{
+    unsigned held;
+
+    s->counters.set_aside[HB_REASON_CLOCK]++;
+    if (hb_log_due(&s->clock_limit, hb_server_now(s), &held))
+        hb_log_line(s->log, HB_LOG_WARNING,
+                    "telemetry: samples are set aside: with latency.clock: vehicle they come with the requests "
+                    "(ActionRequest.telemetry; lockstep of the clients) (%u more before)",
+                    held);
+}
+
 /* Empties the socket into the ring; what does not fit pushes the oldest out. */
 static void receive_telemetry(hb_server *s)
 {
@@ -68,6 +90,10 @@ static void receive_telemetry(hb_server *s)
         if (n == HB_NOTHING)
             return;
         s->counters.telemetry++;
+        if (s->lockstep) {
+            set_aside(s);
+            continue;
+        }
         hb_reason why = n == HB_OVERSIZED ? HB_REASON_TOO_LARGE
                         : n < 0 || envelope.nframes
                             ? HB_REASON_MALFORMED
@@ -84,21 +110,33 @@ static void receive_telemetry(hb_server *s)
             s->counters.telemetry_overrun++;
         }
         hb_sample *sample = &s->ring[(s->ring_first + s->ring_count++) % HB_RING];
-        sample->arrived = hb_server_now(s);
+        sample->arrived = hb_server_flight_now(s);
         sample->sequence = sequence;
         sample->observation = o;
         sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
         sample->observation.u = sample->u;
         if (nu)
             memcpy(sample->u, o.u, nu * sizeof *sample->u);
-        if (nonsense)
-            continue;
-        s->sample_arrived = sample->arrived;
-        memcpy(s->newest_state, o.x, nx * sizeof *o.x);
-        if (nu)
-            memcpy(s->newest_control, o.u, nu * sizeof *o.u);
-        s->sampled = true;
+        if (!nonsense)
+            note_newest(s, &o, sample->arrived);
     }
+}
+
+void hb_server_learn_carried(hb_server *s, int nsamples)
+{
+    for (int i = 0; i < nsamples; i++) {
+        hb_sample sample = {.arrived = hb_server_flight_now(s)};
+        hb_reason why = hb_wire_request_sample(s->wire, i, &sample.observation, &sample.sequence);
+
+        s->counters.telemetry++;
+        count_losses(s, sample.sequence);
+        if (why == HB_REASON_NONE)
+            note_newest(s, &sample.observation, sample.arrived);
+        hb_controller_observe(s->controller, &sample.observation, sample.arrived);
+        hb_shadow_observe(s->shadow, &sample.observation, sample.arrived);
+        hb_server_record_sample(s, &sample, false);
+    }
+    s->work_left |= nsamples > 0;
 }
 
 /* Learns from the oldest sample of the ring, or, when they pile up, from several at once. */
@@ -127,9 +165,17 @@ static bool take_reload(hb_server *s, const hb_order *order)
         hb_fail(&s->order_error, EINVAL, "%s", order->error);
     else if (s->shadow && !hb_shadow_claim(s->shadow))
         return false;
-    else if (hb_server_retune(s, &order->settings, &order->shadow_settings, &s->order_error) == 0) {
-        s->status_period = order->status_period;
-        hb_server_record_change(s, &(hb_recorded_change){.prepared = s->prepared_before}, order->configuration);
+    else {
+        s->retuned = order->settings;
+        s->shadow_retuned = order->shadow_settings;
+        const bool stays = hb_server_reload_target(s, &s->retuned, &s->shadow_retuned);
+        if (hb_server_retune(s, &s->retuned, &s->shadow_retuned, &s->order_error) == 0) {
+            s->status_period = order->status_period;
+            hb_server_reloaded_target(s, &order->settings);
+            hb_server_record_change(
+                s, &(hb_recorded_change){.stays = stays ? s->settings.target : NULL, .prepared = s->prepared_before},
+                order->configuration);
+        }
     }
     s->counters.reloads++;
     s->counters.reload_errors += s->order_error.code != 0;
@@ -235,7 +281,7 @@ static void wait(hb_server *s)
 /* Tells the service manager that we live, when the planner's thread has proven that it does. */
 static void feed_watchdog(hb_server *s, double now)
 {
-    unsigned long beats = hb_worker_beats(s->worker);
+    unsigned long beats = s->lockstep ? s->beats + 1 : hb_worker_beats(s->worker); /* there it is this thread */
 
     if (s->watchdog <= 0 || now - s->fed < s->watchdog / 4 || beats == s->beats || !hb_notify_at_once("WATCHDOG=1"))
         return;
@@ -282,6 +328,7 @@ static void notice_lost_state(hb_server *s)
         hb_controller_forget(s->controller);
     else
         hb_shadow_forget(s->shadow);
+    hb_server_keep_target(s);
     hb_log_line(s->log, HB_LOG_ERROR,
                 "state_file was cut short by somebody: the window is lost, and starts anew in memory alone");
 }
@@ -307,10 +354,15 @@ bool hb_server_turn(hb_server *s)
     if (!s->running) {
         s->started = s->rate_since = s->fed = hb_server_now(s);
         hb_server_record_start(s);
+        hb_server_resume_target(s);
         s->running = true;
     }
     if (finished(s))
         return false;
+    /* nobody takes the name of a pilot that flies; one whose connection has died comes back by a new one, while the
+     * old one may seem to be there for seconds */
+    if (s->transport.keep_names)
+        s->transport.keep_names(s->transport.context, hb_queue_flown(s->queue, hb_server_now(s)));
     hb_server_collect(s);
     take_order(s);
     hb_server_set_target(s);
@@ -342,6 +394,11 @@ void hb_server_run(hb_server *s)
 }
 
 /* ---- life ---- */
+
+static double read_vehicle_time(void *context)
+{
+    return ((const hb_server *)context)->vehicle_time;
+}
 
 /* On the planner's thread. */
 static void planner_started(void *context)
@@ -383,7 +440,10 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     double *state = hb_arena_take(arena, nx, sizeof *state);
     double *control = hb_arena_take(arena, nu, sizeof *control);
     double *action = hb_arena_take(arena, nu, sizeof *action);
+    double *target = hb_arena_take(arena, nx, sizeof *target);
+    double *states = hb_arena_take(arena, nx * (size_t)(set->config->controller.planner.horizon + 1), sizeof *states);
     double *trial = hb_arena_take(arena, nx, sizeof *trial);
+    double *flown = hb_arena_take(arena, nu * (size_t)set->config->controller.planner.horizon, sizeof *flown);
     hb_prediction p = {.state = hb_arena_take(arena, numbers, sizeof(double)),
                        .control = hb_arena_take(arena, numbers, sizeof(double)),
                        .predicted = hb_arena_take(arena, numbers, sizeof(double))};
@@ -394,8 +454,11 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
         s->newest_state = state;
         s->newest_control = control;
         s->last_action = action;
+        s->last_target = target;
+        s->last_states = states;
         s->prediction = p;
         s->trial = trial;
+        s->flown.action = flown;
     }
     for (int i = 0; i < HB_RING; i++) {
         double *x = hb_arena_take(arena, nx, sizeof *x), *u = hb_arena_take(arena, nu, sizeof *u);
@@ -417,7 +480,10 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->transport = set->transport;
     s->clock = set->clock;
     s->wall = set->wall;
+    s->lockstep = c->clock == HB_FLIGHT_BY_VEHICLE;
+    s->flight = s->lockstep ? (hb_clock){.now = read_vehicle_time, .context = s} : set->clock;
     s->log = set->log;
+    s->kept_target = set->kept_target;
     s->journal = set->journal;
     s->resumed = set->resumed;
     *s->config = *c;
@@ -440,6 +506,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->status_limit.period = s->estimate_limit.period = 1;
     s->refusal_limit.period = s->handshake_limit.period = s->right_limit.period = 5;
     s->misled_limit.period = s->crowd_limit.period = s->flood_limit.period = 5;
+    s->clock_limit.period = 5;
     s->reset_limit.period = s->target_limit.period = 1;
     s->guest_limit.period = 60;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -469,14 +536,14 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
                                  .shadow_nb = set->shadow ? set->shadow->nb : 0,
                                  .nshadow = set->shadow ? hb_model_ncoefficients(set->shadow) : 0,
                                  .max_message = c->sockets.max_message};
-    hb_pilot pilot = {.key = set->pilot_key};
+    hb_pilot pilot = {.key = set->pilot_key, .lockstep = s->lockstep};
     memcpy(pilot.name, c->security.pilot, sizeof pilot.name);
     const hb_worker_settings worker = {
         .controller = s->controller,
         .model = m,
-        .clock = s->clock,
-        .processor = set->processor,
-        .stepped = set->stepped,
+        .clock = s->flight,
+        .processor = s->lockstep ? s->flight : set->processor,
+        .stepped = set->stepped || s->lockstep,
         .started = planner_started,
         .hurry = planner_hurries,
         .context = s,
@@ -485,7 +552,7 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
         .model = set->shadow,
         .controller = set->shadow_controller,
         .most_coefficients = most_coefficients(set),
-        .stepped = set->stepped,
+        .stepped = set->stepped || s->lockstep,
         .started = shadow_started,
     };
     if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0 || s->promote_fd < 0)

@@ -5,6 +5,10 @@
  *     control   --> answered at once, or handed on: predictions to the worker, reloads to the main thread
  *     status    <-- a few times a second
  *
+ * In lock-step (latency.clock: vehicle) the vehicle's clock stands still while it waits, so there is nothing to be done
+ * meanwhile: a request brings its telemetry, and is learned from, answered and prepared for on this one thread, in this
+ * order. What comes of it depends on the messages alone.
+ *
  * The main thread does what may take long: it reads configurations, and hands the result over as an order. */
 #ifndef HB_SERVER_H
 #define HB_SERVER_H
@@ -32,6 +36,7 @@ typedef struct hb_server_settings {
     hb_log *log;
     hb_journal *journal; /* NULL: nothing is recorded */
     bool resumed;        /* the window came from before a restart */
+    void *kept_target;   /* where the target that a client sets is kept, see process/kept_target.h; NULL: nowhere */
     bool stepped;        /* without threads: see hb_server_turn */
 } hb_server_settings;
 

@@ -2,11 +2,12 @@
  *
  *     receive --> observe --> queue --> worker --> collect --> reply
  *        |                      |          |
- *        | malformed: refused   |          | never back: the guard answers with the safe action
+ *        | malformed: refused   |          | never back: the guard answers with the last plan
  *        | superseded: refused  | waited too long: fallback at once
  *
  * Every request gets exactly one reply. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "server/server_internal.h"
@@ -27,15 +28,18 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_request *to, cons
 
     hb_server_send(s, HB_CHANNEL_ACTIONS, e, data, n);
     if (hb_queue_is_pilots(s->queue, e, hb_server_now(s)))
-        hb_server_note_reply(s, r);
+        hb_server_note_reply(s, to, r);
     hb_server_record_reply(s, to, r->command, false, data, n);
 }
 
 /* Without asking the controller. */
 static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double received, hb_reason why, const char *detail)
 {
-    hb_action_reply r = {
-        .id = id, .status = HB_STATUS_REFUSED, .reason = why, .detail = detail, .total = hb_server_now(s) - received};
+    hb_action_reply r = {.id = id,
+                         .status = HB_STATUS_REFUSED,
+                         .reason = why,
+                         .detail = detail,
+                         .total = hb_server_flight_now(s) - received};
     unsigned held;
 
     s->counters.status[HB_STATUS_REFUSED]++;
@@ -47,27 +51,58 @@ static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double recei
                     detail && *detail ? detail : hb_reason_help[why], held);
 }
 
-/* The planner does not come back: the safe action, without asking the controller. */
-static void answer_stalled(hb_server *s, const hb_waiting *w)
+/* Keeps the plan that the pilot is flying. One that was not made or not sent leaves the last one. */
+static void keep_plan(hb_server *s, const hb_request *r, const hb_command *c)
 {
-    double now = hb_server_now(s);
+    if (c->guest || c->status >= HB_STATUS_FALLBACK || !c->plan)
+        return;
+    s->flown.steps = c->horizon;
+    s->flown.time_us = r->time_us;
+    s->flown.reset_counter = r->reset_counter;
+    s->flown.dt = c->step;
+    memcpy(s->flown.action, c->plan, (size_t)(c->horizon * s->model->nu) * sizeof *c->plan);
+}
+
+/* What the last plan has for the moment of a request, as long as it is young enough to be followed, else the safe
+ * action: as hb_controller_fallback does, which is the planner's thread's. */
+static const double *stalled_action(hb_server *s, const hb_request *r, bool guest)
+{
+    const hb_flown_plan *p = &s->flown;
+    const double elapsed = 1e-6 * (double)(r->time_us - p->time_us);
+
+    if (guest || !p->steps || r->fresh || r->reset_counter != p->reset_counter || !(elapsed >= 0) ||
+        elapsed > s->settings.safe_after)
+        return s->safe_action;
+    const double at = fmin(elapsed / p->dt, p->steps - 1), part = at - floor(at);
+    const double *before = p->action + (int)at * s->model->nu, *after = before + (part > 0 ? s->model->nu : 0);
+    for (int i = 0; i < s->model->nu; i++)
+        s->stalled_action[i] = (1 - part) * before[i] + part * after[i];
+    return s->stalled_action;
+}
+
+/* The planner does not come back: the last plan goes on, without asking the controller. */
+static void answer_stalled(hb_server *s, const hb_waiting *w, bool guest)
+{
+    double now = hb_server_flight_now(s);
     hb_action_reply r = {.id = w->id,
                          .status = HB_STATUS_FALLBACK,
                          .reason = HB_REASON_STALLED,
-                         .action = s->safe_action,
+                         .action = stalled_action(s, &w->request, guest),
                          .queue = now - w->request.received,
                          .total = now - w->request.received};
 
     s->counters.status[HB_STATUS_FALLBACK]++;
     s->counters.refused[HB_REASON_STALLED]++;
     s->counters.replies_late++;
+    if (!guest)
+        hb_controller_answered(s->controller, &w->request, r.action);
     reply(s, &w->envelope, &w->request, &r);
 }
 
 /* With what the controller said. */
 static void answer(hb_server *s, const hb_waiting *w, const hb_command *command, double started)
 {
-    double now = hb_server_now(s), total = now - w->request.received;
+    double now = hb_server_flight_now(s), total = now - w->request.received;
     hb_action_reply r = {.id = w->id,
                          .status = command->status,
                          .reason = command->reason,
@@ -80,14 +115,18 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
                          .total = total};
 
     reply(s, &w->envelope, &w->request, &r);
+    keep_plan(s, &w->request, command);
     if (r.status != HB_STATUS_REFUSED && !command->guest)
         hb_shadow_hear(s->shadow, w->request.time_us + llround(1e6 * s->settings.delay), r.action);
+    s->counters.replies_late += total > w->budget;
+    if (s->lockstep) { /* replies tell the vehicle's time alone; the status tells how long the machine takes */
+        r.planning = total = hb_server_now(s) - s->begun;
+    }
     hb_histogram_add(&s->queued, r.queue);
     hb_histogram_add(&s->planned, r.planning);
     if (r.preparing > 0)
         hb_histogram_add(&s->prepared, r.preparing);
     hb_histogram_add(&s->total, total);
-    s->counters.replies_late += total > w->budget;
 }
 
 /* What came of a request whose client was answered otherwise in the meantime: the next plan goes on from it. */
@@ -125,6 +164,33 @@ static void note_guest(hb_server *s, double now)
             held);
 }
 
+/* Whether a request goes by the clock that is configured; says what to do where it does not. */
+static bool goes_by_clock(const hb_server *s, hb_action_request *r)
+{
+    if (r->lockstep == s->lockstep && (s->lockstep || !r->nsamples))
+        return true;
+    snprintf(r->detail, sizeof r->detail,
+             s->lockstep
+                 ? "latency.clock is vehicle: connect the client with lockstep"
+                 : "lock-step and telemetry in requests need latency.clock: vehicle in hilbertd's configuration");
+    return false;
+}
+
+/* In lock-step: the flight's clock goes on to the request. Where the vehicle's was set back, or it is another vehicle,
+ * nobody knows how much time has passed: then it is longer than anything stays valid. */
+static void move_clock(hb_server *s, const hb_request *r)
+{
+    const double long_ago = 3600; /* seconds, the longest that latency.fallback_after may be */
+    int64_t passed = r->time_us - s->vehicle_us;
+
+    if (!s->lockstep)
+        return;
+    if (s->vehicle_known)
+        s->vehicle_time += r->fresh || passed < 0 ? long_ago : 1e-6 * (double)passed;
+    s->vehicle_known = true;
+    s->vehicle_us = r->time_us;
+}
+
 void hb_server_receive_requests(hb_server *s)
 {
     hb_envelope envelope;
@@ -144,23 +210,29 @@ void hb_server_receive_requests(hb_server *s)
             n == HB_OVERSIZED ? HB_REASON_TOO_LARGE : hb_wire_read_request(s->wire, s->frame, (size_t)n, &r);
         if (why == HB_REASON_NONE && s->stopping)
             why = HB_REASON_STOPPING;
+        if (why == HB_REASON_NONE && !goes_by_clock(s, &r))
+            why = HB_REASON_CLOCK;
         hb_client *client = why == HB_REASON_NONE ? hb_queue_client(s->queue, &envelope, now) : NULL;
         if (why == HB_REASON_NONE && !client)
             why = HB_REASON_BUSY;
         if (why != HB_REASON_NONE) {
-            refuse(s, &envelope, r.id, now, why, r.detail);
+            refuse(s, &envelope, r.id, hb_server_flight_now(s), why, r.detail);
             continue;
         }
-        r.request.received = now;
         r.request.fresh = client->fresh;
-        if (hb_queue_flies(s->queue, client)) {
-            hb_controller_observe_request(s->controller, &r.request, now);
+        const bool flies = hb_queue_flies(s->queue, client);
+        if (flies)
+            move_clock(s, &r.request);
+        r.request.received = hb_server_flight_now(s);
+        if (flies) {
+            hb_server_learn_carried(s, r.nsamples);
+            hb_controller_observe_request(s->controller, &r.request, r.request.received);
             s->work_left = true;
-            hb_shadow_observe_request(s->shadow, &r.request, now);
+            hb_shadow_observe_request(s->shadow, &r.request, r.request.received);
         } else {
             note_guest(s, now);
         }
-        hb_server_record_request(s, &r.request, !hb_queue_flies(s->queue, client), (size_t)n);
+        hb_server_record_request(s, &r.request, !flies, (size_t)n);
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
                    HB_REASON_SUPERSEDED, NULL);
@@ -202,7 +274,7 @@ static void deliver(hb_server *s, const hb_plan_order *job)
     const hb_waiting *w = hb_queue_in_hand(s->queue);
 
     answer(s, w, job->command, job->started);
-    double now = hb_server_now(s), overrun = fmax(now - w->request.deadline, now - job->finished);
+    double now = hb_server_flight_now(s), overrun = fmax(now - w->request.deadline, now - job->finished);
     s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
 }
 
@@ -212,6 +284,17 @@ static void plan(hb_server *s, hb_waiting *w)
 {
     hb_plan_order job = {.kind = HB_JOB_COMMAND, .request = &w->request};
 
+    if (s->lockstep) {
+        s->begun = hb_server_now(s);
+        hb_worker_do(s->worker, &job);
+        deliver(s, &job);
+        hb_queue_done(s->queue, hb_server_now(s));
+        hb_worker_prepare(s->worker);
+        while (hb_controller_work(s->controller)) /* all of it, so that the next request finds the same every time */
+            ;
+        s->work_left = false;
+        return;
+    }
     if (!w->request.guest && !hb_worker_prepares(s->worker)) {
         hb_worker_hold(s->worker);
         const bool here = hb_controller_will_correct(s->controller);
@@ -237,20 +320,22 @@ void hb_server_serve(hb_server *s)
     while (hb_worker_idle(s->worker) && (client = hb_queue_next(s->queue))) {
         hb_waiting *w = hb_queue_in_hand(s->queue);
         hb_queue_take(s->queue, client);
-        double now = hb_server_now(s);
+        double now = hb_server_flight_now(s);
         w->request.deadline = deadline(s, w, now);
         w->request.tick = s->ticks++;
         if (now >= w->request.deadline) {
             hb_worker_hold(s->worker);
             answer(s, w, hb_controller_fallback(s->controller, &w->request, HB_REASON_LATE, now), now);
             hb_worker_release(s->worker);
-            hb_queue_done(s->queue, now);
+            hb_queue_done(s->queue, hb_server_now(s));
             continue;
         }
         plan(s, w);
     }
     if (hb_worker_idle(s->worker) && s->predictor.waits && !s->stopping)
         hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_PREDICT, .prediction = &s->prediction});
+    if (s->lockstep && hb_worker_run(s->worker))
+        hb_worker_deliver(s->worker);
 }
 
 void hb_server_collect(hb_server *s)
@@ -269,9 +354,9 @@ void hb_server_collect(hb_server *s)
     hb_queue_done(s->queue, hb_server_now(s));
     if (s->answered) {
         /* the controller counted an answer that nobody got; the one that was sent is counted already */
-        s->counters.status[job->command->status]--;
-        if (job->command->reason != HB_REASON_NONE)
-            s->counters.refused[job->command->reason]--;
+        s->unsent_status[job->command->status]++;
+        if (job->command->status >= HB_STATUS_FALLBACK)
+            s->unsent_refused[job->command->reason]++;
         record_unsent(s, hb_queue_in_hand(s->queue), job->command);
         return;
     }
@@ -301,18 +386,18 @@ double hb_server_guard_time(const hb_server *s)
 void hb_server_guard(hb_server *s)
 {
     hb_waiting *w = hb_queue_in_hand(s->queue);
-    double now = hb_server_now(s);
+    double now = hb_server_flight_now(s);
     hb_client *c;
 
     if (now < hb_server_guard_time(s))
         return;
     if (s->in_hand && !s->answered && now >= stall_time(w)) {
         s->answered = true;
-        answer_stalled(s, w);
+        answer_stalled(s, w, w->request.guest);
     }
     for (int i = 0; (c = hb_queue_at(s->queue, i)); i++)
         if (c->waits && now >= stall_time(&c->waiting)) {
             hb_queue_drop(c);
-            answer_stalled(s, &c->waiting);
+            answer_stalled(s, &c->waiting, !hb_queue_flies(s->queue, c));
         }
 }

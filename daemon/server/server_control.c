@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/server_internal.h"
@@ -126,7 +127,11 @@ static int start_target(hb_server *s, const hb_envelope *e, const hb_control_req
 
     if (result)
         return result;
-    memcpy(s->wanted_target, r->target, (size_t)s->model->nx * sizeof *r->target);
+    const char *name = s->transport.name_of ? s->transport.name_of(s->transport.context, e->key) : NULL;
+    s->wanted = (hb_kept_target){.n = s->model->nx, .since = s->wall.now(s->wall.context)};
+    memcpy(s->wanted.target, r->target, (size_t)s->model->nx * sizeof *r->target);
+    snprintf(s->wanted.by, sizeof s->wanted.by, "%s", name ? name : "a client without a key");
+    s->aiming = true;
     return 0;
 }
 
@@ -136,21 +141,84 @@ static void aim(hb_controller_settings *s, const double *target, int nx)
     memcpy(s->target, target, (size_t)nx * sizeof *target);
 }
 
-static void log_target(hb_server *s)
+/* In words: those that are not zero. */
+static void print_target(const hb_server *s, char text[256])
 {
-    char text[256] = "";
-    unsigned held;
-
-    if (!hb_log_due(&s->target_limit, hb_server_now(s), &held))
-        return;
+    *text = 0;
     for (int i = 0; i < s->model->nx; i++) {
         size_t used = strlen(text);
         if (s->settings.target[i] != 0)
-            snprintf(text + used, sizeof text - used, "%s%s %g", used ? ", " : "", s->model->state_name[i],
+            snprintf(text + used, 256 - used, "%s%s %g", used ? ", " : "", s->model->state_name[i],
                      s->settings.target[i]);
     }
-    hb_log_line(s->log, HB_LOG_NOTICE, "the target was set on request: %s (%u more like it before)",
-                *text ? text : "all states 0", held);
+    if (!*text)
+        snprintf(text, 256, "all states 0");
+}
+
+static void log_target(hb_server *s, bool again)
+{
+    char text[256], day[32] = "";
+    time_t since = (time_t)s->set.since;
+    struct tm parts;
+    unsigned held;
+
+    print_target(s, text);
+    if (again) {
+        if (gmtime_r(&since, &parts))
+            strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S UTC", &parts);
+        hb_log_line(s->log, HB_LOG_NOTICE, "target taken over from before the restart: %s (set at %s by %s)", text, day,
+                    s->set.by);
+    } else if (hb_log_due(&s->target_limit, hb_server_now(s), &held)) {
+        hb_log_line(s->log, HB_LOG_NOTICE, "the target was set on request by %s: %s (%u more like it before)",
+                    s->set.by, text, held);
+    }
+}
+
+/* ---- the target that a client sets ---- */
+
+/* Whether settings have the target that the file had when the one in force was set. */
+static bool is_files_target(const hb_controller_settings *c, int n, const double *target)
+{
+    return c->ntarget == n && memcmp(c->target, target, (size_t)n * sizeof *target) == 0;
+}
+
+void hb_server_keep_target(hb_server *s)
+{
+    if (s->kept_target)
+        hb_kept_target_save(s->kept_target, s->model, &s->set);
+}
+
+void hb_server_resume_target(hb_server *s)
+{
+    s->nfile_target = s->settings.ntarget;
+    memcpy(s->file_target, s->settings.target, sizeof s->file_target);
+    s->aiming = s->kept_target && hb_kept_target_load(s->kept_target, s->model, &s->wanted) &&
+                is_files_target(&s->settings, s->wanted.nfile, s->wanted.file);
+}
+
+bool hb_server_reload_target(hb_server *s, hb_controller_settings *next, hb_controller_settings *shadow_next)
+{
+    const bool stays = s->set.n && is_files_target(next, s->nfile_target, s->file_target);
+
+    if (stays) {
+        aim(next, s->set.target, s->model->nx);
+        aim(shadow_next, s->set.target, s->model->nx);
+    }
+    return stays;
+}
+
+void hb_server_reloaded_target(hb_server *s, const hb_controller_settings *file)
+{
+    char text[256];
+
+    if (s->set.n && !is_files_target(file, s->nfile_target, s->file_target)) {
+        s->set.n = 0;
+        print_target(s, text);
+        hb_log_line(s->log, HB_LOG_NOTICE, "reload: the target is the file's new one: %s", text);
+    }
+    s->nfile_target = file->ntarget;
+    memcpy(s->file_target, file->target, sizeof s->file_target);
+    hb_server_keep_target(s);
 }
 
 void hb_server_set_target(hb_server *s)
@@ -158,19 +226,25 @@ void hb_server_set_target(hb_server *s)
     hb_error err;
 
     /* the shadow's planning side is the main thread's while it is tested */
-    if (!s->targeter.waits || !hb_worker_idle(s->worker) || s->promoter.waits ||
-        (s->shadow && !hb_shadow_claim(s->shadow)))
+    if (!s->aiming || !hb_worker_idle(s->worker) || s->promoter.waits || (s->shadow && !hb_shadow_claim(s->shadow)))
         return;
     s->retuned = s->settings;
     s->shadow_retuned = s->shadow_settings;
-    aim(&s->retuned, s->wanted_target, s->model->nx);
-    aim(&s->shadow_retuned, s->wanted_target, s->model->nx);
+    aim(&s->retuned, s->wanted.target, s->model->nx);
+    aim(&s->shadow_retuned, s->wanted.target, s->model->nx);
     int result = hb_server_retune(s, &s->retuned, &s->shadow_retuned, &err);
+    s->aiming = false;
     if (!result) {
-        log_target(s);
+        s->set = s->wanted;
+        s->set.nfile = s->nfile_target;
+        memcpy(s->set.file, s->file_target, sizeof s->set.file);
+        hb_server_keep_target(s);
+        log_target(s, !s->targeter.waits);
         hb_server_record_change(s, &(hb_recorded_change){.target = s->settings.target, .prepared = s->prepared_before},
                                 NULL);
     }
+    if (result && !s->targeter.waits)
+        hb_log_line(s->log, HB_LOG_WARNING, "the target from before the restart was not taken over: %s", err.text);
     hb_server_answer(s, &s->targeter, &(hb_control_reply){.error = result ? err.text : NULL});
 }
 
@@ -305,7 +379,7 @@ void hb_server_receive_control(hb_server *s)
     hb_control_reply answer = {.id = r.id, .error = bad ? err.text : s->stopping ? stopping : NULL};
     bool done = answer.error || act(s, &envelope, &r, &answer, &report, &err);
     if (changes_something(r.kind) && n >= 0)
-        hb_server_record_control(s, hb_server_now(s), answer.error, (size_t)n);
+        hb_server_record_control(s, hb_server_flight_now(s), answer.error, (size_t)n);
     if (done)
         reply(s, &envelope, &answer);
 }

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "process/kept_target.h"
 #include "server/histogram.h"
 #include "server/queue.h"
 #include "server/server.h"
@@ -22,6 +23,15 @@ typedef struct hb_sample {
     double *x, *u;
 } hb_sample;
 
+/* A plan whose first action was sent. */
+typedef struct hb_flown_plan {
+    int steps; /* 0: there is none */
+    int64_t time_us;
+    uint32_t reset_counter;
+    double dt;      /* seconds of a step */
+    double *action; /* steps x nu */
+} hb_flown_plan;
+
 /* A client of the control socket whose answer takes a while. */
 typedef struct hb_caller {
     bool waits;
@@ -39,6 +49,13 @@ struct hb_server {
     hb_clock clock, wall;
     hb_log *log;
 
+    /* Ages, budgets and the end of plans go by the flight's clock: the machine's, or, in lock-step, the vehicle's. */
+    hb_clock flight;
+    bool lockstep;
+    bool vehicle_known;  /* its clock was read: */
+    int64_t vehicle_us;  /* in the pilot's newest request */
+    double vehicle_time; /* what the flight's clock then shows, seconds */
+
     /* owned */
     hb_wire *wire;
     hb_queue *queue;
@@ -53,7 +70,7 @@ struct hb_server {
     char name[HB_NAME_SIZE], model_path[HB_CONFIG_PATH_SIZE];
     double status_period, watchdog;
     int max_message;
-    double safe_action[HB_MAX_CONTROLS];
+    double safe_action[HB_MAX_CONTROLS], stalled_action[HB_MAX_CONTROLS];
 
     /* the shadow: see server_shadow.c */
     const hb_model *shadow_model;
@@ -67,7 +84,7 @@ struct hb_server {
     /* telemetry */
     hb_sample ring[HB_RING];
     int ring_first, ring_count;
-    bool work_left; /* by learning, for turns without a sample */
+    bool work_left;    /* by learning, for turns without a sample */
     uint64_t sequence; /* of the newest sample; 0: not counted */
     int ascending;     /* samples since the numbers last went back */
     double sample_arrived;
@@ -77,12 +94,22 @@ struct hb_server {
     /* the current request: from post to collect */
     bool in_hand, answered;
     uint64_t ticks; /* requests handed to the planner */
+    double begun;   /* in lock-step: when its plan was, by the machine's clock */
     double reserve; /* seconds: its largest recent overrun, see server_actions.c */
+    /* answers of the controller that nobody got, because the server had answered already */
+    uint64_t unsent_status[HB_NSTATUSES], unsent_refused[HB_NREASONS];
+    /* the pilot's newest plan, for when the planner does not come back */
+    hb_flown_plan flown;
 
     /* control */
     hb_caller reloader, predictor, targeter, promoter;
     hb_prediction prediction;
-    double wanted_target[HB_MAX_VEHICLE_STATES]; /* of the targeter */
+    bool aiming; /* a target is to be set: */
+    hb_kept_target wanted;
+    hb_kept_target set; /* by a client, and in force; n = 0: the file's is */
+    int nfile_target;   /* the file's own */
+    double file_target[HB_MAX_VEHICLE_STATES];
+    void *kept_target; /* where it is kept, or NULL */
 
     /* what is reported */
     double started;
@@ -92,6 +119,10 @@ struct hb_server {
     hb_status last_status;
     hb_reason last_reason;
     double *last_action;
+    double *last_target; /* of the newest request that was planned for, where it named one */
+    bool targeted;
+    double *last_states; /* along the newest plan, */
+    int last_horizon;    /* of so many steps; 0: there is none */
     double last_cost;
     int last_iterations;
     hb_estimate_status last_estimate;
@@ -100,7 +131,7 @@ struct hb_server {
     uint64_t rate_telemetry, rate_requests;
     double next_status, next_second;
     hb_log_limit status_limit, estimate_limit, refusal_limit, handshake_limit, misled_limit, crowd_limit;
-    hb_log_limit right_limit, flood_limit;
+    hb_log_limit right_limit, flood_limit, clock_limit;
     hb_log_limit reset_limit, target_limit, guest_limit;
     bool resumed;
 
@@ -131,10 +162,25 @@ static inline double hb_server_now(const hb_server *s)
 {
     return s->clock.now(s->clock.context);
 }
+static inline double hb_server_flight_now(const hb_server *s)
+{
+    return s->flight.now(s->flight.context);
+}
+/* In lock-step: learns from the samples that the request read last carries. */
+void hb_server_learn_carried(hb_server *s, int nsamples);
 /* Receives a message: the envelope, then the last frame in s->frame. Returns its size, or see hb_transport. */
 int hb_server_receive(hb_server *s, hb_channel from, hb_envelope *e);
 /* Sends a reply; one that cannot be delivered is counted. */
 void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const void *data, size_t size);
+
+/* server_control.c: the target that a client has set stays in force, after a restart and a reload too, until the file
+ * has another one than before. */
+void hb_server_resume_target(hb_server *s);
+void hb_server_keep_target(hb_server *s);
+/* Before a reload is applied: puts it in the place of the file's; whether it did. */
+bool hb_server_reload_target(hb_server *s, hb_controller_settings *next, hb_controller_settings *shadow_next);
+/* After it. */
+void hb_server_reloaded_target(hb_server *s, const hb_controller_settings *file);
 
 /* server_actions.c */
 void hb_server_receive_requests(hb_server *s);
@@ -180,12 +226,12 @@ void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command 
                             size_t size);
 void hb_server_record_control(hb_server *s, double received, const char *error, size_t size);
 void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const char *configuration);
-void hb_server_record_status(hb_server *s, double now);
+void hb_server_record_status(hb_server *s);
 
 /* server_status.c */
 void hb_server_report(hb_server *s, hb_report *ret);
 void hb_server_publish(hb_server *s, double now);
 void hb_server_each_second(hb_server *s, double now);
-void hb_server_note_reply(hb_server *s, const hb_action_reply *r);
+void hb_server_note_reply(hb_server *s, const hb_request *to, const hb_action_reply *r);
 
 #endif

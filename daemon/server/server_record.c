@@ -4,7 +4,8 @@
 
 #include "server/server_internal.h"
 
-/* Of a moment of the monotonic clock, the time of day in nanoseconds. */
+/* Of a moment of the flight's clock, the time of day in nanoseconds; in lock-step, in which seconds pass as fast as the
+ * simulator is, that of its start and what has passed since for the vehicle. */
 static uint64_t day_time(const hb_server *s, double moment)
 {
     return (uint64_t)llround(moment * 1e9) + s->day_offset;
@@ -30,7 +31,8 @@ size_t hb_server_largest_record(const hb_config *c, const hb_model *m)
 
 void hb_server_record_start(hb_server *s)
 {
-    s->day_offset = (uint64_t)llround(s->wall.now(s->wall.context) * 1e9) - (uint64_t)llround(hb_server_now(s) * 1e9);
+    s->day_offset =
+        (uint64_t)llround(s->wall.now(s->wall.context) * 1e9) - (uint64_t)llround(hb_server_flight_now(s) * 1e9);
 }
 
 /* seconds: how sure they are changes slowly, and takes room */
@@ -88,7 +90,7 @@ void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command 
                             size_t size)
 {
     uint8_t head[HB_RECORD_HEAD];
-    double now = hb_server_now(s);
+    double now = hb_server_flight_now(s);
 
     if (!hb_journal_on(s->journal))
         return;
@@ -122,7 +124,7 @@ void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const ch
 {
     uint8_t field[16];
     const void *data;
-    double now = hb_server_now(s);
+    double now = hb_server_flight_now(s);
     uint64_t time = day_time(s, now);
 
     if (!hb_journal_on(s->journal))
@@ -142,7 +144,7 @@ void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const ch
     hb_journal_put(s->journal, HB_TOPIC_CHANGES, time, time, before, n + nfield, configuration, length);
 }
 
-void hb_server_record_status(hb_server *s, double now)
+void hb_server_record_status(hb_server *s)
 {
     hb_report report;
     const void *data;
@@ -151,5 +153,5 @@ void hb_server_record_status(hb_server *s, double now)
         return;
     hb_server_report(s, &report);
     size_t n = hb_wire_write_status(s->wire, &report, &data);
-    put(s, HB_TOPIC_STATUS, now, data, n, NULL, 0);
+    put(s, HB_TOPIC_STATUS, hb_server_flight_now(s), data, n, NULL, 0);
 }

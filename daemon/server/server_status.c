@@ -12,6 +12,7 @@ static const char json_topic[] = "hilbert.status", proto_topic[] = "hilbert.v1.S
 void hb_server_report(hb_server *s, hb_report *ret)
 {
     double now = hb_server_now(s);
+    double age = hb_server_flight_now(s) - s->sample_arrived;
 
     *ret = (hb_report){
         .version = HB_VERSION,
@@ -23,15 +24,22 @@ void hb_server_report(hb_server *s, hb_report *ret)
         .answered = s->replied,
         .last_status = s->last_status,
         .last_reason = s->last_reason,
-        .telemetry_age = s->sampled ? now - s->sample_arrived : INFINITY,
+        .telemetry_age = s->sampled ? age : INFINITY,
         .health = *hb_controller_health(s->controller),
         .nx = s->model->nx,
         .nu = s->model->nu,
         .ncoefficients = hb_model_ncoefficients(s->model),
         .state = s->sampled ? s->newest_state : NULL,
         .control = s->sampled ? s->newest_control : NULL,
-        .target = s->settings.ntarget ? s->settings.target : NULL,
+        .target = s->targeted           ? s->last_target
+                  : s->settings.ntarget ? s->settings.target
+                                        : NULL,
+        .target_of_request = s->targeted,
+        .target_since = !s->targeted && s->set.n ? s->set.since : 0,
+        .target_by = !s->targeted && s->set.n ? s->set.by : "",
         .action = s->replied ? s->last_action : NULL,
+        .predicted = s->last_states,
+        .npredicted = s->last_horizon ? s->last_horizon + 1 : 0,
         .cost = s->last_cost,
         .iterations = s->last_iterations,
         .queue = hb_histogram_summary(&s->queued),
@@ -50,6 +58,10 @@ void hb_server_report(hb_server *s, hb_report *ret)
     }
     ret->coefficient = hb_controller_coefficients(s->controller, &ret->variance);
     hb_controller_counters(s->controller, &ret->controller);
+    for (int i = 0; i < HB_NSTATUSES; i++)
+        ret->controller.status[i] -= s->unsent_status[i];
+    for (int i = 0; i < HB_NREASONS; i++)
+        ret->controller.refused[i] -= s->unsent_refused[i];
     hb_server_report_shadow(s, &ret->shadow);
 }
 
@@ -82,8 +94,9 @@ void hb_server_publish(hb_server *s, double now)
 
 /* ---- changes of state ---- */
 
-void hb_server_note_reply(hb_server *s, const hb_action_reply *r)
+void hb_server_note_reply(hb_server *s, const hb_request *to, const hb_action_reply *r)
 {
+    size_t nx = (size_t)s->model->nx;
     unsigned held;
 
     /* a request that a newer one replaced says nothing about the vehicle */
@@ -102,6 +115,12 @@ void hb_server_note_reply(hb_server *s, const hb_action_reply *r)
     if (r->command) {
         s->last_cost = r->command->cost;
         s->last_iterations = r->command->iterations;
+        s->targeted = to->target && to->ntargets > 0;
+        if (s->targeted)
+            memcpy(s->last_target, to->target, nx * sizeof *to->target);
+        s->last_horizon = r->command->horizon <= s->config->controller.planner.horizon ? r->command->horizon : 0;
+        if (s->last_horizon)
+            memcpy(s->last_states, r->command->states, (size_t)(s->last_horizon + 1) * nx * sizeof *s->last_states);
     }
 }
 
@@ -129,7 +148,7 @@ void hb_server_each_second(hb_server *s, double now)
         return;
     s->next_second = now + 1;
     note_health(s, now);
-    hb_server_record_status(s, now);
+    hb_server_record_status(s);
 
     double dt = now - s->rate_since;
     if (dt > 0.1) {

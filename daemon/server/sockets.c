@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +17,7 @@
 
 #include <zmq.h>
 
+#include "base/monotonic.h"
 #include "handshake.h"
 #include "keys.h"
 #include "process/process_limits.h"
@@ -24,6 +27,9 @@
 static const int oversize = 4;
 enum { WAIT_FDS = 4 };            /* that may be waited for beside the sockets */
 static const int linger_ms = 500; /* for replies on their way at the end */
+/* seconds: who has not called libzmq for so long was stopped, and clients have given its connections up; for so long
+ * they are let in anew under their names */
+static const double longest_pause = 0.5, reconnecting = 2;
 
 static void set_int(void *socket, int option, int value)
 {
@@ -67,6 +73,28 @@ int hb_sockets_pilot_key(const hb_sockets *s)
     return s->access ? s->access->pilot : 0;
 }
 
+/* What begins every user id that we give: nobody else knows it. libzmq also hands out what a client says of itself
+ * under the name of User-Id, where nobody was asked who it is (ipc, or insecure). */
+static int draw_token(hb_sockets *s, hb_error *err)
+{
+    uint8_t bytes[HB_TOKEN_DIGITS / 2];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return hb_fail(err, errno, "security: no random numbers: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(s->token + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+/* The client that a message came from: 1 + its number; 0: none that was judged. */
+static int client_of(const hb_sockets *s, const char *user)
+{
+    if (!s->access || !user || strncmp(user, s->token, HB_TOKEN_DIGITS))
+        return 0;
+    int number = atoi(user + HB_TOKEN_DIGITS);
+    return number > 0 && number <= s->access->n ? number : 0;
+}
+
 /* The ZAP handler must be there before the first CURVE socket is bound. */
 static int open_zap(hb_sockets *s, hb_error *err)
 {
@@ -74,7 +102,7 @@ static int open_zap(hb_sockets *s, hb_error *err)
     if (!s->zap || zmq_bind(s->zap, "inproc://zeromq.zap.01"))
         return hb_fail(err, errno, "security: cannot guard the sockets: %s", zmq_strerror(errno));
     set_int(s->zap, ZMQ_LINGER, 0);
-    return 0;
+    return draw_token(s, err);
 }
 
 /* A request of ZAP: version, request id, domain, address, routing id, mechanism, public key. */
@@ -147,7 +175,7 @@ static int judge(void *context, char why[HB_VERDICT_SIZE])
 {
     hb_sockets *s = context;
     zap_request r = {0};
-    char number[16] = ""; /* comes with each of the client's messages */
+    char user[HB_TOKEN_DIGITS + 16] = ""; /* comes with each of the client's messages */
     int client;
 
     if (!receive_zap(s->zap, &r))
@@ -155,12 +183,12 @@ static int judge(void *context, char why[HB_VERDICT_SIZE])
     int verdict = verdict_of(s, &r, &client, why);
     bool admitted = verdict == HB_ADMITTED;
     if (admitted)
-        snprintf(number, sizeof number, "%d", 1 + client);
+        snprintf(user, sizeof user, "%s%d", s->token, 1 + client);
     zmq_send(s->zap, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(s->zap, r.frame[ZAP_ID], (size_t)r.size[ZAP_ID], ZMQ_SNDMORE);
     zmq_send(s->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
-    zmq_send(s->zap, number, strlen(number), ZMQ_SNDMORE);
+    zmq_send(s->zap, user, strlen(user), ZMQ_SNDMORE);
     zmq_send(s->zap, "", 0, 0);
     return verdict;
 }
@@ -191,20 +219,56 @@ static void set_curve(void *socket, const char *domain, const char *secret, bool
 /* ---- messages ---- */
 
 /* Copies a frame; returns its size. */
-static int take_frame(void *socket, zmq_msg_t *m, uint8_t *frame, int room, int *ret_key)
+static int take_frame(const hb_sockets *s, void *socket, zmq_msg_t *m, uint8_t *frame, int room, int *ret_key)
 {
     if (zmq_msg_recv(m, socket, ZMQ_DONTWAIT) < 0)
         return HB_NOTHING;
     size_t size = zmq_msg_size(m);
-    const char *number = zmq_msg_gets(m, "User-Id");
     memcpy(frame, zmq_msg_data(m), size < (size_t)room ? size : (size_t)room);
-    *ret_key = number ? atoi(number) : 0; /* 0: ipc, or insecure */
+    *ret_key = client_of(s, zmq_msg_gets(m, "User-Id"));
     return size > INT_MAX ? INT_MAX : (int)size;
+}
+
+/* Without ROUTER_HANDOVER a connection that comes with a name in use is never heard: its client waits for ever. With
+ * it, whoever has the name is thrown out. libzmq decides on this when it is next called, so we look before each call.
+ */
+static void settle_names(hb_sockets *s)
+{
+    double now = hb_now();
+
+    if (now - s->called > longest_pause)
+        s->returning_until = now + reconnecting;
+    s->called = now;
+    bool stay = now >= s->returning_until;
+    const struct {
+        hb_channel at;
+        bool keep;
+    } names[] = {{HB_CHANNEL_ACTIONS, stay && s->keep_names}, {HB_CHANNEL_CONTROL, stay}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].keep != s->names_kept[names[i].at]) {
+            set_int(s->channel[names[i].at], ZMQ_ROUTER_HANDOVER, !names[i].keep);
+            s->names_kept[names[i].at] = names[i].keep;
+        }
+}
+
+static const char *name_of(void *context, int key)
+{
+    const hb_sockets *s = context;
+
+    return s->access && key > 0 && key <= s->access->n ? s->access->client[key - 1].name : NULL;
+}
+
+static void keep_names(void *context, bool on)
+{
+    hb_sockets *s = context;
+
+    s->keep_names = on;
+    settle_names(s);
 }
 
 static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room)
 {
-    const hb_sockets *s = context;
+    hb_sockets *s = context;
     void *socket = s->channel[from];
     size_t used = 0;
     bool fits = true;
@@ -212,9 +276,10 @@ static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *fram
 
     e->nframes = e->key = 0;
     e->observer = false;
+    settle_names(s);
     zmq_msg_init(&m);
     for (;;) {
-        int n = take_frame(socket, &m, frame, room, &e->key);
+        int n = take_frame(s, socket, &m, frame, room, &e->key);
         if (n == HB_NOTHING || !zmq_msg_more(&m)) {
             zmq_msg_close(&m);
             e->observer = e->key > 0 && !(s->access->client[e->key - 1].rights & HB_RIGHT_OPERATE);
@@ -232,18 +297,22 @@ static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *fram
 
 static bool send_frames(void *context, hb_channel to, const hb_frame *frame, int n)
 {
-    void *socket = ((hb_sockets *)context)->channel[to];
+    hb_sockets *s = context;
+    void *socket = s->channel[to];
 
+    settle_names(s);
     for (int i = 0; i < n; i++)
         if (zmq_send(socket, frame[i].data, frame[i].size, ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0)) < 0)
             return false;
     return true;
 }
 
+/* zmq_poll would call libzmq as soon as it wakes, before we can look how long that took. */
 static void wait_for(void *context, const int *fd, int nfds, double seconds)
 {
-    const hb_sockets *s = context;
-    zmq_pollitem_t item[HB_NCHANNELS + 1 + WAIT_FDS];
+    hb_sockets *s = context;
+    zmq_pollitem_t item[HB_NCHANNELS + 1];
+    struct pollfd wait[HB_NCHANNELS + 1 + WAIT_FDS];
     int n = 0;
 
     for (int i = 0; i < HB_NCHANNELS; i++)
@@ -251,9 +320,17 @@ static void wait_for(void *context, const int *fd, int nfds, double seconds)
             item[n++] = (zmq_pollitem_t){.socket = s->channel[i], .events = ZMQ_POLLIN};
     if (s->zap)
         item[n++] = (zmq_pollitem_t){.socket = s->zap, .events = ZMQ_POLLIN};
+    settle_names(s);
+    if (zmq_poll(item, n, 0) > 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        size_t size = sizeof wait[i].fd;
+        wait[i].events = POLLIN;
+        zmq_getsockopt(item[i].socket, ZMQ_FD, &wait[i].fd, &size);
+    }
     for (int i = 0; i < nfds && i < WAIT_FDS; i++)
-        item[n++] = (zmq_pollitem_t){.fd = fd[i], .events = ZMQ_POLLIN};
-    zmq_poll(item, n, (long)ceil(seconds * 1e3));
+        wait[n++] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+    poll(wait, (nfds_t)n, (int)ceil(seconds * 1e3));
 }
 
 hb_transport hb_sockets_transport(hb_sockets *s)
@@ -261,6 +338,8 @@ hb_transport hb_sockets_transport(hb_sockets *s)
     return (hb_transport){.context = s,
                           .receive = receive,
                           .send = send_frames,
+                          .name_of = name_of,
+                          .keep_names = keep_names,
                           .wait = wait_for,
                           .judge = s->zap ? judge : NULL,
                           .tend = tend};
@@ -392,9 +471,10 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
     set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
     set_int(socket, ZMQ_HANDSHAKE_IVL, 3000);
     if (type == ZMQ_ROUTER)
-        /* An absent client is an error that can be counted. Without ROUTER_HANDOVER nobody takes the name of a client
-         * that is there; one that comes back gets its own, as soon as its old connection is known to be gone. */
+        /* An absent client is an error that can be counted. */
         set_int(socket, ZMQ_ROUTER_MANDATORY, 1);
+    if (type == ZMQ_ROUTER)
+        set_int(socket, ZMQ_ROUTER_HANDOVER, 1); /* see settle_names */
     if (type == ZMQ_PUB)
         set_int(socket, ZMQ_SNDHWM, 20); /* a slow reader misses states, and costs no more memory than these */
     if (type == ZMQ_SUB) {
@@ -426,7 +506,7 @@ static void place_threads(void *context, const hb_config *c)
 
 int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inherited, hb_log *log, hb_error *err)
 {
-    hb_sockets s = {.context = zmq_ctx_new()};
+    hb_sockets s = {.context = zmq_ctx_new(), .called = hb_now()};
     char secret[HB_KEY_SIZE] = "";
     const opening o = {.s = &s, .c = c, .inherited = inherited, .secret = secret, .log = log};
 

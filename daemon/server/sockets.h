@@ -12,6 +12,8 @@
 #include "process/notify.h"
 #include "server/transport.h"
 
+enum { HB_TOKEN_DIGITS = 32 };
+
 typedef struct hb_sockets {
     void *context;
     void *channel[HB_NCHANNELS]; /* SUB, ROUTER, ROUTER, PUB */
@@ -20,6 +22,11 @@ typedef struct hb_sockets {
     int npaths;
     char path[4 * HB_MAX_ENDPOINTS][HB_ENDPOINT_SIZE]; /* of ipc sockets that we made: to be removed at the end */
     hb_access *access;                                 /* who is admitted where; NULL without CURVE */
+    char token[HB_TOKEN_DIGITS + 1];                   /* marks the user ids that are ours; hex */
+    bool keep_names;                                   /* see hb_transport, */
+    bool names_kept[HB_NCHANNELS];                     /* and what libzmq was told */
+    double called;                                     /* when libzmq was last called, hb_now; */
+    double returning_until;                            /* after a pause, until when clients may come back */
 } hb_sockets;
 
 /* With an inherited listening socket of a socket's name ("telemetry", "actions", "control", "status"), that one takes

@@ -48,6 +48,11 @@ typedef struct hb_transport {
     int (*receive)(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room);
     /* A message of n frames; false when it cannot be delivered. Never waits. */
     bool (*send)(void *context, hb_channel to, const hb_frame *frame, int n);
+    /* The name that a key is known by. NULL: keys have none. */
+    const char *(*name_of)(void *context, int key);
+    /* Whether a name (routing id) stays with the connection that has it, also when another comes with the same: else
+     * the newer one takes it. NULL: names do not change hands. */
+    void (*keep_names)(void *context, bool on);
     /* Sleeps until a message comes in, a descriptor becomes readable, or so many seconds have passed. */
     void (*wait)(void *context, const int *fd, int nfds, double seconds);
     /* Judges one client that wants to be let in: it is admitted, not known, or known without the right to this socket

@@ -71,7 +71,7 @@ static hb_wire *lay_out(const hb_wire_sizes *s, hb_arena *arena)
     size_t nx = (size_t)s->nx, nu = (size_t)s->nu, nh = (size_t)s->horizon;
     size_t nc = (size_t)s->ncoefficients + (size_t)s->nshadow;
     size_t message = (size_t)s->max_message;
-    size_t vectors = 2 * nc + 3 * nx + 2 * nu;
+    size_t vectors = 2 * nc + (nh + 4) * nx + 2 * nu;
     size_t largest = vectors * NUMBER_TEXT + STATUS_FIXED; /* a status as JSON */
     size_t plan = ((nh + 1) * nx + (nh + 1) * nu) * sizeof(double) + STATUS_FIXED;
 
@@ -131,13 +131,9 @@ static bool possible(int64_t time_us)
 
 /* ---- telemetry ---- */
 
-hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_observation *ret, uint64_t *ret_sequence)
+static hb_reason take_sample(const hb_wire *w, const Hilbert__V1__Telemetry *m, hb_observation *ret,
+                             uint64_t *ret_sequence)
 {
-    hb_bump_clear(&w->in);
-    Hilbert__V1__Telemetry *m = hilbert__v1__telemetry__unpack(&w->in.allocator, size, data);
-
-    if (!m)
-        return HB_REASON_MALFORMED;
     if (m->n_state != (size_t)w->sizes.nx || m->n_control != (size_t)w->sizes.nu)
         return HB_REASON_DIMENSION;
     if (!possible(m->time_us))
@@ -154,12 +150,44 @@ hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_o
     return HB_REASON_NONE;
 }
 
+hb_reason hb_wire_read_telemetry(hb_wire *w, const void *data, size_t size, hb_observation *ret, uint64_t *ret_sequence)
+{
+    hb_bump_clear(&w->in);
+    Hilbert__V1__Telemetry *m = hilbert__v1__telemetry__unpack(&w->in.allocator, size, data);
+
+    return m ? take_sample(w, m, ret, ret_sequence) : HB_REASON_MALFORMED;
+}
+
 /* ---- actions ---- */
 
 static hb_reason wrong_number(hb_action_request *ret, const char *what, size_t given, size_t expected)
 {
     snprintf(ret->detail, sizeof ret->detail, "%s: %zu expected, %zu given", what, expected, given);
     return HB_REASON_DIMENSION;
+}
+
+/* Of all samples that a request carries, before any is used: the first that makes no sense. Numbers that are not finite
+ * are the vehicle's fault, which the controller is to hear of. */
+static hb_reason check_samples(const hb_wire *w, const Hilbert__V1__ActionRequest *m, hb_action_request *ret)
+{
+    for (size_t i = 0; i < m->n_telemetry; i++) {
+        hb_observation o;
+        uint64_t sequence;
+        hb_reason why = take_sample(w, m->telemetry[i], &o, &sequence);
+        if (why != HB_REASON_NONE && why != HB_REASON_NOT_FINITE) {
+            snprintf(ret->detail, sizeof ret->detail,
+                     "telemetry %zu: %zu states and %zu controls at %lld us, expected %d and %d", i + 1,
+                     m->telemetry[i]->n_state, m->telemetry[i]->n_control, (long long)m->telemetry[i]->time_us,
+                     w->sizes.nx, w->sizes.nu);
+            return why;
+        }
+    }
+    return HB_REASON_NONE;
+}
+
+hb_reason hb_wire_request_sample(hb_wire *w, int i, hb_observation *ret, uint64_t *ret_sequence)
+{
+    return take_sample(w, w->request->telemetry[i], ret, ret_sequence);
 }
 
 hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_action_request *ret)
@@ -206,7 +234,10 @@ hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_act
                                 .target_time = m->n_target_time ? m->target_time : NULL,
                                 .reset_counter = m->reset_counter};
     ret->budget = 1e-6 * m->budget_us;
-    return HB_REASON_NONE;
+    ret->lockstep = m->lockstep;
+    ret->nsamples = (int)m->n_telemetry;
+    w->request = m;
+    return check_samples(w, m, ret);
 }
 
 /* protobuf-c never writes to what it packs */
@@ -294,6 +325,9 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
 
 /* ---- control ---- */
 
+/* In the states' units: beyond, costs of single precision overflow, and no plan to it can be made. */
+static const double farthest_target = 1e9;
+
 static int read_predict(const hb_wire *w, const Hilbert__V1__Predict *m, hb_control_request *ret, hb_error *err)
 {
     size_t nx = (size_t)w->sizes.nx, nu = (size_t)w->sizes.nu;
@@ -358,6 +392,10 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
                            m->set_target->n_state);
         if (!all_finite(m->set_target->state, m->set_target->n_state))
             return hb_fail(err, EINVAL, "target: a number is not finite");
+        for (size_t i = 0; i < m->set_target->n_state; i++)
+            if (fabs(m->set_target->state[i]) > farthest_target)
+                return hb_fail(err, EINVAL, "target: state %zu is %g, expected at most %g in size", i,
+                               m->set_target->state[i], farthest_target);
         ret->kind = HB_CONTROL_SET_TARGET;
         ret->target = m->set_target->state;
         return 0;
@@ -511,7 +549,11 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     s->state = vector(r->state, nx, &s->n_state);
     s->control = vector(r->control, nu, &s->n_control);
     s->target = vector(r->target, nx, &s->n_target);
+    s->target_of_request = r->target_of_request;
+    s->target_since = r->target_since;
+    s->target_by = text(r->target_by);
     s->action = vector(r->action, nu, &s->n_action);
+    s->predicted = vector(r->npredicted ? r->predicted : NULL, (size_t)r->npredicted * nx, &s->n_predicted);
     s->cost = r->cost;
     s->iterations = (uint32_t)r->iterations;
     fill_latency(s->queue = &m->queue, &r->queue);

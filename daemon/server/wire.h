@@ -35,11 +35,15 @@ typedef struct hb_action_request {
     bool want_plan;
     double budget;      /* seconds from receipt to reply that the client allows; 0: the configured budget */
     hb_request request; /* received, deadline and tick are the server's to fill in */
-    char detail[96];    /* a refusal in words that say more than its reason, or "" */
+    bool lockstep;      /* the vehicle waits for the reply, and the request carries its telemetry: */
+    int nsamples;       /* see hb_wire_request_sample */
+    char detail[160];   /* a refusal in words that say more than its reason, or "" */
 } hb_action_request;
 
 /* As above, or HORIZON. The id is filled in whenever it could be read, else 0. */
 hb_reason hb_wire_read_request(hb_wire *w, const void *data, size_t size, hb_action_request *ret);
+/* Of the request read last, sample i, as hb_wire_read_telemetry gives one. It makes sense but may not be finite. */
+hb_reason hb_wire_request_sample(hb_wire *w, int i, hb_observation *ret, uint64_t *ret_sequence);
 
 typedef struct hb_action_reply {
     uint64_t id;
@@ -156,6 +160,7 @@ size_t hb_wire_record_control(hb_wire *w, double received, const char *error, si
 
 typedef struct hb_recorded_change {
     const double *target; /* nx, or NULL */
+    const double *stays;  /* nx: with a configuration, the target that stays in force; NULL: the configuration's */
     bool prediction, promotion;
     uint64_t snapshot;
     const hb_prepared *prepared;

@@ -8,8 +8,9 @@
 
 struct hb_wire {
     hb_wire_sizes sizes;
-    hb_bump in;  /* what was read */
-    hb_bump out; /* scratch of what is written */
+    hb_bump in;                                /* what was read */
+    const Hilbert__V1__ActionRequest *request; /* in it, the newest that was a request */
+    hb_bump out;                               /* scratch of what is written */
     uint8_t *frame;
     size_t nframe;
 };

@@ -201,6 +201,11 @@ size_t hb_wire_record_change(hb_wire *w, const hb_recorded_change *c, const void
         m.change_case = HILBERT__V1__RECORDED_CHANGE__CHANGE_PROMOTION;
         m.promotion = &nothing;
     }
+    if (c->stays) {
+        target.state = vector(c->stays);
+        target.n_state = (size_t)w->sizes.nx;
+        m.stays = &target;
+    }
     if (c->prepared)
         fill_prepared(m.prepared = &prepared, c->prepared);
     return hb_wire_pack(w, &m.base, ret);

@@ -1,4 +1,5 @@
 #include "server/worker.h"
+#include "base/numeric.h"
 #include "server/wake.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ struct hb_worker {
     _Atomic bool stop;
     _Atomic bool interrupt; /* of preparing: a job is posted, or the server wants the controller for itself */
     _Atomic bool preparing;
-    _Atomic bool unhurried;       /* nobody waits for the thread */
+    _Atomic bool hurried;         /* somebody waits for the thread; the server's to change */
     _Atomic bool unprepared;      /* there is a new plan to prepare from */
     int wake_worker, wake_server; /* eventfds */
     pthread_t thread;
@@ -48,6 +49,11 @@ static void predict(hb_worker *w, hb_prediction *p)
         if (hb_controller_predict(w->settings.controller, x, controls, n, p->dt, states + (size_t)p->step * nx,
                                   &p->error))
             p->failed = true;
+        else if (!hb_all_finite(states + (size_t)p->step * nx, (n + 1) * (int)nx))
+            p->failed = hb_fail(&p->error, EDOM,
+                                "trajectory %d of the prediction is not finite from step %d of %g s on: "
+                                "shorter steps, or states and controls nearer to those it was trained on",
+                                p->trajectory, p->step, p->dt) != 0;
         p->step += n;
         if (p->step == p->steps) {
             p->step = 0;
@@ -75,18 +81,20 @@ static void run(hb_worker *w, hb_plan_order *job)
     job->finished = clock->now(clock->context);
 }
 
-/* From either thread, once somebody waits for the worker's. */
-static void hurry(hb_worker *w)
+/* The thread's priority is changed on the server's alone, so that one change never overtakes another: a thread that
+ * took its own away could be left without processor before it has said so, while the server waits for it. */
+static void hurry(hb_worker *w, bool on)
 {
-    if (atomic_exchange(&w->unhurried, false))
-        w->settings.hurry(w->settings.context, w->id, true);
+    if (w->id == 0 || atomic_load(&w->hurried) == on)
+        return;
+    w->settings.hurry(w->settings.context, w->id, on);
+    atomic_store(&w->hurried, on);
 }
 
 bool hb_worker_run(hb_worker *w)
 {
     if (atomic_load_explicit(&w->state, memory_order_acquire) != POSTED)
         return false;
-    hurry(w);
     atomic_store(&w->interrupt, false);
     run(w, &w->job);
     return true;
@@ -98,19 +106,14 @@ void hb_worker_deliver(hb_worker *w)
     hb_wake(w->wake_server);
 }
 
-/* Behind the reply. Says that it is at it before it looks whether it may: who interrupts does so before looking. */
+/* Behind the reply, once the server has taken it and nobody waits. Says that it is at it before it looks whether it
+ * may: who interrupts does so before looking. */
 void hb_worker_prepare(hb_worker *w)
 {
-    if (!w->unprepared)
+    if (!w->unprepared || (!w->settings.stepped && atomic_load(&w->hurried)))
         return;
-    if (!w->settings.stepped && !atomic_load(&w->unhurried)) {
-        w->settings.hurry(w->settings.context, w->id, false);
-        atomic_store(&w->unhurried, true);
-    }
     atomic_store(&w->preparing, true);
-    if (atomic_load(&w->interrupt))
-        hurry(w);
-    else
+    if (!atomic_load(&w->interrupt))
         w->unprepared =
             hb_controller_prepare(w->settings.controller, &w->settings.processor, &w->interrupt, UINT64_MAX);
     atomic_store(&w->preparing, false);
@@ -130,8 +133,8 @@ static void *work(void *context)
 {
     hb_worker *w = context;
 
-    w->id = gettid();
     w->settings.started(w->settings.context);
+    w->id = gettid();
     while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
         struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};
         if (poll(&wait, 1, w->unprepared ? HB_WORKER_RETRY_MS : HB_WORKER_BEAT_MS) > 0)
@@ -152,6 +155,7 @@ int hb_worker_new(hb_worker **ret, const hb_worker_settings *s, hb_error *err)
     if (!w)
         return hb_fail(err, ENOMEM, "out of memory");
     w->settings = *s;
+    w->hurried = true; /* as it starts */
     w->wake_worker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->wake_server = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int why = w->wake_worker < 0 || w->wake_server < 0 ? errno : 0;
@@ -173,7 +177,7 @@ void hb_worker_free(hb_worker *w)
     if (w->running) {
         atomic_store_explicit(&w->stop, true, memory_order_release);
         hb_worker_interrupt(w);
-        hurry(w);
+        hurry(w, true);
         hb_wake(w->wake_worker);
         pthread_join(w->thread, NULL);
     }
@@ -193,7 +197,7 @@ void hb_worker_post(hb_worker *w, const hb_plan_order *job)
 {
     w->job = *job;
     hb_worker_interrupt(w);
-    hurry(w);
+    hurry(w, true);
     atomic_store_explicit(&w->state, POSTED, memory_order_release);
     hb_wake(w->wake_worker);
 }
@@ -213,7 +217,7 @@ void hb_worker_hold(hb_worker *w)
     hb_worker_interrupt(w);
     /* asleep: with one processor, whoever waits must make room */
     while (atomic_load(&w->preparing)) {
-        hurry(w);
+        hurry(w, true);
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
 }
@@ -221,6 +225,7 @@ void hb_worker_hold(hb_worker *w)
 void hb_worker_release(hb_worker *w)
 {
     atomic_store(&w->interrupt, false);
+    hurry(w, false);
     if (w->unprepared)
         hb_wake(w->wake_worker);
 }
@@ -242,6 +247,7 @@ const hb_plan_order *hb_worker_collect(hb_worker *w)
     if (atomic_load_explicit(&w->state, memory_order_acquire) != DONE)
         return NULL;
     atomic_store_explicit(&w->state, IDLE, memory_order_relaxed);
+    hurry(w, false);
     return &w->job;
 }
 

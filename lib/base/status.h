@@ -5,7 +5,7 @@
 /* The ladder: every reply carries one, from best to worst, and each is counted. */
 #define HB_STATUSES(X)                                                                                                 \
     X(CONVERGED, "converged", "by the model, less than 1.5 % of the cost is left to gain")                             \
-    X(TRUNCATED, "truncated", "the deadline came first: the best plan so far")                                         \
+    X(TRUNCATED, "truncated", "the best plan so far: the reason says what ended it")                                   \
     X(LIMITED, "limited", "the best plan breaks a limit: the reply names it")                                          \
     X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \
     X(OUT_OF_SPAN, "out-of-span", "the vehicle behaves as no trained dynamics do")                                     \
@@ -39,18 +39,21 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(BAD_TIME, "bad-time", "the time is negative or impossibly large")                                                \
     X(SUPERSEDED, "superseded", "a newer request of the same client replaced it")                                      \
     X(BUSY, "busy", "more clients wait than the daemon serves at once")                                                \
-    X(STALLED, "stalled", "the planner did not come back in time: the safe action")                                    \
+    X(STALLED, "stalled", "the planner did not come back in time: the last plan goes on")                              \
     X(STOPPING, "stopping", "the daemon is shutting down")                                                             \
     X(STALE, "stale", "no telemetry for too long: the plan is not trusted")                                            \
     X(TOO_LARGE, "too-large", "the message is larger than the daemon takes")                                           \
     X(NO_CONTROLS, "no-controls", "the model has no controls: there is nothing to plan")                               \
-    X(IMPLAUSIBLE, "implausible", "the vehicle cannot have moved like that: not believed")                             \
+    X(IMPLAUSIBLE, "implausible", "the vehicle cannot have moved like that, or channels contradict each other")        \
     X(QUATERNION, "quaternion", "the attitude is not a quaternion of length one")                                      \
-    X(FROZEN, "frozen", "the time advances and the state does not")                                                    \
+    X(FROZEN, "frozen", "the time advances, and the state or a channel of it does not")                                \
     X(BAD_CONTROL, "bad-control", "a reported control is outside the model's bounds")                                  \
     X(OUTSIDE, "outside", "the target is outside the configured limits")                                               \
     X(LOST_CONTROL, "lost-control", "samples were lost while the control changed")                                     \
-    X(BEHIND, "behind", "telemetry is older than the requests, by the vehicle's clock")
+    X(BEHIND, "behind", "telemetry is older than the requests, by the vehicle's clock")                                \
+    X(CLOCK, "clock", "in lock-step, but latency.clock is machine; or not, but it is vehicle")                         \
+    X(DEADLINE, "deadline", "a plan was ended by its deadline: more could be gained")                                  \
+    X(ITERATIONS, "iterations", "a plan made all its iterations, or none gained anything: more may be left")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,

@@ -20,6 +20,8 @@
 
 static const double same_control = 2e-3; /* of a control's range: what a vehicle may round off */
 static const double confirms = 0.25;     /* seconds by which a report may lead or trail the command that it states */
+static const double longest_step = 3;    /* times the model's period: no plan has longer steps */
+static const double follows = 0.05;      /* standard deviations by which a long step may differ from short ones */
 
 /* ---- set-up ---- */
 
@@ -35,7 +37,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->telemetry = c->requests = (hb_transitions){
         .nx = m->nx,
         .nu = m->nu,
-        .quaternion = hb_model_quaternion(m),
+        .rotations = hb_rotations_of(m),
         .period = m->dt,
         .shortest = s->min_period * m->dt,
         .max_gap = s->max_period * m->dt,
@@ -46,6 +48,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->told = c->history = (hb_command_history){.nu = m->nu, .close = c->close, .slack_us = llround(confirms * 1e6)};
     hb_command_history_lay_out(&c->told, arena);
     hb_command_history_lay_out(&c->history, arena);
+    hb_channels_lay_out(&c->channels, m, arena);
     c->standing = hb_arena_take(arena, nx, sizeof(double));
     c->report = hb_arena_take(arena, nu, sizeof(double));
     c->sample = hb_arena_take(arena, nx, sizeof(double));
@@ -59,6 +62,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->action = hb_arena_take(arena, nu, sizeof(double));
     c->safe = hb_arena_take(arena, nu, sizeof(double));
     c->x0 = hb_arena_take(arena, nx, sizeof(double));
+    c->request_state = hb_arena_take(arena, nx, sizeof(double));
     c->last_control = hb_arena_take(arena, nu, sizeof(double));
     return taken;
 }
@@ -71,6 +75,43 @@ static void take_settings(hb_controller *c, const hb_controller_settings *s)
     for (int i = 0; i < c->nu; i++)
         c->safe[i] =
             s->nsafe_action ? s->safe_action[i] : fmin(fmax(m->control_trim[i], m->control_min[i]), m->control_max[i]);
+}
+
+/* The state (nx) a given time after a state off the mean in one channel, in n steps. */
+static void step_from(hb_controller *c, int channel, double seconds, int n, double *x)
+{
+    const hb_model *m = c->m;
+
+    for (int i = 0; i < c->nx; i++)
+        x[i] = m->state_mean[i] + (i == channel ? m->state_std[i] : 0);
+    for (int i = 0; i < c->nu; i++)
+        c->effective[i] =
+            m->control_trim[i] + (channel == c->nx + i ? (m->control_max[i] - m->control_trim[i]) / 2 : 0);
+    for (int k = 0; k < n; k++)
+        hb_stepper_step(c->stepper, x, c->effective, seconds / n);
+}
+
+/* The longest step that one integration of the average model follows: rates that settle within a period are followed
+ * well at the period that the model was trained with, and explode at three times that. */
+static double longest_followed(hb_controller *c)
+{
+    const hb_model *m = c->m;
+
+    for (int quarters = (int)(4 * longest_step); quarters > 4; quarters--) {
+        const double seconds = quarters / 4.0 * m->dt;
+        double worst = 0;
+        for (int channel = 0; channel <= c->nx + c->nu; channel++) {
+            step_from(c, channel, seconds, 1, c->x0);
+            step_from(c, channel, seconds, (int)ceil(quarters / 4.0), c->sample);
+            for (int i = 0; i < c->nx; i++) {
+                double off = fabs(c->x0[i] - c->sample[i]) / m->state_std[i];
+                worst = off <= worst ? worst : off; /* a NaN stays */
+            }
+        }
+        if (worst <= follows)
+            return seconds;
+    }
+    return m->dt;
 }
 
 /* Without what the thread of telemetry needs. */
@@ -95,12 +136,15 @@ static int planning_half(hb_controller **ret, const hb_model *m, const hb_contro
     for (int i = 0; i < m->nu; i++)
         c->close[i] = same_control * (m->control_max[i] - m->control_min[i]);
     take_settings(c, s);
+    hb_channels_find(&c->channels, m);
     if ((r = hb_stepper_new(&c->stepper, m, err)) ||
         (m->nu > 0 && ((r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)) ||
                        (r = hb_trim_new(&c->trimming, m, err))))) {
         hb_controller_free(c);
         return r;
     }
+    c->average_until_us = INT64_MIN;
+    c->most_step = m->integration == HB_DIRECT ? m->dt : longest_followed(c);
     *ret = c;
     return 0;
 }

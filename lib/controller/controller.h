@@ -7,9 +7,9 @@
  * seconds of the caller's monotonic clock where they say "now".
  *
  * A reply's status is the worst rung of the ladder that applies. Age of telemetry is measured on the caller's clock,
- * from the newest sample taken in; before the first one there is no age, and nothing is stale. The first request after
- * a pause of both, or of a new episode, cannot have telemetry before it: telemetry then has fallback_after from that
- * request on to come in, during which plans are made and called stale. */
+ * from the newest sample that continued one before it; before the first one there is no age, and nothing is stale. The
+ * first request after a pause of both, or of a new episode, cannot have telemetry before it: telemetry then has
+ * fallback_after from that request on to come in, during which plans are made and called stale. */
 #ifndef HB_CONTROLLER_H
 #define HB_CONTROLLER_H
 
@@ -89,6 +89,7 @@ typedef struct hb_command {
     const double *plan;   /* horizon x nu */
     const double *states; /* (horizon + 1) x nx */
     int horizon;          /* 0: there is no planner */
+    double step;          /* seconds of each of the plan's */
 } hb_command;
 
 typedef struct hb_counters {
@@ -129,6 +130,9 @@ bool hb_controller_work(hb_controller *c);
 hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now);
 /* Thread of telemetry. What another controller of the same vehicle answered, and from when on it is in force. */
 void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action);
+/* Thread of telemetry. A request was answered with this action (nu) without the thread of planning, which did not come
+ * back: what that one answers later was never sent, and counts for nothing. */
+void hb_controller_answered(hb_controller *c, const hb_request *r, const double *action);
 void hb_controller_forget(hb_controller *c); /* reset the window */
 /* The estimator's, except one_step_error, which is that of the model in use: the average without adapt. */
 const hb_health *hb_controller_health(const hb_controller *c);

@@ -8,6 +8,7 @@
 
 #include "controller/controller.h"
 #include "dynamics/stepper.h"
+#include "estimate/channels.h"
 #include "estimate/command_history.h"
 #include "plan/trim.h"
 
@@ -16,9 +17,16 @@ enum {
     HB_RECENT_ERRORS = 10, /* errors of the average model behind one_step_error */
     HB_FRESH = 4,          /* flag beside the index of the middle buffer: not read yet */
     HB_ANSWERS = 64,       /* on their way to the thread of telemetry */
+    HB_SENT = 4,           /* answers that others gave, on their way to the thread of planning */
     HB_LITTLE_KNOWN = 32,  /* transitions, up to which the newest is worth keeping a request waiting for */
     HB_UNKNOWN = 12,       /* transitions, up to which a plan may be one for quite another vehicle */
 };
+
+/* An answer on its way to the other thread. */
+typedef struct hb_answered {
+    int64_t from_us;
+    double u[HB_MAX_CONTROLS];
+} hb_answered;
 
 /* What the thread of planning needs of the other one. */
 typedef struct hb_snapshot {
@@ -27,19 +35,15 @@ typedef struct hb_snapshot {
     bool observed;          /* a sample has come in */
     double observed_at;     /* caller's clock */
     int64_t observed_us;    /* vehicle's clock */
-    bool frozen;            /* the state stands still while time advances */
+    bool doubted;           /* the state, or a channel of it, stands still, or contradicts the others */
     hb_real *coefficient;   /* hb_model_ncoefficients */
     hb_actuators actuators; /* of this vehicle, as far as is known */
     bool reported;          /* the vehicle said what its control is: */
     int64_t reported_us;
-    double *report; /* nu */
+    double *report;            /* nu */
+    uint64_t nsent;            /* answers that others gave in place of the thread of planning, */
+    hb_answered sent[HB_SENT]; /* the last ones, in turn */
 } hb_snapshot;
-
-/* An answer on its way to the thread of telemetry. */
-typedef struct hb_answered {
-    int64_t from_us;
-    double u[HB_MAX_CONTROLS];
-} hb_answered;
 
 struct hb_controller {
     const hb_model *m;
@@ -54,15 +58,19 @@ struct hb_controller {
     bool observed;
     double observed_at;
     int64_t observed_us;
-    double *standing;      /* nx: the state of the newest sample of telemetry, */
-    int64_t standing_us;   /* and since when it is the same */
-    bool frozen, reported; /* see hb_snapshot */
-    hb_reason fault;       /* what was wrong with samples of late, */
-    double fault_at;       /* and when the last one was; caller's clock */
-    bool one_clock;        /* samples and requests were seen to have the same clock, */
-    bool behind;           /* by which the samples are too old now */
+    double *standing;     /* nx: the state of the newest sample of telemetry, */
+    int64_t standing_us;  /* and since when it is the same */
+    bool reported;        /* see hb_snapshot */
+    hb_channels channels; /* each against the others, */
+    hb_reason doubt;      /* and what is wrong with the newest sample by them */
+    hb_reason fault;      /* what was wrong with samples of late, */
+    double fault_at;      /* and when the last one was; caller's clock */
+    bool one_clock;       /* samples and requests were seen to have the same clock, */
+    bool behind;          /* by which the samples are too old now */
     int64_t reported_us;
     double *report; /* nu */
+    uint64_t nsent; /* see hb_snapshot */
+    hb_answered sent[HB_SENT];
     double *sample; /* nx: the current sample, its quaternion of length one */
     bool asked;     /* a request came in: */
     int64_t asked_us;
@@ -110,13 +118,18 @@ struct hb_controller {
     double rested;      /* seconds, whose share preparing has not used yet */
     bool rehearsing;    /* what is answered is not meant */
     hb_command_history history;
-    int64_t reported_us_seen;              /* of the newest report taken into the history */
+    int64_t reported_us_seen;              /* of the newest report taken into the history, */
+    uint64_t sent_seen;                    /* and of others' answers */
+    double most_step;                      /* seconds: what one integration step of the model follows */
+    int64_t average_until_us;              /* the learned model cannot be planned with until then: the average is */
+    bool distrusted;                       /* which is now */
     double usual_period;                   /* seconds between requests; 0: not known */
     bool limited;                          /* the last plan breaks a limit */
     uint64_t changes_seen;                 /* of dynamics, when it was made, */
     uint64_t planned_version;              /* and the coefficients that it was made with */
     bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
+    double *request_state;                 /* nx: of the last request that was planned for, its angles without jumps */
     double *actuator_state;                /* nu, at the start of the plan */
     hb_trim *trimming;                     /* NULL: the model has no controls */
     double *arrest;                        /* HB_ARREST x nu: commands that stop what the controls move directly */

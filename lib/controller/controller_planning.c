@@ -10,7 +10,6 @@
 static const double still = 0.05;         /* standard deviations a step that the state may move by under trim */
 static const double pause_factor = 5;     /* fallback_after without a request, so many times: nobody was flying */
 static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
-static const double longest_step = 3;     /* times the plan's step, of such a plan */
 static const double quick = 1e-3;         /* seconds, of a correction */
 static const double share_over = 0.2; /* seconds: what preparing left of its share in so long may be taken at once */
 
@@ -30,7 +29,7 @@ static const hb_snapshot *take_snapshot(hb_controller *c)
         owner->reading = atomic_exchange_explicit(&owner->middle, owner->reading, memory_order_acq_rel) & ~HB_FRESH;
 
     const hb_snapshot *s = &owner->buffer[owner->reading];
-    uint64_t wanted = c->s.adapt ? s->health.version : 0;
+    uint64_t wanted = c->s.adapt && !c->distrusted ? s->health.version : 0;
     if (wanted != c->set_version) {
         hb_predictor_set(hb_stepper_predictor(c->stepper), wanted ? s->coefficient : NULL);
         c->set_version = wanted;
@@ -42,6 +41,12 @@ static const hb_snapshot *take_snapshot(hb_controller *c)
 /* What the vehicle says of its control goes before what it was told, where they differ. */
 static void hear_vehicle(hb_controller *c, const hb_snapshot *s, const hb_request *r)
 {
+    if (c->sent_seen + HB_SENT < s->nsent)
+        c->sent_seen = s->nsent - HB_SENT;
+    for (; c->sent_seen < s->nsent; c->sent_seen++) {
+        const hb_answered *a = &s->sent[c->sent_seen % HB_SENT];
+        hb_command_history_replace(&c->history, a->from_us, a->u);
+    }
     if (s->reported && (c->reported_us_seen != s->reported_us)) {
         hb_command_history_report(&c->history, s->reported_us, s->report);
         c->reported_us_seen = s->reported_us;
@@ -60,13 +65,27 @@ static double age_of_telemetry(hb_controller *c, const hb_snapshot *s, const hb_
     /* a bridge may stamp its requests by another clock: then that one says nothing */
     if (arrived <= c->s.stale_after && fabs(behind) <= c->s.stale_after)
         c->clocks_agree = true;
-    return c->clocks_agree && behind < pause_factor * c->s.fallback_after ? fmax(arrived, behind) : arrived;
+    return c->clocks_agree ? fmax(arrived, behind) : arrived;
 }
 
 /* The delay until a command that the vehicle has begins to act; the same for all channels of a plan. */
 static double actuator_delay(const hb_actuators *a)
 {
     return (hb_actuators_shortest_delay(a) + hb_actuators_longest_delay(a)) / 2;
+}
+
+/* The request's state to c->x0; false: that is no attitude. Angles go on from the request before: what is planned and
+ * prepared knows no jumps by a turn. */
+static bool take_request_state(hb_controller *c, const hb_request *r)
+{
+    const hb_rotations *rotations = &c->telemetry.rotations;
+
+    if (!hb_controller_take_state(c, r->x, c->x0))
+        return false;
+    for (int i = 0; !(c->planned && c->running) && i < c->nx; i++)
+        c->request_state[i] = 0;
+    hb_rotations_unwind(rotations, c->x0, c->request_state);
+    return true;
 }
 
 /* Propagates the request's state to the moment at which its action begins to act, under what the actuators make of the
@@ -77,7 +96,8 @@ static void propagate(hb_controller *c, const hb_request *r, const hb_actuators 
     int64_t reaches = r->time_us + microseconds(c->s.delay), time = r->time_us,
             end = reaches + microseconds(actuator_delay(a)), step = microseconds(c->m->dt), until;
 
-    hb_controller_take_state(c, r->x, c->x0);
+    take_request_state(c, r);
+    memcpy(c->request_state, c->x0, (size_t)c->nx * sizeof *c->x0);
     hb_command_history_settle(&c->history, a, c->safe, time, c->actuator_state);
     while (time < end) {
         int64_t next = end - time < step ? end : time + step;
@@ -128,6 +148,8 @@ static void start_over(hb_controller *c, const hb_request *r)
     hb_planner_reset(c->planner);
     c->awake_at = r->received;
     c->planned = false;
+    c->distrusted = false;
+    c->average_until_us = INT64_MIN;
     hb_command_history_reset(&c->history);
     c->usual_period = 0;
 }
@@ -136,7 +158,7 @@ static double plan_step(const hb_controller *c)
 {
     double dt = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt;
 
-    return c->usual_period > slow_requests * dt ? fmin(c->usual_period, longest_step * dt) : dt;
+    return c->usual_period > slow_requests * dt ? fmin(c->usual_period, fmax(c->most_step, dt)) : dt;
 }
 
 /* Learns how often requests come. */
@@ -200,7 +222,7 @@ static const hb_command *finish_reply(hb_controller *c, hb_status status, hb_rea
     c->command.status = status;
     c->command.reason = reason;
     hb_controller_count(c, HB_COUNTER(status[status]), 1);
-    if (reason != HB_REASON_NONE)
+    if (status >= HB_STATUS_FALLBACK)
         hb_controller_count(c, HB_COUNTER(refused[reason]), 1);
     return &c->command;
 }
@@ -226,7 +248,7 @@ static const hb_command *refuse(hb_controller *c, hb_reason why)
 }
 
 /* Why a request cannot be answered. */
-static hb_reason check_request(const hb_controller *c, const hb_request *r)
+static hb_reason check_request(hb_controller *c, const hb_request *r)
 {
     if (!c->planner)
         return HB_REASON_NO_CONTROLS;
@@ -244,7 +266,7 @@ static hb_reason check_request(const hb_controller *c, const hb_request *r)
     for (int i = 1; r->target_time && i < r->ntargets; i++)
         if (!(r->target_time[i] > r->target_time[i - 1]))
             return HB_REASON_BAD_TIME;
-    if (!hb_controller_take_state(c, r->x, c->x0))
+    if (!take_request_state(c, r))
         return HB_REASON_QUATERNION;
     if (r->ntargets <= 0 && c->s.ntarget == 0 && hb_cost_needs_target(&c->s.cost))
         return HB_REASON_NO_TARGET;
@@ -259,7 +281,7 @@ static bool take_targets(hb_controller *c, const hb_request *r, double ahead)
     const hb_reference reference = {
         .nx = c->nx,
         .n = r->ntargets > 0 ? r->ntargets : 1,
-        .quaternion = hb_model_quaternion(c->m),
+        .rotations = c->telemetry.rotations,
         .target = r->ntargets > 0 ? r->target : c->s.target,
         .time = r->ntargets > 0 ? r->target_time : NULL,
         .step = c->s.planner.dt > 0 ? c->s.planner.dt : c->m->dt,
@@ -269,6 +291,8 @@ static bool take_targets(hb_controller *c, const hb_request *r, double ahead)
     for (int k = 0; k < c->ntargets; k++) {
         double *row = c->target + (size_t)k * (size_t)c->nx;
         hb_reference_at(&reference, ahead + k * plan_step(c), row);
+        /* the shorter way round, and no jump on it */
+        hb_rotations_unwind(&reference.rotations, row, k ? row - c->nx : c->x0);
         if (limits->targets == HB_TARGETS_CLIP ? !hb_limits_clip(limits, row) : !hb_limits_allow(limits, row))
             return false;
     }
@@ -303,12 +327,12 @@ static const double *last_trim(const hb_controller *c)
 /* The worst rung of the ladder that applies to a plan that was made. */
 static hb_status rung(const hb_controller *c, const hb_snapshot *s, const hb_plan *plan)
 {
-    if (s->frozen || s->health.fault == HB_REASON_BEHIND ||
+    if (s->doubted || s->health.fault == HB_REASON_BEHIND ||
         (s->observed ? c->command.age > c->s.stale_after : s->health.samples > 0))
         return HB_STATUS_STALE;
     if (c->s.adapt && s->health.status == HB_ESTIMATE_OUT_OF_SPAN)
         return HB_STATUS_OUT_OF_SPAN;
-    if (c->s.adapt && s->health.status == HB_ESTIMATE_WARMING_UP)
+    if (c->s.adapt && (s->health.status == HB_ESTIMATE_WARMING_UP || c->distrusted))
         return HB_STATUS_WARMING_UP;
     if (plan->limit)
         return HB_STATUS_LIMITED;
@@ -361,6 +385,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
 {
     c = planner_of(c, r);
     double begun = clock->now(clock->context);
+    c->distrusted = r->time_us < c->average_until_us;
     const hb_snapshot *s = take_snapshot(c);
     hb_command *reply = start_reply(c, s, r, begun);
     hb_reason reason = check_request(c, r);
@@ -410,16 +435,24 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->corrected = plan->corrected;
     hb_controller_count(c, HB_COUNTER(corrected), plan->corrected);
     reply->plan = plan->action;
+    reply->step = hb_planner_step(c->planner);
     reply->states = hb_planner_states(c->planner);
     hb_controller_count(c, HB_COUNTER(dropped_candidates), plan->dropped);
     c->followed = plan->evaluated || young(c, r);
+    /* a model with which every rollout explodes is nobody's: the next plans are made with the average */
+    if (!plan->evaluated && plan->dropped)
+        c->average_until_us = r->time_us + microseconds(c->s.safe_after);
     if (!plan->evaluated)
         return fall_back(c, r, plan->dropped ? HB_REASON_NOT_FINITE : HB_REASON_LATE);
     c->planned = true;
     c->planned_us = r->time_us;
     answer(c, plan->action);
     tell(c, r);
-    return finish_reply(c, rung(c, s, plan), HB_REASON_NONE);
+    const hb_status status = rung(c, s, plan);
+    return finish_reply(c, status,
+                        status != HB_STATUS_TRUNCATED ? HB_REASON_NONE
+                        : plan->out_of_time           ? HB_REASON_DEADLINE
+                                                      : HB_REASON_ITERATIONS);
 }
 
 bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic_bool *interrupt, uint64_t most)

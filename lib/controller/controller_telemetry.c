@@ -44,11 +44,13 @@ void hb_controller_publish(hb_controller *c)
     s->observed = c->observed;
     s->observed_at = c->observed_at;
     s->observed_us = c->observed_us;
-    s->frozen = c->frozen;
+    s->doubted = c->doubt != HB_REASON_NONE;
     s->reported = c->reported;
     s->reported_us = c->reported_us;
     if (c->nu > 0)
         memcpy(s->report, c->report, (size_t)c->nu * sizeof *s->report);
+    s->nsent = c->nsent;
+    memcpy(s->sent, c->sent, sizeof s->sent);
     s->actuators = *hb_estimator_actuators(c->estimator);
     memcpy(s->coefficient, hb_estimator_coefficients(c->estimator),
            (size_t)hb_model_ncoefficients(c->m) * sizeof *s->coefficient);
@@ -63,6 +65,28 @@ void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action)
     hb_command_history_tell(&c->told, from_us, action);
 }
 
+/* Something else was sent in place of what was to come into force then. */
+static bool was_replaced(const hb_controller *c, int64_t from_us)
+{
+    for (uint64_t i = c->nsent > HB_SENT ? c->nsent - HB_SENT : 0; i < c->nsent; i++)
+        if (c->sent[i % HB_SENT].from_us == from_us)
+            return true;
+    return false;
+}
+
+void hb_controller_answered(hb_controller *c, const hb_request *r, const double *action)
+{
+    hb_answered *a = &c->sent[c->nsent % HB_SENT];
+
+    if (r->guest || c->nu == 0)
+        return;
+    a->from_us = r->time_us + llround(c->s.delay * 1e6);
+    memcpy(a->u, action, (size_t)c->nu * sizeof *action);
+    c->nsent++;
+    hb_command_history_replace(&c->told, a->from_us, action);
+    hb_controller_publish(c);
+}
+
 void hb_controller_hear_answers(hb_controller *c)
 {
     unsigned in = atomic_load_explicit(&c->answers_in, memory_order_acquire),
@@ -70,14 +94,15 @@ void hb_controller_hear_answers(hb_controller *c)
 
     for (; out != in && out < c->hear_until; out++) {
         const hb_answered *a = &c->answer[out % HB_ANSWERS];
-        hb_controller_hear(c, a->from_us, a->u);
+        if (!was_replaced(c, a->from_us))
+            hb_controller_hear(c, a->from_us, a->u);
     }
     atomic_store_explicit(&c->answers_out, out, memory_order_release);
 }
 
 bool hb_controller_take_state(const hb_controller *c, const double *x, double *ret)
 {
-    int q = c->telemetry.quaternion;
+    int q = c->telemetry.rotations.quaternion;
     double square = 0;
 
     memcpy(ret, x, (size_t)c->nx * sizeof *ret);
@@ -113,6 +138,19 @@ static hb_reason examine(hb_controller *c, const hb_observation *o)
     if ((o->u && !within_bounds(c, o->u)) || (o->u_before && !within_bounds(c, o->u_before)))
         return HB_REASON_BAD_CONTROL;
     return HB_REASON_NONE;
+}
+
+/* Single channels that hang or contradict each other, and samples that contradict requests: more likely wrong than
+ * right. */
+static hb_reason doubt(hb_controller *c, int64_t time_us, bool joined)
+{
+    double wrong;
+
+    hb_channels_sample(&c->channels, time_us, c->sample, joined);
+    const int worst = hb_channels_worst(&c->channels, &wrong);
+    if (!(wrong > 0.5))
+        return HB_REASON_NONE;
+    return hb_channels_stands(&c->channels, worst) >= c->s.stale_after ? HB_REASON_FROZEN : HB_REASON_IMPLAUSIBLE;
 }
 
 /* A sensor that hangs repeats its last state while time advances. */
@@ -179,8 +217,8 @@ static hb_reason learn(hb_controller *c, const hb_transition *transition, hb_rea
 {
     hb_health before = *hb_estimator_health(c->estimator);
 
-    if (c->frozen && reason == HB_REASON_NONE)
-        reason = HB_REASON_FROZEN;
+    if (c->doubt != HB_REASON_NONE && reason == HB_REASON_NONE)
+        reason = c->doubt;
     if (reason == HB_REASON_NONE)
         hb_estimator_stage(c->estimator, transition);
     if (!more)
@@ -196,6 +234,13 @@ static hb_reason learn(hb_controller *c, const hb_transition *transition, hb_rea
     return reason;
 }
 
+/* The vehicle was put somewhere else, or is another one: what was told before has nothing to do with what it does now.
+ */
+static void forget_commands(hb_controller *c, const hb_transitions *t, int64_t time_us)
+{
+    hb_command_history_forget(&c->told, time_us < t->newest_us ? INT64_MAX : time_us);
+}
+
 /* A sample on its way into the window. One whose state came with a request before was taken in then. */
 static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observation *given, double now, bool more)
 {
@@ -208,16 +253,22 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
     hb_controller_hear_answers(c);
     hb_controller_count(c, HB_COUNTER(observations), 1);
     if (reason == HB_REASON_NONE) {
-        if (given->u_before && t->waiting)
+        if (t->waiting && given->reset_counter != t->reset_counter)
+            forget_commands(c, t, given->time_us);
+        else if (given->u_before && t->waiting)
             hear_report(c, t->newest_us, given->u_before);
         if (given->u)
             hear_report(c, given->time_us, given->u);
-        c->frozen = stands_still(c, given);
+        const bool hangs = stands_still(c, given);
         reason = used ? c->used_as : hb_transitions_add(t, &o, &c->told, c->safe, &transition);
-        /* a sign of life, also when it makes no transition */
+        const bool joined = reason == HB_REASON_NONE || reason == HB_REASON_GATHERED;
+        c->doubt = hangs ? HB_REASON_FROZEN : used ? c->doubt : doubt(c, given->time_us, joined);
+        /* what continues no sample before it taught nothing, and makes nothing younger */
+        if (joined || used || !c->observed) {
+            c->observed_at = now;
+            c->observed_us = given->time_us;
+        }
         c->observed = true;
-        c->observed_at = now;
-        c->observed_us = given->time_us;
         c->echoed = t == &c->telemetry && c->asked && given->time_us == c->asked_us &&
                     memcmp(given->x, c->asked_state, (size_t)c->nx * sizeof *given->x) == 0;
     }
@@ -261,6 +312,8 @@ static void remember_request(hb_controller *c, const hb_request *r)
     c->asked_us = r->time_us;
     c->asked_counter = r->reset_counter;
     memcpy(c->asked_state, r->x, (size_t)c->nx * sizeof *r->x);
+    if (!r->guest && hb_all_finite(r->x, c->nx))
+        hb_channels_request(&c->channels, r->time_us, r->x);
 }
 
 /* Whoever publishes the state that it asked with does so after the answer, since the sample tells the control that
@@ -278,7 +331,9 @@ static hb_reason take_from_request(hb_controller *c, const hb_request *r, double
         return reason;
     o.x = c->sample;
     hb_controller_hear_answers(c);
-    c->used_as = learn(c, &transition, hb_transitions_add(&c->telemetry, &o, &c->told, c->safe, &transition), false);
+    reason = hb_transitions_add(&c->telemetry, &o, &c->told, c->safe, &transition);
+    c->doubt = doubt(c, o.time_us, reason == HB_REASON_NONE || reason == HB_REASON_GATHERED);
+    c->used_as = learn(c, &transition, reason, false);
     c->used = true;
     c->used_us = r->time_us;
     c->observed_at = now;
@@ -302,6 +357,9 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
         hb_controller_publish(c);
     if (r->fresh)
         t->waiting = t->started = c->echoed = false;
+    /* an episode starts: what was told in the one before is over */
+    if (c->asked && r->nx == c->nx && r->reset_counter != c->asked_counter)
+        hb_command_history_forget(&c->told, r->time_us < c->asked_us ? INT64_MAX : r->time_us);
     const hb_health *known = hb_estimator_health(c->estimator);
     bool urgent = known->samples < HB_LITTLE_KNOWN || known->status == HB_ESTIMATE_IMPLAUSIBLE;
     if (telemetry_lives && urgent && c->echoed && r->time_us > c->asked_us && r->reset_counter == c->asked_counter)
@@ -321,6 +379,14 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
 void hb_controller_forget(hb_controller *c)
 {
     hb_estimator_reset(c->estimator);
+    /* nothing that the window before was explained with is left: neither commands nor a transition under way */
+    hb_controller_hear_answers(c);
+    hb_command_history_reset(&c->told);
+    c->telemetry.started = c->requests.started = c->telemetry.continues = c->requests.continues = false;
+    c->telemetry.end.count = c->requests.end.count = 0;
+    hb_channels_reset(&c->channels);
+    c->doubt = HB_REASON_NONE;
+    c->nrecent = 0;
     hb_controller_publish(c);
 }
 

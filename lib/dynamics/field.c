@@ -12,7 +12,14 @@
  *     the stage point (nominal models only) | for each network: slopes | with gradients: layer inputs, output */
 #include "dynamics/field.h"
 
+#include <math.h>
 #include <string.h>
+
+#ifdef HB_DOUBLE
+#define rint_real rint
+#else
+#define rint_real rintf
+#endif
 
 static bool has_nominal(const hb_field *f)
 {
@@ -55,10 +62,27 @@ size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bo
     return (size_t)count * hb_field_tape_size(&one, gradients) + hb_field_tape_size(&other, gradients);
 }
 
+/* An angle as networks know it, from -pi to pi: they have seen no whole turns. Its derivative is 1. */
+static void wrap(double mean, double std, int n, const hb_real *z, hb_real *to)
+{
+    const hb_real turn = (hb_real)(2 * M_PI / std), middle = (hb_real)(-mean / std),
+                  per_turn = (hb_real)(std / 2 / M_PI);
+
+    for (int s = 0; s < hb_padded(n); s++)
+        to[s] = z[s] - turn * rint_real((z[s] - middle) * per_turn);
+}
+
 void hb_field_gather(const hb_model *m, int n, const hb_real *z, const hb_real *u, hb_real *input)
 {
-    for (int i = 0; i < m->ninputs; i++)
-        hb_batch_copy(1, n, z + m->input[i] * HB_STRIDE, input + i * HB_STRIDE);
+    for (int i = 0; i < m->ninputs; i++) {
+        const int state = m->input[i];
+        const hb_real *from = z + state * HB_STRIDE;
+        hb_real *to = input + i * HB_STRIDE;
+        if (m->angle[state])
+            wrap(m->state_mean[state], m->state_std[state], n, from, to);
+        else
+            hb_batch_copy(1, n, from, to);
+    }
     if (m->nu)
         hb_batch_copy(m->nu, n, u, input + m->ninputs * HB_STRIDE);
 }
@@ -101,7 +125,7 @@ void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *
 {
     hb_batch_to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
     hb_batch_to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
-    m->nominal->field(m->nominal_parameter, n, w->x, w->u, w->dx);
+    m->nominal->field(m->nominal, m->nominal_parameter, n, w->x, w->u, w->dx, w->nominal);
     scale_rows(m->nx, n, m->state_std, true, w->dx, rate);
 }
 
@@ -111,7 +135,7 @@ void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const h
     hb_batch_to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
     hb_batch_to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
     scale_rows(m->nx, n, m->state_std, true, drate, w->output);
-    m->nominal->adjoint(m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du);
+    m->nominal->adjoint(m->nominal, m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du, w->nominal);
     scale_rows(m->nx, n, m->state_std, false, w->dx, w->dx);
     hb_batch_add(w->kernels, m->nx, n, w->dx, dz);
     if (du) {

@@ -230,17 +230,19 @@ ALWAYS_INLINE void dot_products(int rows, int nin, const hb_real *a, const hb_re
         for (int r = 0; r < WIDTH; r++)
             sum[r] += load_anywhere(a + (r < rows ? r : rows - 1) * nin + k) * in;
     }
-    if (nin % WIDTH)
+    if (nin % WIDTH) {
         UNROLL
-    for (int r = 0; r < WIDTH; r++)
-        sum[r] += load_anywhere(a + (r < rows ? r + 1 : rows) * nin - WIDTH) * last;
+        for (int r = 0; r < WIDTH; r++)
+            sum[r] += load_anywhere(a + (r < rows ? r + 1 : rows) * nin - WIDTH) * last;
+    }
 
     /* half as many vectors each time, until the sum of row r is lane r of the one that is left */
     UNROLL
-    for (int n = WIDTH / 2; n; n /= 2)
+    for (int n = WIDTH / 2; n; n /= 2) {
         UNROLL
-    for (int r = 0; r < n; r++)
-        sum[r] = sum_pairs(sum[2 * r], sum[2 * r + 1]);
+        for (int r = 0; r < n; r++)
+            sum[r] = sum_pairs(sum[2 * r], sum[2 * r + 1]);
+    }
 
     if (rows == WIDTH) {
         store_anywhere(y, load_anywhere(bias) + sum[0]);

@@ -32,6 +32,7 @@ static void lay_out(hb_workspace *w, const hb_model *m, bool gradients, hb_arena
     w->dx = ROWS(nx);
     w->u = ROWS(nu);
     w->du = ROWS(nu);
+    w->nominal = ROWS(m->nominal ? m->nominal->rows : 0);
     w->increment = ROWS(nx);
     w->gradient_z = ROWS(nx);
     w->all = ROWS(larger(all, widest_out));

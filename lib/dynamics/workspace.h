@@ -18,6 +18,7 @@ typedef struct hb_workspace {
     hb_real *step;               /* one row: seconds per sub-step */
     hb_real *x, *dx;             /* nx rows, physical, for the nominal model */
     hb_real *u, *du;             /* nu rows, physical */
+    hb_real *nominal;            /* rows that the nominal model needs */
     hb_real *increment;          /* nx rows: of one function */
     hb_real *gradient_z;         /* nx rows */
     hb_real *all;                /* (nb + 1) * nx rows: every function's rate */

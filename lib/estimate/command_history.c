@@ -25,16 +25,30 @@ static double *command(const hb_command_history *h, int i)
     return h->u + (size_t)i * (size_t)h->nu;
 }
 
-/* Puts a command where its time belongs; one that is to come into force at or after that time and is of the same kind
- * was never in force. The oldest is forgotten when there is no room. */
+/* Takes command i out. */
+static void take_out(hb_command_history *h, int i)
+{
+    size_t after = (size_t)(h->count - i - 1);
+
+    memmove(h->from + i, h->from + i + 1, after * sizeof *h->from);
+    memmove(h->told + i, h->told + i + 1, after * sizeof *h->told);
+    memmove(command(h, i), command(h, i + 1), after * (size_t)h->nu * sizeof *h->u);
+    h->count--;
+}
+
+void hb_command_history_forget(hb_command_history *h, int64_t before_us)
+{
+    while (h->count > 0 && h->from[0] < before_us)
+        take_out(h, 0);
+    h->strangers = 0;
+    h->ignored = false;
+}
+
+/* Puts a command where its time belongs. The oldest is forgotten when there is no room. */
 static void insert(hb_command_history *h, int64_t from_us, bool told, const double *u)
 {
-    if (h->count == HB_COMMAND_HISTORY) {
-        memmove(h->from, h->from + 1, (HB_COMMAND_HISTORY - 1) * sizeof *h->from);
-        memmove(h->told, h->told + 1, (HB_COMMAND_HISTORY - 1) * sizeof *h->told);
-        memmove(h->u, command(h, 1), (HB_COMMAND_HISTORY - 1) * (size_t)h->nu * sizeof *h->u);
-        h->count--;
-    }
+    if (h->count == HB_COMMAND_HISTORY)
+        take_out(h, 0);
     int at = h->count;
     while (at > 0 && h->from[at - 1] > from_us)
         at--;
@@ -81,6 +95,16 @@ void hb_command_history_tell(hb_command_history *h, int64_t from_us, const doubl
 {
     if (h->nu > 0)
         insert(h, from_us, true, u);
+}
+
+void hb_command_history_replace(hb_command_history *h, int64_t from_us, const double *u)
+{
+    if (h->nu == 0)
+        return;
+    for (int i = h->count - 1; i >= 0; i--)
+        if (h->told[i] && h->from[i] == from_us)
+            take_out(h, i);
+    insert(h, from_us, true, u);
 }
 
 /* Is it something told of around that time? */

@@ -35,6 +35,10 @@ typedef struct hb_command_history {
 /* Takes the array from the arena; nu, close and slack_us are given. */
 void hb_command_history_lay_out(hb_command_history *h, hb_arena *arena);
 void hb_command_history_reset(hb_command_history *h);
+/* What comes into force before a time is over and done with: it is forgotten, and who was flying with it. */
+void hb_command_history_forget(hb_command_history *h, int64_t before_us);
+/* Of what was told to come into force at a time, only u (nu) was sent. */
+void hb_command_history_replace(hb_command_history *h, int64_t from_us, const double *u);
 
 /* u (nu) was answered, and will be in force from a time on. */
 void hb_command_history_tell(hb_command_history *h, int64_t from_us, const double *u);

@@ -19,31 +19,6 @@ void hb_transitions_lay_out(hb_transitions *t, hb_arena *arena)
     t->scratch = hb_arena_take(arena, nx + nu, sizeof(double));
 }
 
-/* An attitude has two quaternions: x takes the sign of the one that is nearer to `like`. */
-static void align(const hb_transitions *t, double *x, const double *like)
-{
-    double *q = x + t->quaternion, dot = 0;
-
-    if (t->quaternion < 0)
-        return;
-    for (int i = 0; i < 4; i++)
-        dot += q[i] * like[t->quaternion + i];
-    for (int i = 0; i < 4 && dot < 0; i++)
-        q[i] = -q[i];
-}
-
-static void normalise(const hb_transitions *t, double *x)
-{
-    double *q = x + t->quaternion, square = 0;
-
-    if (t->quaternion < 0)
-        return;
-    for (int i = 0; i < 4; i++)
-        square += q[i] * q[i];
-    for (int i = 0; i < 4 && square > 0; i++)
-        q[i] /= sqrt(square);
-}
-
 /* Adds a sample to the end that is being gathered. */
 static void gather(hb_transitions *t, const hb_observation *o)
 {
@@ -55,12 +30,12 @@ static void gather(hb_transitions *t, const hb_observation *o)
         return;
     }
     memcpy(t->scratch, o->x, (size_t)t->nx * sizeof *t->scratch);
-    align(t, t->scratch, e->x);
+    hb_rotations_align(&t->rotations, t->scratch, e->x);
     e->count++;
     for (int i = 0; i < t->nx; i++)
         e->x[i] += (t->scratch[i] - e->x[i]) / e->count;
     e->time_us += (o->time_us - e->time_us) / e->count;
-    normalise(t, e->x);
+    hb_rotations_normalise(&t->rotations, e->x);
 }
 
 /* What was commanded in each part between two times; false: it is not known. */
@@ -78,23 +53,14 @@ static bool commands_between(hb_transitions *t, const hb_command_history *told, 
     return true;
 }
 
-/* Of the two quaternions of an attitude, that with w above zero: the one that models are trained with. */
-static void canonical(const hb_transitions *t, double *x)
-{
-    for (int i = 0; t->quaternion >= 0 && x[t->quaternion + 3] < 0 && i < 4; i++)
-        x[t->quaternion + i] *= i < 3 ? -1 : 1;
-    if (t->quaternion >= 0)
-        x[t->quaternion + 3] = fabs(x[t->quaternion + 3]);
-}
-
 static void hand_out(hb_transitions *t, const hb_command_history *told, double dt, hb_transition *ret)
 {
     int64_t ignored;
 
     memcpy(t->x, t->start.x, (size_t)t->nx * sizeof *t->x);
     memcpy(t->x_next, t->end.x, (size_t)t->nx * sizeof *t->x_next);
-    canonical(t, t->x);
-    align(t, t->x_next, t->x);
+    hb_rotations_canonical(&t->rotations, t->x);
+    hb_rotations_align(&t->rotations, t->x_next, t->x);
     *ret = (hb_transition){.x = t->x,
                            .u = t->u,
                            .x_next = t->x_next,

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "dynamics/transition.h"
 #include "estimate/command_history.h"
+#include "model/rotations.h"
 
 /* A telemetry sample: state x at `time`, and the control in force from then on. */
 typedef struct hb_observation {
@@ -34,7 +35,7 @@ typedef struct hb_sample_mean {
 
 typedef struct hb_transitions {
     int nx, nu;
-    int quaternion;  /* index of its first state; -1: there is none */
+    hb_rotations rotations;
     double period;   /* seconds, the model's */
     double shortest; /* seconds, of a transition */
     double max_gap;  /* seconds between two samples */

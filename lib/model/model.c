@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "model/physics.h"
 
 /* beyond these single precision does not carry the arithmetic */
 static const double least_std = 1e-15, largest_std = 1e15;
@@ -86,6 +87,14 @@ static int check_inputs(const hb_model *m, hb_error *err)
     return r;
 }
 
+static int check_outputs(const hb_model *m, hb_error *err)
+{
+    for (int i = 0; i < m->nx; i++)
+        if (m->output[i])
+            return 0;
+    return m->nb == 0 ? 0 : hb_fail(err, EINVAL, "the output mask leaves no state that basis functions act on");
+}
+
 static int check_nominal(const hb_model *m, hb_error *err)
 {
     if (!m->nominal)
@@ -151,6 +160,8 @@ int hb_model_size(hb_model *m, hb_error *err)
         r = check_inputs(m, err);
     else
         m->ninputs = m->nx;
+    if (r == 0 && m->output)
+        r = check_outputs(m, err);
     if (r == 0)
         r = check_choices(m, err);
     if (r)
@@ -197,6 +208,22 @@ static int check_names(const char *what, int n, char (*name)[HB_NAME_SIZE], char
         for (int k = 0; k < i; k++)
             if (!strcmp(name[i], name[k]))
                 return hb_fail(err, EINVAL, "%ss %d and %d are both named '%s'", what, k, i, name[i]);
+    }
+    return 0;
+}
+
+/* Turns are counted in radians. */
+static int check_angles(const hb_model *m, hb_error *err)
+{
+    const int q = hb_model_quaternion(m);
+
+    for (int i = 0; i < m->nx; i++) {
+        if (m->angle[i] && *m->state_unit[i] && strcmp(m->state_unit[i], "rad") != 0 &&
+            strcmp(m->state_unit[i], "1") != 0)
+            return hb_fail(err, EINVAL, "state '%s' is an angle, but its unit is '%s': expected rad", m->state_name[i],
+                           m->state_unit[i]);
+        if (m->angle[i] && q >= 0 && i >= q && i < q + 4)
+            return hb_fail(err, EINVAL, "state '%s' is part of a quaternion, and no angle", m->state_name[i]);
     }
     return 0;
 }
@@ -297,6 +324,55 @@ static int check_prior(const hb_model *m, hb_error *err)
     return r;
 }
 
+/* Calls `row` with the head's weights and bias of each row of the basis that the output mask leaves out; its sum. */
+static int for_masked_rows(const hb_model *m, hb_real *vector, int (*row)(hb_real *weight, size_t width, hb_real *bias))
+{
+    const hb_head h = hb_mlp_head(&m->basis);
+    bool shared = m->architecture == HB_SHARED;
+    size_t nx = (size_t)m->nx;
+    int sum = 0;
+
+    for (size_t i = 0; i < (size_t)m->nb * nx; i++) {
+        hb_real *network = vector + (shared ? 0 : i / nx * m->basis.nparameters);
+        size_t at = shared ? i : i % nx;
+        if (!m->output[i % nx])
+            sum += row(network + h.weight + at * h.width, h.width, network + h.bias + at);
+    }
+    return sum;
+}
+
+static int clear_row(hb_real *weight, size_t width, hb_real *bias)
+{
+    memset(weight, 0, width * sizeof *weight);
+    *bias = 0;
+    return 0;
+}
+
+static int is_not_zero(hb_real *weight, size_t width, hb_real *bias)
+{
+    for (size_t i = 0; i < width; i++)
+        if (weight[i] != 0)
+            return 1;
+    return *bias != 0;
+}
+
+void hb_model_mask(const hb_model *m, hb_real *vector)
+{
+    for_masked_rows(m, vector, clear_row);
+}
+
+static int check_mask(const hb_model *m, hb_error *err)
+{
+    if (for_masked_rows(m, m->parameter, is_not_zero))
+        return hb_fail(err, EINVAL,
+                       "basis functions act on states that the output mask leaves out: their rows must be 0");
+    for (int i = 0; i < m->nx; i++)
+        if (!(m->reference_noise[i] >= 0) || isinf(m->reference_noise[i]))
+            return hb_fail(err, EINVAL, "the reference noise of state '%s' is %g, expected a finite number, 0 or above",
+                           m->state_name[i], m->reference_noise[i]);
+    return 0;
+}
+
 int hb_model_check(const hb_model *m, hb_error *err)
 {
     hb_model copy = *m;
@@ -304,6 +380,8 @@ int hb_model_check(const hb_model *m, hb_error *err)
 
     if (r == 0)
         r = check_names("state", m->nx, m->state_name, m->state_unit, err);
+    if (r == 0)
+        r = check_angles(m, err);
     if (r == 0)
         r = check_names("control", m->nu, m->control_name, m->control_unit, err);
     if (r == 0)
@@ -316,6 +394,8 @@ int hb_model_check(const hb_model *m, hb_error *err)
         r = check_actuators(m, err);
     if (r == 0)
         r = check_prior(m, err);
+    if (r == 0)
+        r = check_mask(m, err);
     for (size_t i = 0; i < m->nparameters && r == 0; i++)
         if (!isfinite(m->parameter[i]))
             r = hb_fail(err, EINVAL, "parameter %zu is not finite", i);
@@ -347,10 +427,13 @@ static hb_model *lay_out(const hb_model *shape_of, size_t notes_size, hb_arena *
 
     *to = *shape_of;
     to->input = hb_arena_take(arena, (size_t)shape_of->ninputs, sizeof *to->input);
+    to->output = hb_arena_take(arena, nx, sizeof *to->output);
+    to->reference_noise = hb_arena_take(arena, nx, sizeof(double));
     to->state_name = hb_arena_take(arena, nx, sizeof *to->state_name);
     to->state_unit = hb_arena_take(arena, nx, sizeof *to->state_unit);
     to->control_name = hb_arena_take(arena, nu, sizeof *to->control_name);
     to->control_unit = hb_arena_take(arena, nu, sizeof *to->control_unit);
+    to->angle = hb_arena_take(arena, nx, sizeof *to->angle);
     to->state_mean = hb_arena_take(arena, nx, sizeof(double));
     to->state_std = hb_arena_take(arena, nx, sizeof(double));
     to->control_mean = hb_arena_take(arena, nu, sizeof(double));
@@ -369,6 +452,11 @@ static hb_model *lay_out(const hb_model *shape_of, size_t notes_size, hb_arena *
     }
     to->parameter = hb_arena_take(arena, shape_of->nparameters, sizeof(hb_real));
     to->notes = hb_arena_take(arena, notes_size, 1);
+    if (shape_of->nominal && shape_of->nominal->physics) {
+        void *place = hb_arena_take(arena, 1, hb_physics_size(shape_of->nominal->physics));
+        if (place)
+            to->nominal = hb_physics_nominal(hb_physics_copy(shape_of->nominal->physics, place));
+    }
     return m;
 }
 
@@ -381,6 +469,8 @@ int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb
 
     if (r)
         return r;
+    if (sized.average != HB_AVERAGE_NOMINAL)
+        sized.nominal = NULL;
     lay_out(&sized, notes_size, &arena);
     r = hb_arena_allocate(&arena, err);
     if (r)
@@ -389,6 +479,8 @@ int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb
 
     for (int i = 0; i < m->ninputs; i++)
         m->input[i] = sized.input ? sized.input[i] : i;
+    for (int i = 0; i < m->nx; i++)
+        m->output[i] = sized.output ? sized.output[i] : true;
     for (int i = 0; i < m->nx; i++) {
         snprintf(m->state_name[i], HB_NAME_SIZE, "x%d", i);
         m->state_std[i] = 1;
@@ -401,8 +493,6 @@ int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb
     }
     for (int i = 0; m->has_prior && i < m->nx; i++)
         m->noise[i] = 1;
-    if (m->average != HB_AVERAGE_NOMINAL)
-        m->nominal = NULL;
     if (notes)
         memcpy(m->notes, notes, notes_size);
     hb_model_seal(m);
@@ -432,6 +522,7 @@ int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char
         return r;
     memcpy(to->state_name, m->state_name, nx * sizeof *m->state_name);
     memcpy(to->state_unit, m->state_unit, nx * sizeof *m->state_unit);
+    memcpy(to->angle, m->angle, nx * sizeof *m->angle);
     if (nu) {
         memcpy(to->control_name, m->control_name, nu * sizeof *m->control_name);
         memcpy(to->control_unit, m->control_unit, nu * sizeof *m->control_unit);
@@ -447,6 +538,7 @@ int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char
     copy_doubles(to->actuator_lag, m->actuator_lag, nu);
     copy_doubles(to->actuator_rate, m->actuator_rate, nu);
     if (with_prior && m->has_prior) {
+        copy_doubles(to->reference_noise, m->reference_noise, nx);
         copy_doubles(to->prior_mean, m->prior_mean, (size_t)hb_model_ncoefficients(m));
         copy_doubles(to->prior_covariance, m->prior_covariance, prior_size(m));
         copy_doubles(to->noise, m->noise, nx);
@@ -478,7 +570,7 @@ static uint64_t hash_mlp(uint64_t hash, const hb_mlp *mlp)
     return hb_hash(hash, mlp->width, (size_t)(mlp->nlayers + 1) * sizeof *mlp->width);
 }
 
-static uint64_t hash_actuators(uint64_t hash, int which, int n, const double *value)
+static uint64_t hash_optional(uint64_t hash, int which, int n, const double *value)
 {
     for (int i = 0; i < n; i++)
         if (value[i] != 0)
@@ -508,6 +600,8 @@ void hb_model_seal(hb_model *m)
     if (m->nominal) {
         hash = hb_hash(hash, m->nominal->name, strlen(m->nominal->name) + 1);
         hash = hash_doubles(hash, m->nominal->nparameters, m->nominal_parameter);
+        if (m->nominal->physics)
+            hash = hb_hash(hash, hb_physics_text(m->nominal->physics), strlen(hb_physics_text(m->nominal->physics)));
     }
     hash = hash_texts(hash, m->nx, m->state_name);
     hash = hash_texts(hash, m->nx, m->state_unit);
@@ -517,10 +611,17 @@ void hb_model_seal(hb_model *m)
     hash = hash_doubles(hash_doubles(hash, m->nu, m->control_mean), m->nu, m->control_std);
     hash = hash_doubles(hash_doubles(hash, m->nu, m->control_min), m->nu, m->control_max);
     hash = hash_doubles(hash, m->nu, m->control_trim);
+    for (int i = 0; i < m->nx; i++)
+        if (m->angle[i])
+            hash = hb_hash(hash, &i, sizeof i);
     /* what is left out of files is left out here, so that an older file keeps its hash */
-    hash = hash_actuators(hash, 1, m->nu, m->actuator_delay);
-    hash = hash_actuators(hash, 2, m->nu, m->actuator_lag);
-    hash = hash_actuators(hash, 3, m->nu, m->actuator_rate);
+    hash = hash_optional(hash, 1, m->nu, m->actuator_delay);
+    hash = hash_optional(hash, 2, m->nu, m->actuator_lag);
+    hash = hash_optional(hash, 3, m->nu, m->actuator_rate);
+    hash = hash_optional(hash, 4, m->nx, m->reference_noise);
+    for (int i = 0; i < m->nx; i++)
+        if (!m->output[i])
+            hash = hb_hash(hash, &i, sizeof i);
     if (m->has_prior) {
         hash = hash_doubles(hash, hb_model_ncoefficients(m), m->prior_mean);
         hash = hb_hash(hash, m->prior_covariance, prior_size(m) * sizeof(double));

@@ -18,7 +18,7 @@
 #include "base/base.h"
 #include "model/nominal.h"
 
-enum { HB_MAX_LAYERS = 16, HB_NAME_SIZE = 32 };
+enum { HB_MAX_LAYERS = 16 };
 enum { HB_MAX_STATES = 4096, HB_MAX_BASIS = 65536, HB_MAX_WIDTH = 65536, HB_MAX_SUBSTEPS = 1000 };
 
 typedef enum { HB_SHARED, HB_INDEPENDENT } hb_architecture;
@@ -60,6 +60,7 @@ typedef struct hb_model {
 
     int ninputs;  /* states that feed the networks (the input mask) */
     int *input;   /* ninputs, their indices, ascending */
+    bool *output; /* nx: do basis functions act on this state? Elsewhere their rows of g are zero (output mask) */
     hb_mlp basis; /* shared: trunk and head; independent: each one of the nb */
     hb_mlp average_network;
 
@@ -70,6 +71,7 @@ typedef struct hb_model {
 
     char (*state_name)[HB_NAME_SIZE], (*state_unit)[HB_NAME_SIZE];     /* nx */
     char (*control_name)[HB_NAME_SIZE], (*control_unit)[HB_NAME_SIZE]; /* nu */
+    bool *angle;                                                       /* nx: is it an angle, in radians? */
     double *state_mean, *state_std;                                    /* nx */
     double *control_mean, *control_std;                                /* nu */
     double *control_min, *control_max, *control_trim;                  /* nu, physical units */
@@ -83,6 +85,8 @@ typedef struct hb_model {
     double *prior_mean;       /* as coefficients: nb, or nb x nx */
     double *prior_covariance; /* nb x nb; with per-state coefficients nx blocks of nb x nb, one per state */
     double *noise;            /* nx, standard deviation of the residual of one step of dt, normalised, above 0 */
+    double *reference_noise; /* nx, what the adapted model leaves of functions that were held back, in the long run: the
+                                root of the innovations' long-run variance per step, normalised; 0: not measured */
 
     size_t nparameters;
     hb_real *parameter; /* nparameters, see the order above */
@@ -98,10 +102,10 @@ int hb_model_size(hb_model *shape_of, hb_error *err);
 int hb_model_check(const hb_model *m, hb_error *err);
 
 /* A model to fill in: `shape_of` gives every field up to and including nominal_parameter (input may be NULL for all
- * states). The rest is set so that it says nothing: names x0.., u0.., no units, mean 0, std 1, bounds -1..1, trim 0,
- * ideal actuators, prior (when shape_of has one) 0 with noise 1, parameters 0. Of basis and average_network only
- * nlayers and the hidden widths (width[1..nlayers-1]) are read. notes is copied (NULL: empty). The model is one block
- * of memory. */
+ * states, output NULL likewise). The rest is set so that it says nothing: names x0.., u0.., no units, mean 0, std 1,
+ * bounds -1..1, trim 0, ideal actuators, prior (when shape_of has one) 0 with noise 1, parameters 0. Of basis and
+ * average_network only nlayers and the hidden widths (width[1..nlayers-1]) are read. notes is copied (NULL: empty). The
+ * model is one block of memory; of a nominal model that is expressions it has a copy. */
 int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb_error *err);
 /* Reads a basis file (model_layout.h says what is in it) or refuses it with the reason. */
 int hb_model_load(hb_model **ret, const char *path, hb_error *err);
@@ -172,6 +176,9 @@ static inline double hb_physical_state(const hb_model *m, int i, double z)
 {
     return m->state_mean[i] + m->state_std[i] * z;
 }
+
+/* Sets what the output mask leaves out to zero in a vector like `parameter`: parameters, or their gradient. */
+void hb_model_mask(const hb_model *m, hb_real *vector);
 
 /* Index of the first of four states in a row that are an attitude, named qx qy qz qw; -1: there are none. */
 int hb_model_quaternion(const hb_model *m);

@@ -29,11 +29,17 @@ const hb_list hb_layout_list[HB_NLISTS] = {
 };
 
 const hb_vector hb_layout_vector[HB_NVECTORS] = {
-    {"state.mean", PLACE(state_mean), PLACE(nx), false},     {"state.std", PLACE(state_std), PLACE(nx), false},
-    {"control.mean", PLACE(control_mean), PLACE(nu), false}, {"control.std", PLACE(control_std), PLACE(nu), false},
-    {"control.min", PLACE(control_min), PLACE(nu), false},   {"control.max", PLACE(control_max), PLACE(nu), false},
-    {"control.trim", PLACE(control_trim), PLACE(nu), false}, {"actuator.delay", PLACE(actuator_delay), PLACE(nu), true},
-    {"actuator.lag", PLACE(actuator_lag), PLACE(nu), true},  {"actuator.rate", PLACE(actuator_rate), PLACE(nu), true},
+    {"state.mean", PLACE(state_mean), PLACE(nx), false},
+    {"state.std", PLACE(state_std), PLACE(nx), false},
+    {"control.mean", PLACE(control_mean), PLACE(nu), false},
+    {"control.std", PLACE(control_std), PLACE(nu), false},
+    {"control.min", PLACE(control_min), PLACE(nu), false},
+    {"control.max", PLACE(control_max), PLACE(nu), false},
+    {"control.trim", PLACE(control_trim), PLACE(nu), false},
+    {"actuator.delay", PLACE(actuator_delay), PLACE(nu), true},
+    {"actuator.lag", PLACE(actuator_lag), PLACE(nu), true},
+    {"actuator.rate", PLACE(actuator_rate), PLACE(nu), true},
+    {"prior.reference_noise", PLACE(reference_noise), PLACE(nx), true},
 };
 
 void hb_layout_prior(const hb_model *m, hb_prior_part part[HB_PRIOR_PARTS])

@@ -1,14 +1,17 @@
 /* Basis files: how a model lies in a safetensors file. Read by model_load.c and model_save.c alike.
  *
- * Metadata (all strings, all required but `notes`; lists are joined by commas):
+ * Metadata (all strings, all required but `outputs`, `angles` and `notes`; lists are joined by commas):
  *
  *     format              hilbert-basis-1
  *     architecture, activation, average, integration, method, shape      a name of model.h's enumerations
  *     substeps, ridge, volume, dt                                        numbers
  *     state_names, state_units, control_names, control_units             control_* only with controls
  *     inputs              names of the states that feed the networks
+ *     outputs             names of the states that basis functions act on; left out: all. Rows of the others are 0
+ *     angles              names of the states that are angles, in radians; left out: none
  *     nominal             with average = nominal: name of the nominal model,
  *     nominal_parameters  and all its parameters, as name=value
+ *     nominal_expressions with nominal = expressions: what they are, a line each (physics.h)
  *     notes               free text
  *
  * Tensors (F64 or F32; F16 and BF16 are read as well). Those without elements are left out.
@@ -26,7 +29,10 @@
  *     prior.covariance                                        [nb, nb], or [nx, nb, nb]: a block per state
  *     prior.noise                                             [nx], standard deviation of the residual of a step
  *
- * The three of the prior are all there or none of them: a file without them has no prior.
+ *     prior.reference_noise                                   [nx], what the adapted model leaves of held-back
+ * functions in the long run (model.h); left out when it was not measured
+ *
+ * The first three of the prior are all there or none of them: a file without them has no prior.
  * {l} counts layers from 0. Widths and depths are those of the tensors. */
 #ifndef HB_MODEL_LAYOUT_H
 #define HB_MODEL_LAYOUT_H
@@ -59,7 +65,7 @@ typedef struct hb_vector {
     bool optional; /* left out when all are 0 */
 } hb_vector;
 
-enum { HB_NKEYS = 10, HB_NLISTS = 4, HB_NVECTORS = 10 };
+enum { HB_NKEYS = 10, HB_NLISTS = 4, HB_NVECTORS = 11 };
 
 extern const hb_key hb_layout_key[HB_NKEYS];
 extern const hb_list hb_layout_list[HB_NLISTS];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/model_layout.h"
+#include "model/physics.h"
 #include "model/safetensors.h"
 
 static int require_text(const hb_safetensors *f, const char *key, const char **ret, hb_error *err)
@@ -111,33 +112,78 @@ static int load_list(const hb_safetensors *f, const char *key, int n, bool may_b
     return 0;
 }
 
-/* Input states are given by name; their indices go into a new array, shape->input. */
-static int load_inputs(const hb_safetensors *f, hb_model *shape, char (*state_name)[HB_NAME_SIZE], hb_error *err)
+/* States that a list names, in their order: their indices, and how many. */
+static int load_states(const hb_safetensors *f, const char *key, const char *list, int nx,
+                       char (*state_name)[HB_NAME_SIZE], int *ret_index, int *ret_n, hb_error *err)
 {
-    const char *list;
-    int r = require_text(f, "inputs", &list, err);
+    int n = 0;
 
-    if (r)
-        return r;
-    shape->input = calloc((size_t)shape->nx + 1, sizeof *shape->input);
-    if (!shape->input)
-        return hb_fail(err, ENOMEM, "%s: out of memory", f->path);
     for (const char *item = *list ? list : NULL, *next; item; item = next) {
         size_t length;
         int index = 0;
 
         next = next_item(item, &length);
-        while (index < shape->nx &&
-               (strlen(state_name[index]) != length || memcmp(state_name[index], item, length) != 0))
+        while (index < nx && (strlen(state_name[index]) != length || memcmp(state_name[index], item, length) != 0))
             index++;
-        if (index == shape->nx)
-            return hb_fail(err, EINVAL, "%s: metadata 'inputs' names '%.*s', which is not one of the state_names",
-                           f->path, length > 60 ? 60 : (int)length, item);
-        if (shape->ninputs && index <= shape->input[shape->ninputs - 1])
-            return hb_fail(err, EINVAL, "%s: metadata 'inputs' are not in the order of state_names at '%s'", f->path,
+        if (index == nx)
+            return hb_fail(err, EINVAL, "%s: metadata '%s' names '%.*s', which is not one of the state_names", f->path,
+                           key, length > 60 ? 60 : (int)length, item);
+        if (n && index <= ret_index[n - 1])
+            return hb_fail(err, EINVAL, "%s: metadata '%s' are not in the order of state_names at '%s'", f->path, key,
                            state_name[index]);
-        shape->input[shape->ninputs++] = index;
+        ret_index[n++] = index;
     }
+    *ret_n = n;
+    return 0;
+}
+
+/* Which states feed the networks, and which their outputs act on; shape->input and shape->output are new arrays. */
+static int load_masks(const hb_safetensors *f, hb_model *shape, char (*state_name)[HB_NAME_SIZE], hb_error *err)
+{
+    const char *inputs, *outputs = hb_safetensors_text(f, "outputs");
+    int r = require_text(f, "inputs", &inputs, err), n = 0;
+    size_t nx = (size_t)shape->nx;
+
+    if (r)
+        return r;
+    int *index = calloc(nx + 1, sizeof *index);
+    shape->input = calloc(nx + 1, sizeof *shape->input);
+    shape->output = calloc(nx + 1, sizeof *shape->output);
+    if (!index || !shape->input || !shape->output)
+        r = hb_fail(err, ENOMEM, "%s: out of memory", f->path);
+    if (r == 0)
+        r = load_states(f, "inputs", inputs, shape->nx, state_name, shape->input, &shape->ninputs, err);
+    if (r == 0 && outputs)
+        r = load_states(f, "outputs", outputs, shape->nx, state_name, index, &n, err);
+    for (int i = 0; i < shape->nx && r == 0 && !outputs; i++)
+        index[n++] = i;
+    for (int i = 0; i < n && r == 0; i++)
+        shape->output[index[i]] = true;
+    free(index);
+    return r;
+}
+
+/* The next name=value of a list, which moves past it; what is not a number is NaN. */
+static void next_assignment(const char **list, const char **ret_name, size_t *ret_length, double *ret)
+{
+    const char *item = *list;
+    size_t length, name_length = strcspn(item, "=,");
+    char number[HB_NUMBER_TEXT + 1] = "";
+
+    *list = next_item(item, &length);
+    if (name_length < length && length - name_length - 1 < sizeof number)
+        memcpy(number, item + name_length + 1, length - name_length - 1);
+    if (!parse_number(number, ret))
+        *ret = NAN;
+    *ret_name = item;
+    *ret_length = name_length;
+}
+
+static int check_assigned(const hb_safetensors *f, const char *name, size_t length, double value, hb_error *err)
+{
+    if (isnan(value))
+        return hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': '%.*s' is not followed by = and a number",
+                       f->path, length > 60 ? 60 : (int)length, name);
     return 0;
 }
 
@@ -151,27 +197,26 @@ static int load_nominal_parameters(const hb_safetensors *f, hb_model *shape, hb_
 
     if (r)
         return r;
-    for (const char *item = *list ? list : NULL, *next; item; item = next) {
-        size_t length, name_length = strcspn(item, "=,");
-        char number[HB_NUMBER_TEXT + 1] = "";
+    for (const char *next = *list ? list : NULL; next;) {
+        const char *name;
+        size_t length;
+        double value;
         int k = 0;
 
-        next = next_item(item, &length);
-        while (k < nominal->nparameters && (strlen(nominal->parameter_name[k]) != name_length ||
-                                            memcmp(nominal->parameter_name[k], item, name_length) != 0))
+        next_assignment(&next, &name, &length, &value);
+        while (k < nominal->nparameters &&
+               (strlen(nominal->parameter_name[k]) != length || memcmp(nominal->parameter_name[k], name, length) != 0))
             k++;
         if (k == nominal->nparameters)
             return hb_fail(err, EINVAL,
                            "%s: metadata 'nominal_parameters': the nominal model '%s' has no parameter '%.*s'", f->path,
-                           nominal->name, name_length > 60 ? 60 : (int)name_length, item);
+                           nominal->name, length > 60 ? 60 : (int)length, name);
         if (given[k])
             return hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': '%s' is given twice", f->path,
                            nominal->parameter_name[k]);
-        if (name_length < length && length - name_length - 1 < sizeof number)
-            memcpy(number, item + name_length + 1, length - name_length - 1);
-        if (!parse_number(number, &shape->nominal_parameter[k]))
-            return hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': '%s' is not followed by = and a number",
-                           f->path, nominal->parameter_name[k]);
+        if ((r = check_assigned(f, name, length, value, err)))
+            return r;
+        shape->nominal_parameter[k] = value;
         given[k] = true;
     }
     for (int k = 0; k < nominal->nparameters; k++)
@@ -181,7 +226,63 @@ static int load_nominal_parameters(const hb_safetensors *f, hb_model *shape, hb_
     return 0;
 }
 
-static int load_nominal(const hb_safetensors *f, hb_model *shape, hb_error *err)
+/* Expressions, with the parameters that the file names; *ret is for the caller to free. */
+static int load_expressions(const hb_safetensors *f, hb_model *shape, char (*state)[HB_NAME_SIZE], hb_physics **ret,
+                            hb_error *err)
+{
+    char parameter[HB_NOMINAL_PARAMETERS][HB_NAME_SIZE] = {""};
+    char(*control)[HB_NAME_SIZE] = calloc((size_t)shape->nu + 1, sizeof *control);
+    hb_physics_source source = {.nx = shape->nx,
+                                .nu = shape->nu,
+                                .state = state,
+                                .control = control,
+                                .parameter = parameter,
+                                .value = shape->nominal_parameter};
+    hb_physics_place place = {.line = -1};
+    const char *list;
+    int r = control ? 0 : hb_fail(err, ENOMEM, "%s: out of memory", f->path);
+
+    if (r == 0 && shape->nu)
+        r = load_list(f, "control_names", shape->nu, false, control, err);
+    if (r == 0)
+        r = require_text(f, "nominal_expressions", &source.text, err);
+    if (r == 0)
+        r = require_text(f, "nominal_parameters", &list, err);
+    for (const char *next = r == 0 && *list ? list : NULL; next && r == 0;) {
+        const char *name;
+        size_t length;
+        double value;
+
+        next_assignment(&next, &name, &length, &value);
+        if (source.nparameters == HB_NOMINAL_PARAMETERS)
+            r = hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters' has more than %d", f->path,
+                        HB_NOMINAL_PARAMETERS);
+        else if (length >= HB_NAME_SIZE)
+            r = hb_fail(err, EINVAL, "%s: metadata 'nominal_parameters': a name is %zu bytes long, expected at most %d",
+                        f->path, length, HB_NAME_SIZE - 1);
+        else if ((r = check_assigned(f, name, length, value, err)) == 0) {
+            memcpy(parameter[source.nparameters], name, length);
+            shape->nominal_parameter[source.nparameters++] = value;
+        }
+    }
+    if (r == 0 && (r = hb_physics_new(ret, &source, &place, err))) {
+        char where[200];
+        if (place.line >= 0)
+            snprintf(where, sizeof where, "%.100s: metadata 'nominal_expressions': '%s%s', column %d", f->path,
+                     place.name, place.is_rate ? "'" : "", place.column + 1);
+        else
+            snprintf(where, sizeof where, "%.100s: metadata 'nominal_expressions'", f->path);
+        hb_fail_in(err, where, r);
+    }
+    if (r == 0)
+        shape->nominal = hb_physics_nominal(*ret);
+    free(control);
+    return r;
+}
+
+/* *ret: of a nominal model that the file brings along, to be freed after the model has its copy. */
+static int load_nominal(const hb_safetensors *f, hb_model *shape, char (*state)[HB_NAME_SIZE], hb_physics **ret,
+                        hb_error *err)
 {
     const char *name;
 
@@ -190,12 +291,14 @@ static int load_nominal(const hb_safetensors *f, hb_model *shape, hb_error *err)
     int r = require_text(f, "nominal", &name, err);
     if (r)
         return r;
+    if (strcmp(name, HB_NOMINAL_EXPRESSIONS) == 0)
+        return load_expressions(f, shape, state, ret, err);
     shape->nominal = hb_nominal_find(name);
     if (!shape->nominal) {
-        char allowed[200] = "";
+        char allowed[200] = HB_NOMINAL_EXPRESSIONS;
         for (int i = 0; hb_nominal_at(i); i++) {
             size_t used = strlen(allowed);
-            snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", hb_nominal_at(i)->name);
+            snprintf(allowed + used, sizeof allowed - used, ", %s", hb_nominal_at(i)->name);
         }
         return hb_fail(err, EINVAL, "%s: metadata 'nominal' is '%.60s', expected one of: %s", f->path, name, allowed);
     }
@@ -288,13 +391,15 @@ static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, co
     }
     for (int i = 0; i < f->ntexts; i++) {
         const char *key = f->text[i].key;
-        bool known = !strcmp(key, "format") || !strcmp(key, "inputs") || !strcmp(key, "notes");
+        bool known = !strcmp(key, "format") || !strcmp(key, "inputs") || !strcmp(key, "outputs") ||
+                     !strcmp(key, "angles") || !strcmp(key, "notes");
         for (int k = 0; k < HB_NKEYS && !known; k++)
             known = !strcmp(key, hb_layout_key[k].name);
         for (int k = 0; k < HB_NLISTS && !known; k++)
             known = !strcmp(key, hb_layout_list[k].name) && hb_layout_count(shape, hb_layout_list[k].count);
         if (!known && shape->nominal)
-            known = !strcmp(key, "nominal") || !strcmp(key, "nominal_parameters");
+            known = !strcmp(key, "nominal") || !strcmp(key, "nominal_parameters") ||
+                    (shape->nominal->physics && !strcmp(key, "nominal_expressions"));
         if (!known)
             return hb_fail(err, EINVAL, "%s: metadata '%s' is not known here; free text goes into 'notes'", f->path,
                            key);
@@ -379,8 +484,9 @@ static void find_prior(const hb_safetensors *f, hb_model *shape)
             shape->has_prior = true;
 }
 
-/* Sizes and choices of the model in the file; shape->input and *names are allocated. */
-static int load_shape(const hb_safetensors *f, hb_model *shape, char (**names)[HB_NAME_SIZE], hb_error *err)
+/* Sizes and choices of the model in the file; shape->input, shape->output, *names and *physics are allocated. */
+static int load_shape(const hb_safetensors *f, hb_model *shape, char (**names)[HB_NAME_SIZE], hb_physics **physics,
+                      hb_error *err)
 {
     const char *format;
     int r = require_text(f, "format", &format, err);
@@ -403,14 +509,28 @@ static int load_shape(const hb_safetensors *f, hb_model *shape, char (**names)[H
         return hb_fail(err, ENOMEM, "%s: out of memory", f->path);
     r = load_list(f, "state_names", shape->nx, false, *names, err);
     if (r == 0)
-        r = load_inputs(f, shape, *names, err);
+        r = load_masks(f, shape, *names, err);
     if (r == 0)
-        r = load_nominal(f, shape, err);
+        r = load_nominal(f, shape, *names, physics, err);
     if (r == 0)
         r = load_networks(f, shape, err);
     if (r == 0)
         find_prior(f, shape);
     return r ? r : hb_fail_in(err, f->path, hb_model_size(shape, err));
+}
+
+static int load_angles(const hb_safetensors *f, hb_model *m, hb_error *err)
+{
+    const char *list = hb_safetensors_text(f, "angles");
+    int *index = calloc((size_t)m->nx, sizeof *index), n = 0;
+    int r = index ? 0 : hb_fail(err, ENOMEM, "%s: out of memory", f->path);
+
+    if (r == 0 && list)
+        r = load_states(f, "angles", list, m->nx, m->state_name, index, &n, err);
+    for (int i = 0; r == 0 && i < n; i++)
+        m->angle[index[i]] = true;
+    free(index);
+    return r;
 }
 
 /* A new model of that shape with everything that the file says. */
@@ -433,6 +553,8 @@ static int load_model(hb_model **ret, const hb_safetensors *f, const hb_model *s
             r = load_list(f, list->name, n, list->may_be_empty, *names, err);
     }
     if (r == 0)
+        r = load_angles(f, m, err);
+    if (r == 0)
         r = load_tensors(f, m, parts, nparts, err);
     if (r == 0)
         r = hb_fail_in(err, f->path, hb_model_check(m, err));
@@ -450,14 +572,17 @@ int hb_model_load(hb_model **ret, const char *path, hb_error *err)
     hb_safetensors *f = NULL;
     hb_model shape = {0};
     char(*names)[HB_NAME_SIZE] = NULL;
+    hb_physics *physics = NULL;
     int r = hb_safetensors_load(&f, path, err);
 
     if (r == 0)
-        r = load_shape(f, &shape, &names, err);
+        r = load_shape(f, &shape, &names, &physics, err);
     if (r == 0)
         r = load_model(ret, f, &shape, err);
+    hb_physics_free(physics);
     free(names);
     free(shape.input);
+    free(shape.output);
     hb_safetensors_free(f);
     return r;
 }

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "model/model_layout.h"
+#include "model/physics.h"
 #include "model/safetensors.h"
 
 /* Metadata under construction. Values are allocated; NULL where that failed. */
 typedef struct texts {
     int n;
-    hb_text item[HB_NKEYS + HB_NLISTS + 5];
+    hb_text item[HB_NKEYS + HB_NLISTS + 8];
 } texts;
 
 static void add_text(texts *t, const char *key, char *value)
@@ -25,6 +26,34 @@ static char *join(int n, char (*name)[HB_NAME_SIZE], const int *index)
 
     for (int i = 0; text && i < n; i++)
         end += sprintf(end, "%s%.*s", i ? "," : "", HB_NAME_SIZE - 1, name[index ? index[i] : i]);
+    return text;
+}
+
+static bool all_outputs(const hb_model *m)
+{
+    for (int i = 0; i < m->nx; i++)
+        if (!m->output[i])
+            return false;
+    return true;
+}
+
+static bool has_angles(const hb_model *m)
+{
+    for (int i = 0; i < m->nx; i++)
+        if (m->angle[i])
+            return true;
+    return false;
+}
+
+static char *join_chosen(const hb_model *m, const bool *chosen)
+{
+    int *index = calloc((size_t)m->nx, sizeof *index), n = 0;
+
+    for (int i = 0; index && i < m->nx; i++)
+        if (chosen[i])
+            index[n++] = i;
+    char *text = index ? join(n, m->state_name, index) : NULL;
+    free(index);
     return text;
 }
 
@@ -65,9 +94,15 @@ static void describe(const hb_model *m, texts *t)
             add_text(t, list->name, join(n, *names, NULL));
     }
     add_text(t, "inputs", join(m->ninputs, m->state_name, m->input));
+    if (!all_outputs(m))
+        add_text(t, "outputs", join_chosen(m, m->output));
+    if (has_angles(m))
+        add_text(t, "angles", join_chosen(m, m->angle));
     if (m->nominal) {
         add_text(t, "nominal", strdup(m->nominal->name));
         add_text(t, "nominal_parameters", nominal_parameters(m));
+        if (m->nominal->physics)
+            add_text(t, "nominal_expressions", strdup(hb_physics_text(m->nominal->physics)));
     }
     add_text(t, "notes", strdup(m->notes));
 }

@@ -5,9 +5,14 @@
 #ifndef HB_NOMINAL_H
 #define HB_NOMINAL_H
 
+#include <stdbool.h>
+
 #include "base/batch.h"
 
-enum { HB_NOMINAL_PARAMETERS = 16 };
+enum { HB_NAME_SIZE = 32, HB_NOMINAL_PARAMETERS = 64 };
+
+/* The name of those that a file brings along as expressions (physics.h); it is not in the registry. */
+#define HB_NOMINAL_EXPRESSIONS "expressions"
 
 typedef struct hb_nominal {
     const char *name;
@@ -15,12 +20,17 @@ typedef struct hb_nominal {
     int nparameters;
     const char *parameter_name[HB_NOMINAL_PARAMETERS];
     double parameter_default[HB_NOMINAL_PARAMETERS];
+    const bool *kinematic; /* nx: states whose rate of change is exact whatever the vehicle is like (a position's is its
+                              velocity): nothing is left to learn there. NULL: none is known to be */
 
-    /* xdot = f(x, u) in physical units, n samples (batch.h) */
-    void (*field)(const double *parameter, int n, const hb_real *x, const hb_real *u, hb_real *xdot);
-    /* dx = (df/dx)^T dxdot, du = (df/du)^T dxdot */
-    void (*adjoint)(const double *parameter, int n, const hb_real *x, const hb_real *u, const hb_real *dxdot,
-                    hb_real *dx, hb_real *du);
+    /* xdot = f(x, u) in physical units, n samples (batch.h); scratch: `rows` rows, overwritten */
+    void (*field)(const struct hb_nominal *self, const double *parameter, int n, const hb_real *x, const hb_real *u,
+                  hb_real *xdot, hb_real *scratch);
+    /* dx = (df/dx)^T dxdot, du = (df/du)^T dxdot; no row of the results is one of the others */
+    void (*adjoint)(const struct hb_nominal *self, const double *parameter, int n, const hb_real *x, const hb_real *u,
+                    const hb_real *dxdot, hb_real *dx, hb_real *du, hb_real *scratch);
+    int rows;                         /* of HB_STRIDE lanes that an evaluation needs */
+    const struct hb_physics *physics; /* of expressions, else NULL */
 } hb_nominal;
 
 /* NULL when there is none of that name. */

@@ -18,8 +18,11 @@ enum { PX, VX, PY, VY, PZ, VZ, QX, QY, QZ, QW, WX, WY, WZ };
 
 #define AT(rows, i) rows[(i)*HB_STRIDE + s]
 
-static void field(const double *p, int n, const hb_real *x, const hb_real *u, hb_real *xdot)
+static void field(const hb_nominal *self, const double *p, int n, const hb_real *x, const hb_real *u, hb_real *xdot,
+                  hb_real *scratch)
 {
+    (void)self;
+    (void)scratch;
     const hb_real gain = (hb_real)p[GAIN], drag = (hb_real)p[DRAG], gravity = (hb_real)p[GRAVITY];
     const hb_real bandwidth = (hb_real)p[BANDWIDTH], yaw = (hb_real)p[YAW_BANDWIDTH];
 
@@ -44,9 +47,11 @@ static void field(const double *p, int n, const hb_real *x, const hb_real *u, hb
     }
 }
 
-static void adjoint(const double *p, int n, const hb_real *x, const hb_real *u, const hb_real *d, hb_real *dx,
-                    hb_real *du)
+static void adjoint(const hb_nominal *self, const double *p, int n, const hb_real *x, const hb_real *u,
+                    const hb_real *d, hb_real *dx, hb_real *du, hb_real *scratch)
 {
+    (void)self;
+    (void)scratch;
     const hb_real gain = (hb_real)p[GAIN], drag = (hb_real)p[DRAG];
     const hb_real bandwidth = (hb_real)p[BANDWIDTH], yaw = (hb_real)p[YAW_BANDWIDTH];
 
@@ -89,6 +94,9 @@ static void adjoint(const double *p, int n, const hb_real *x, const hb_real *u, 
     }
 }
 
+static const bool kinematic[] = {
+    [PX] = true, [PY] = true, [PZ] = true, [QX] = true, [QY] = true, [QZ] = true, [QW] = true, [WZ] = false};
+
 extern const hb_nominal hb_nominal_multirotor_rates;
 const hb_nominal hb_nominal_multirotor_rates = {
     .name = "multirotor-rates",
@@ -98,6 +106,7 @@ const hb_nominal hb_nominal_multirotor_rates = {
     .parameter_name = {"gain", "drag", "bandwidth", "yaw_bandwidth", "gravity"},
     /* PX4's simulated quadrotor of 1 kg; the rest of the roll and pitch loops' 78 ms is the actuators' lag */
     .parameter_default = {19.9, 0.5, 25, 6, 9.81},
+    .kinematic = kinematic,
     .field = field,
     .adjoint = adjoint,
 };

@@ -20,8 +20,11 @@ enum { PX, VX, PY, VY, PZ, VZ, QX, QY, QZ, QW, WX, WY, WZ };
 
 #define AT(rows, i) rows[(i)*HB_STRIDE + s]
 
-static void field(const double *p, int n, const hb_real *x, const hb_real *u, hb_real *xdot)
+static void field(const hb_nominal *self, const double *p, int n, const hb_real *x, const hb_real *u, hb_real *xdot,
+                  hb_real *scratch)
 {
+    (void)self;
+    (void)scratch;
     const hb_real mass = (hb_real)p[MASS], gravity = (hb_real)p[GRAVITY], ratio = (hb_real)p[TORQUE_RATIO];
     const hb_real lever = (hb_real)(p[ARM] * M_SQRT1_2);
     const hb_real ix = (hb_real)p[IXX], iy = (hb_real)p[IYY], iz = (hb_real)p[IZZ];
@@ -49,9 +52,11 @@ static void field(const double *p, int n, const hb_real *x, const hb_real *u, hb
     }
 }
 
-static void adjoint(const double *p, int n, const hb_real *x, const hb_real *u, const hb_real *d, hb_real *dx,
-                    hb_real *du)
+static void adjoint(const hb_nominal *self, const double *p, int n, const hb_real *x, const hb_real *u,
+                    const hb_real *d, hb_real *dx, hb_real *du, hb_real *scratch)
 {
+    (void)self;
+    (void)scratch;
     const hb_real mass = (hb_real)p[MASS], ratio = (hb_real)p[TORQUE_RATIO];
     const hb_real lever = (hb_real)(p[ARM] * M_SQRT1_2);
     const hb_real ix = (hb_real)p[IXX], iy = (hb_real)p[IYY], iz = (hb_real)p[IZZ];
@@ -100,6 +105,9 @@ static void adjoint(const double *p, int n, const hb_real *x, const hb_real *u, 
     }
 }
 
+static const bool kinematic[] = {
+    [PX] = true, [PY] = true, [PZ] = true, [QX] = true, [QY] = true, [QZ] = true, [QW] = true, [WZ] = false};
+
 extern const hb_nominal hb_nominal_quadrotor;
 const hb_nominal hb_nominal_quadrotor = {
     .name = "quadrotor",
@@ -109,6 +117,7 @@ const hb_nominal hb_nominal_quadrotor = {
     .parameter_name = {"mass", "ixx", "iyy", "izz", "arm", "torque_ratio", "gravity"},
     /* Crazyflie 2.x; the torque ratio is km / kf */
     .parameter_default = {0.027, 1.4e-5, 1.4e-5, 2.17e-5, 0.0397, 7.94e-12 / 3.16e-10, 9.81},
+    .kinematic = kinematic,
     .field = field,
     .adjoint = adjoint,
 };

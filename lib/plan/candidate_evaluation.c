@@ -23,7 +23,7 @@ struct hb_candidate_evaluation {
     int max_parts, nparts;
     atomic_bool stop;
     uint64_t dropped;
-    hb_problem problem;
+    hb_plan_problem problem;
     hb_decisions *decisions; /* NULL: nobody wants to know */
 
     /* what the threads are at */
@@ -134,7 +134,7 @@ static bool note(const hb_candidate_evaluation *e, bool yes)
     return e->decisions ? hb_decisions_note(e->decisions, yes) : yes;
 }
 
-void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_problem *problem, const hb_clock *clock,
+void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_clock *clock,
                                    double deadline)
 {
     if (scripted(e))
@@ -238,7 +238,7 @@ static void run_part(void *context, int number, int thread)
 {
     hb_candidate_evaluation *e = context;
     const hb_candidate_job *j = e->job;
-    const hb_problem *of = &e->problem;
+    const hb_plan_problem *of = &e->problem;
     hb_population *pop = j->population;
     part *it = &e->part[number];
     hb_rollout *rollout = e->rollout[thread];

@@ -12,7 +12,7 @@
 #include "plan/rollout.h"
 
 /* What plans are made for. */
-typedef struct hb_problem {
+typedef struct hb_plan_problem {
     const hb_predictor *model;
     const hb_cost *cost;
     const hb_goal *goal;
@@ -20,7 +20,7 @@ typedef struct hb_problem {
     int nh;
     double dt;
     double tolerance; /* a gain in cost that is not worth a step */
-} hb_problem;
+} hb_plan_problem;
 
 /* A control sequence that was evaluated in full. */
 typedef struct hb_candidate {
@@ -58,7 +58,7 @@ int hb_candidate_evaluation_new(hb_candidate_evaluation **ret, const hb_model *m
 void hb_candidate_evaluation_free(hb_candidate_evaluation *e);
 
 /* Starts on a problem (borrowed until the next). clock may be NULL: no deadline. */
-void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_problem *problem, const hb_clock *clock,
+void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_clock *clock,
                                    double deadline);
 /* Where the answers of the clock are noted, or come from, from the next begin on; NULL: neither. */
 void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *decisions);

@@ -98,7 +98,7 @@ void hb_descent_free(hb_descent *d)
 }
 
 /* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move */
-static void model_stages(hb_descent *d, const hb_problem *of, const double *states)
+static void model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
 {
     const int nx = d->nx, nu = d->nu, nh = of->nh;
     const size_t nstates = (size_t)((nh + 1) * nx), ncontrols = (size_t)(nh * nu);
@@ -181,24 +181,24 @@ static void propose_all(hb_descent *d, int level)
 }
 
 /* what is not worth a step */
-static double negligible(const hb_problem *problem, double cost)
+static double negligible(const hb_plan_problem *problem, double cost)
 {
     return rounding * fabs(cost) + problem->tolerance;
 }
 
-static bool arrived(const hb_descent *d, const hb_problem *problem, double cost)
+static bool arrived(const hb_descent *d, const hb_plan_problem *problem, double cost)
 {
     return d->expected <= negligible(problem, cost) || d->moved <= still;
 }
 
 /* What a request does not wait for. It does wait for a way out of states that are not possible. */
-static double small(const hb_problem *problem, const hb_candidate *best)
+static double small(const hb_plan_problem *problem, const hb_candidate *best)
 {
     return best->impossible ? problem->tolerance : enough * fabs(best->cost) + problem->tolerance;
 }
 
 /* sizes, directions and lag of a problem */
-static void take_problem(hb_descent *d, const hb_problem *problem)
+static void take_problem(hb_descent *d, const hb_plan_problem *problem)
 {
     hb_gauss_newton *n = d->newton;
 
@@ -211,20 +211,21 @@ static void take_problem(hb_descent *d, const hb_problem *problem)
     memcpy(n->share, d->lag.share, (size_t)d->nu * sizeof *n->share);
 }
 
-static void take_controls(hb_descent *d, const hb_problem *problem, const hb_real *w)
+static void take_controls(hb_descent *d, const hb_plan_problem *problem, const hb_real *w)
 {
     hb_control_map_apply(d->map, problem->nh, w, d->u);
     hb_lag_effective(&d->lag, problem->goal, d->nu, problem->nh, d->u, d->effective);
 }
 
 /* the quadratic model of the cost along states that are known, or expected */
-static void model_cost(hb_descent *d, const hb_problem *problem, const double *states)
+static void model_cost(hb_descent *d, const hb_plan_problem *problem, const double *states)
 {
     model_stages(d, problem, states);
     hb_gauss_newton_condense(d->newton);
 }
 
-bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_candidate *at)
+bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                          const hb_candidate *at)
 {
     take_problem(d, problem);
     take_controls(d, problem, at->w);
@@ -258,7 +259,7 @@ static bool run_trials(hb_descent *d, hb_candidate_evaluation *e, int count, hb_
 
 /* The step from *from that was proposed last: the whole of it, and unless that is worth it, all dampings and lengths
  * side by side; with no time for all of them, the whole step must do. False: time ran out. */
-static bool try_step(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
+static bool try_step(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, hb_candidate *from)
 {
     const double before = from->cost;
     const bool enough_time = hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh);
@@ -282,7 +283,7 @@ static bool try_step(hb_descent *d, hb_candidate_evaluation *e, const hb_problem
     return true;
 }
 
-hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
+hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
                                   hb_candidate *from)
 {
     const double before = from->cost;
@@ -298,7 +299,7 @@ hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, con
     return from->cost < before - negligible(problem, before) ? HB_DESCENT_UNDER_WAY : HB_DESCENT_ARRIVED;
 }
 
-hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, int most,
+hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, int most,
                               hb_candidate *from, int *steps)
 {
     hb_descent_end end = HB_DESCENT_UNDER_WAY;
@@ -315,7 +316,7 @@ hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const h
 /* ---- corrections ---- */
 
 /* States along d->u from problem->x0, as the current Jacobians predict them: dx[k+1] = A dx[k] + B de[k]. */
-static void predict_states(hb_descent *d, const hb_problem *problem, double *states)
+static void predict_states(hb_descent *d, const hb_plan_problem *problem, double *states)
 {
     const int nx = d->nx, nu = d->nu;
     const hb_gauss_newton *n = d->newton;
@@ -346,24 +347,30 @@ static void predict_states(hb_descent *d, const hb_problem *problem, double *sta
 typedef struct correction {
     double whole, unchanged, given; /* costs of the whole step, of the sequence itself and of `also` */
     bool as_expected;               /* nothing worth while is left to gain */
+    bool at_kink;                   /* no step gains anything, whatever the model hopes for */
     bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
 } correction;
 
-/* There was little to gain, or the whole step brought what was predicted and no other trial much more. At kinks of the
- * cost, such as at a target, the model goes on hoping for gains that no step brings: where nothing tried is better than
- * the sequence itself, a request does not wait for twice as much either. */
-static bool as_expected(const hb_descent *d, const hb_problem *problem, const hb_candidate *best, const correction *c)
+/* There was little to gain, or the whole step brought what was predicted and no other trial much more. */
+static bool as_expected(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best,
+                        const correction *c)
 {
     const double slack = small(problem, best);
-    const bool best_itself = c->unchanged <= best->cost + negligible(problem, best->cost);
 
-    return isfinite(best->cost) &&
-           (d->expected <= (best_itself ? 2 : 1) * slack ||
-            (c->whole <= best->cost + slack && fabs(c->unchanged - c->whole - d->expected) <= slack));
+    return isfinite(best->cost) && (d->expected <= slack || (c->whole <= best->cost + slack &&
+                                                             fabs(c->unchanged - c->whole - d->expected) <= slack));
+}
+
+/* At kinks of the cost, such as at a target, the model goes on hoping for gains that no step brings: where nothing
+ * tried is better than the sequence itself, a request does not wait for twice as much either. */
+static bool at_kink(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
+{
+    return isfinite(best->cost) && c->unchanged <= best->cost + negligible(problem, best->cost) &&
+           d->expected <= 2 * small(problem, best);
 }
 
 /* The whole step is the best, and brought enough. Costs that differ by less than what is negligible are as good. */
-static bool worth_it(const hb_descent *d, const hb_problem *problem, const hb_candidate *best, const correction *c)
+static bool worth_it(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
 {
     const double slack = negligible(problem, best->cost);
 
@@ -371,7 +378,8 @@ static bool worth_it(const hb_descent *d, const hb_problem *problem, const hb_ca
 }
 
 /* Some of the lengths of both dampings, where there is no time for all: faster side by side than a vector of them. */
-static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, hb_candidate *from)
+static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                            hb_candidate *from)
 {
     if (!hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh) || !hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return false;
@@ -385,7 +393,7 @@ static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_
 
 /* The first step of a correction: the whole step and half of it, the sequence itself and `also`; unless the first is
  * worth it, all dampings and lengths beside them, or a few where there is no time for all. False: time ran out. */
-static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_real *also,
+static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_real *also,
                          hb_candidate *from, correction *c)
 {
     *c = (correction){.whole = INFINITY, .unchanged = INFINITY, .given = INFINITY};
@@ -406,7 +414,8 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pro
         c->unchanged = d->trial.cost[1];
         c->given = d->trial.cost[2];
     }
-    if (!d->probes || !(as_expected(d, problem, from, c) || worth_it(d, problem, from, c))) {
+    if (!d->probes ||
+        !(as_expected(d, problem, from, c) || at_kink(d, problem, from, c) || worth_it(d, problem, from, c))) {
         enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
         if (d->probes && !hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
             try_few_shorter(d, e, problem, from);
@@ -422,11 +431,12 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pro
         c->given = d->trial.cost[ALSO];
     }
     c->as_expected = as_expected(d, problem, from, c);
+    c->at_kink = at_kink(d, problem, from, c);
     c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - small(problem, from);
     return true;
 }
 
-hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
+hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
                                   const hb_real *also, hb_candidate *from, int *steps)
 {
     correction first;
@@ -448,6 +458,8 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     /* a model that predicted this well is minimised */
     if (first.as_expected)
         return HB_DESCENT_ARRIVED;
+    if (first.at_kink)
+        return HB_DESCENT_AT_KINK;
 
     for (int i = 1;; i++) {
         const double before = from->cost;
@@ -469,7 +481,7 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
     }
 }
 
-void hb_descent_offer(hb_descent *d, const hb_problem *problem, int lane, const hb_real *w)
+void hb_descent_offer(hb_descent *d, const hb_plan_problem *problem, int lane, const hb_real *w)
 {
     take_problem(d, problem);
     put_trial(d, lane, w);

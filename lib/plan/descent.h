@@ -15,6 +15,7 @@ typedef struct hb_descent hb_descent;
 typedef enum {
     HB_DESCENT_STOPPED,   /* time ran out; the candidate is the best so far all the same */
     HB_DESCENT_UNDER_WAY, /* another step would help */
+    HB_DESCENT_AT_KINK,   /* the model hopes for more, and no step brings any: waiting for it does not pay */
     HB_DESCENT_ARRIVED,   /* nothing worth while is left to gain */
 } hb_descent_end;
 
@@ -26,23 +27,24 @@ void hb_descent_free(hb_descent *d);
 /* In all that follows `e` has begun on `problem`. */
 
 /* Improves *from in at most `most` steps, counted in *steps. */
-hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, int most,
+hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, int most,
                               hb_candidate *from, int *steps);
 
 /* Its two halves: the quadratic model of the cost at a candidate; false: time ran out, and there is none. And one step
  * from there. */
-bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem, const hb_candidate *at);
-hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
+bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                          const hb_candidate *at);
+hb_descent_end hb_descent_improve(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
                                   hb_candidate *from);
 
 /* Steps from from->w, of which neither cost nor states are known, with the Jacobians of the last hb_descent_linearise,
  * whatever problem that was for. The sequence itself and `also` are among the trials: the result is not worse than
  * either. */
-hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_problem *problem,
+hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
                                   const hb_real *also, hb_candidate *from, int *steps);
 
 /* Sequences side by side from problem->x0, at most HB_LANES: the best of them becomes *from. */
-void hb_descent_offer(hb_descent *d, const hb_problem *problem, int lane, const hb_real *w);
+void hb_descent_offer(hb_descent *d, const hb_plan_problem *problem, int lane, const hb_real *w);
 bool hb_descent_choose(hb_descent *d, hb_candidate_evaluation *e, int count, hb_candidate *from);
 
 #endif

@@ -510,7 +510,8 @@ static void change_step(hb_planner *p, double step)
     p->step = step;
 }
 
-void hb_planner_begin(hb_planner *p, const hb_problem *problem, uint64_t tick, const hb_clock *clock, double deadline)
+void hb_planner_begin(hb_planner *p, const hb_plan_problem *problem, uint64_t tick, const hb_clock *clock,
+                      double deadline)
 {
     p->problem = *problem;
     p->cost.limits.step = p->problem.dt;
@@ -529,7 +530,8 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.pieces = hb_candidate_evaluation_pieces(p->evaluation);
     p->plan.dropped = hb_candidate_evaluation_dropped(p->evaluation);
     p->plan.evaluated = isfinite(p->best.cost);
-    p->plan.converged = converged && p->plan.evaluated;
+    p->plan.converged = converged && p->plan.evaluated && !p->best.impossible;
+    p->plan.out_of_time = p->decisions.nrefused > 0;
     p->plan.cost = p->best.cost;
     hb_preparation_forget(&p->preparation);
     /* with nothing better, the current plan is what will be applied, moved on to this request */
@@ -564,19 +566,20 @@ void hb_planner_script(hb_planner *p, const hb_decisions *preparing, const hb_de
     hb_decisions_script(&p->decisions, planning);
 }
 
-hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal)
+hb_plan_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0,
+                                   const hb_goal *goal)
 {
     const hb_planner_settings *s = &p->settings;
 
-    return (hb_problem){.model = model,
-                        .cost = &p->cost,
-                        .goal = goal,
-                        .x0 = x0,
-                        .nh = s->horizon,
-                        .tolerance = s->tolerance,
-                        .dt = goal->step > 0 ? goal->step
-                              : s->dt > 0    ? s->dt
-                                             : p->m->dt};
+    return (hb_plan_problem){.model = model,
+                             .cost = &p->cost,
+                             .goal = goal,
+                             .x0 = x0,
+                             .nh = s->horizon,
+                             .tolerance = s->tolerance,
+                             .dt = goal->step > 0 ? goal->step
+                                   : s->dt > 0    ? s->dt
+                                                  : p->m->dt};
 }
 
 const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,
@@ -585,7 +588,7 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
     const hb_planner_settings *s = &p->settings;
     const bool polish = s->polish && s->method != HB_PLANNER_GAUSS_NEWTON;
     const double begun = polish && clock ? clock->now(clock->context) : 0;
-    const hb_problem problem = hb_planner_problem(p, model, x0, goal);
+    const hb_plan_problem problem = hb_planner_problem(p, model, x0, goal);
 
     p->preparation.in_vain = 0; /* something is new */
     hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);

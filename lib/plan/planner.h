@@ -75,6 +75,7 @@ typedef struct hb_plan {
     /* Second-order steps would gain nothing worth while; the other methods: all iterations were made. Tested at
      * the state given and with the model given, not at what was expected. */
     bool converged;
+    bool out_of_time;              /* there was work that the deadline left no time for */
     uint64_t prepared;             /* stages of hb_planner_prepare that came before it */
     bool corrected;                /* it began with what was prepared; false: planned in full */
     bool evaluated;                /* false: no candidate could be evaluated; action is the shifted last plan or trim */

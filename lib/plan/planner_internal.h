@@ -46,7 +46,7 @@ typedef struct hb_preparation {
     /* the problem that the next request is expected to pose */
     double *x0, *last_control, *actuator_state; /* nx, nu, nu */
     hb_goal goal;
-    hb_problem problem;
+    hb_plan_problem problem;
     const hb_clock *clock;
     double deadline;
     const atomic_bool *interrupt;
@@ -87,7 +87,7 @@ struct hb_planner {
     hb_plan plan;
 
     /* of the request being served, or prepared for */
-    hb_problem problem;
+    hb_plan_problem problem;
     hb_random_key key;
     uint64_t round;      /* counts draws */
     double step;         /* seconds per step of the current plan; 0: the settings' */
@@ -110,8 +110,10 @@ static inline size_t hb_planner_states_bytes(const hb_planner *p)
     return (size_t)((p->settings.horizon + 1) * p->m->nx) * sizeof(double);
 }
 
-hb_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal);
-void hb_planner_begin(hb_planner *p, const hb_problem *problem, uint64_t tick, const hb_clock *clock, double deadline);
+hb_plan_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0,
+                                   const hb_goal *goal);
+void hb_planner_begin(hb_planner *p, const hb_plan_problem *problem, uint64_t tick, const hb_clock *clock,
+                      double deadline);
 /* The best candidate becomes the plan. */
 void hb_planner_finish(hb_planner *p, bool converged);
 

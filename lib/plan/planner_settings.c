@@ -46,7 +46,7 @@ const char *const hb_planner_method_help[] = {
     X(BOOL, "planner.prepare", prepare, true, 0, 1, HB_CLOSED, HB_LIVE,                                                \
       "Prepare for the next request while none is waiting; a reply then takes a fraction of its budget.")              \
     X(REAL, "planner.prepare_share", prepare_share, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                                     \
-      "Fraction of a processor's time that preparing may take, on average over a fifth of a second.")                                \
+      "Fraction of a processor's time that preparing may take, on average over a fifth of a second.")                  \
     X(SEED, "planner.seed", seed, 0, 0, 0, HB_CLOSED, HB_FIXED, "Same seed, same plans.")
 
 const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_GAUSS_NEWTON, ROWS(HB_SETTING_DEFAULT)};

@@ -83,7 +83,7 @@ static void begin(hb_planner *p, double seconds)
 
 /* ---- stages ---- */
 
-static void pose(hb_planner *p, const hb_problem *problem)
+static void pose(hb_planner *p, const hb_plan_problem *problem)
 {
     hb_preparation *f = &p->preparation;
 
@@ -98,7 +98,7 @@ static bool predict(hb_planner *p)
     hb_preparation *f = &p->preparation;
     const int nx = p->m->nx, nu = p->m->nu, nv = p->map.nv, nh = p->settings.horizon;
     const int n = (int)fmin(fmax(ceil(f->seconds / p->m->dt - 1e-9), 1), nh);
-    hb_problem held = f->problem;
+    hb_plan_problem held = f->problem;
 
     held.x0 = p->made_at;
     held.goal = &p->made_for;
@@ -356,7 +356,7 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
                                    uint64_t tick, const hb_clock *clock, double deadline)
 {
     hb_preparation *f = &p->preparation;
-    const hb_problem problem = hb_planner_problem(p, model, x0, goal);
+    const hb_plan_problem problem = hb_planner_problem(p, model, x0, goal);
     const uint64_t stages = f->stages;
 
     if (!hb_planner_ready(p, problem.dt)) {

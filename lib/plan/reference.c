@@ -21,18 +21,10 @@ void hb_reference_at(const hb_reference *r, double time, double *row)
 
     const double *from = r->target + (ptrdiff_t)i * r->nx, *to = from + r->nx;
     double share = fmin((time - time_of(r, i)) / (time_of(r, i + 1) - time_of(r, i)), 2);
+    /* the shorter way from one to the other */
+    memcpy(row, to, (size_t)r->nx * sizeof *row);
+    hb_rotations_align(&r->rotations, row, from);
     for (int j = 0; j < r->nx; j++)
-        row[j] = from[j] + share * (to[j] - from[j]);
-
-    /* both signs of a quaternion are the same attitude */
-    const int q = r->quaternion;
-    double along = 0, length = 0;
-    for (int j = q; q >= 0 && j < q + 4; j++)
-        along += from[j] * to[j];
-    for (int j = q; q >= 0 && j < q + 4; j++) {
-        row[j] = from[j] + share * ((along < 0 ? -to[j] : to[j]) - from[j]);
-        length += row[j] * row[j];
-    }
-    for (int j = q; length > 0 && j < q + 4; j++)
-        row[j] /= sqrt(length);
+        row[j] = from[j] + share * (row[j] - from[j]);
+    hb_rotations_normalise(&r->rotations, row);
 }

@@ -4,11 +4,13 @@
 
 #include <stddef.h>
 
+#include "model/rotations.h"
+
 enum { HB_REFERENCE_ROWS = 256 }; /* of a reference with times, at most */
 
 typedef struct hb_reference {
     int nx, n;
-    int quaternion;       /* index of the first of four states that are an attitude; -1: there are none */
+    hb_rotations rotations;
     const double *target; /* n x nx */
     const double *time;   /* n, seconds, ascending; NULL: `step` apart, from 0 */
     double step;

@@ -215,8 +215,8 @@ static void normalise_backward(hb_rollout *r, int k, int n)
         }
 }
 
-/* notes how far the states k + 1 that feed the model are beyond the trained range, the attitude aside: relative to
- * `range` standard deviations, or so many times what the start has */
+/* notes how far the states k + 1 that feed the model are beyond the trained range, attitude and angles aside: relative
+ * to `range` standard deviations, or so many times what the start has */
 static void note_reach(hb_rollout *r, int k, double range, int n)
 {
     for (int j = 0; range > 0 && j < r->m->ninputs; j++) {
@@ -224,7 +224,7 @@ static void note_reach(hb_rollout *r, int k, double range, int n)
         const hb_real *z = r->z + ((ptrdiff_t)(k + 1) * r->m->nx + i) * HB_STRIDE;
         const hb_real per_range = (hb_real)(1 / (range * fmax(1, fabs((double)r->z[i * HB_STRIDE]))));
 
-        if (r->attitude >= 0 && i >= r->attitude && i < r->attitude + 4)
+        if (r->m->angle[i] || (r->attitude >= 0 && i >= r->attitude && i < r->attitude + 4))
             continue;
         for (int s = 0; s < n; s++) {
             hb_real reach = (z[s] < 0 ? -z[s] : z[s]) * per_range;

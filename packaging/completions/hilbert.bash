@@ -25,7 +25,7 @@ _hilbert()
     help=$("$program" $command --help 2>/dev/null)
 
     case $name:$before in
-    hilbertctl:-n | hilbertctl:--name)
+    hilbertctl:-n | hilbertctl:--name | hilbert-view:-n | hilbert-view:--name)
         COMPREPLY=($(compgen -W "$(command ls /run/hilbertd 2>/dev/null)" -- "$current"))
         return ;;
     *:--*)
@@ -50,4 +50,4 @@ _hilbert()
         COMPREPLY=($(compgen -f -- "$current"))
     fi
 }
-complete -o filenames -F _hilbert hilbertd hilbertctl hilbert-sim hilbert-train hilbert-eval hilbert-convert hilbert-mavlink
+complete -o filenames -F _hilbert hilbertd hilbertctl hilbert-sim hilbert-train hilbert-eval hilbert-convert hilbert-mavlink hilbert-view

@@ -6,6 +6,7 @@
 #include "bench_models.h"
 #include "base/pool.h"
 #include "dynamics/predictor.h"
+#include "../unit/quadrotor_expressions.h"
 
 enum { SAMPLES = 100, MOST_THREADS = 2 };
 
@@ -144,9 +145,67 @@ static void run_single(bench *b)
     }
 }
 
+/* One evaluation of a nominal model. */
+typedef struct physics_setup {
+    const hb_nominal *nominal;
+    int n;
+    hb_real *x, *u, *d, *xdot, *dx, *du, *scratch;
+} physics_setup;
+
+static void physics_field(void *context)
+{
+    const physics_setup *s = context;
+    s->nominal->field(s->nominal, s->nominal->parameter_default, s->n, s->x, s->u, s->xdot, s->scratch);
+}
+
+static void physics_adjoint(void *context)
+{
+    const physics_setup *s = context;
+    s->nominal->adjoint(s->nominal, s->nominal->parameter_default, s->n, s->x, s->u, s->d, s->dx, s->du, s->scratch);
+}
+
+static void run_physics(bench *b)
+{
+    const hb_physics_source source = quadrotor_expressions();
+    hb_physics *expressions = NULL;
+    hb_error err = {0};
+
+    if (hb_physics_new(&expressions, &source, NULL, &err))
+        bench_fail("%s", err.text);
+    const hb_nominal *each[] = {hb_nominal_find("quadrotor"), hb_physics_nominal(expressions)};
+    void (*const work[])(void *) = {physics_field, physics_adjoint};
+    for (int samples = 16; samples <= SAMPLES; samples += SAMPLES - 16)
+        for (int w = 0; w < 2; w++) {
+            double seconds[2];
+            for (int k = 0; k < 2; k++) {
+                physics_setup s = {.nominal = each[k],
+                                   .n = samples,
+                                   .x = bench_rows(13, 1),
+                                   .u = bench_rows(4, 2),
+                                   .d = bench_rows(13, 3),
+                                   .xdot = bench_rows(13, 4),
+                                   .dx = bench_rows(13, 5),
+                                   .du = bench_rows(4, 6),
+                                   .scratch = bench_rows(each[k]->rows + 1, 7)};
+                bench_set_text(b, "physics", k ? "expressions" : "built-in");
+                bench_set_text(b, "of", w ? "derivatives" : "rates");
+                bench_set_int(b, "samples", samples);
+                seconds[k] = bench_time(b, work[w], &s, 1, 0);
+                if (k)
+                    bench_set_number(b, "times_built_in", seconds[1] / seconds[0]);
+                bench_emit(b);
+                hb_real *const rows[] = {s.x, s.u, s.d, s.xdot, s.dx, s.du, s.scratch};
+                for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+                    free(rows[i]);
+            }
+        }
+    hb_physics_free(expressions);
+}
+
 const bench_case bench_basis_cases[] = {
     {"basis_forward", "one step of 100 samples: the paper's model, and collapsed shared ones", run_forward},
     {"basis_backward", "the adjoint of that step, states and controls", run_backward},
     {"basis_single", "increments of all basis functions for one transition", run_single},
+    {"physics", "the quadrotor's rates and their derivatives: built in, and as expressions", run_physics},
     {0},
 };

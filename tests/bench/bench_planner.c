@@ -32,7 +32,7 @@ typedef struct machine {
     hb_population population;
     hb_candidate best, from;
     hb_real *zero, *spread; /* HORIZON x nu */
-    hb_problem problem;
+    hb_plan_problem problem;
     hb_goal goal;
     int iteration;
 } machine;
@@ -80,7 +80,7 @@ static void new_machine(machine *t, hb_model *m, int nthreads)
         t->spread[i] = (hb_real)0.1;
     t->goal =
         (hb_goal){.target = quadrotor_hover_target, .ntargets = 1, .last_control = t->map.trim, .trim = t->map.trim};
-    t->problem = (hb_problem){.model = t->predictor,
+    t->problem = (hb_plan_problem){.model = t->predictor,
                               .cost = &quadrotor_hover_cost,
                               .goal = &t->goal,
                               .x0 = start,

@@ -16,7 +16,7 @@ case ${1-} in
 esac
 seconds=${1-60}
 [ $# -lt 1 ] || shift
-all="model window config wire json replay mcap keys access mavlink dataset csv checkpoint ulog ardupilot recorded_flight settings"
+all="model physics window config wire json replay mcap keys access mavlink dataset csv checkpoint ulog ardupilot recorded_flight settings"
 targets=${*:-$all}
 fuzz=build-fuzz/tests/fuzz
 
@@ -35,7 +35,7 @@ search() {
     target=$1
     mkdir -p build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target"
     case $target in
-    config | settings | csv | access) longest=4096 ;;
+    config | settings | csv | access | physics) longest=4096 ;;
     mcap | model) longest=16384 ;;
     window) longest=60 ;;
     keys) longest=100 ;;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../unit/check.h"
+#include "../unit/quadrotor_expressions.h"
 #include "base/numeric.h"
 #include "base/statistics.h"
 #include "plant_quadrotor.h"
@@ -179,12 +180,53 @@ static void test_absorbs_a_step_of_mass(void **state)
     quadrotor_pilot_free(&p);
 }
 
+/* The same quadrotor with its physics as expressions, from the same starts: the same flights. */
+static void test_expressions_fly_as_the_built_in_physics(void **state)
+{
+    (void)state;
+    enum { FLIGHTS = 6 };
+    const hb_physics_source source = quadrotor_expressions();
+    hb_planner_settings s = hb_planner_defaults;
+    quadrotor_pilot p[2] = {pilot_new()};
+    hb_physics *physics;
+    hb_model *m;
+    hb_error err;
+    double most = 0;
+
+    if (hb_physics_new(&physics, &source, NULL, &err))
+        fail_msg("%s", err.text);
+    hb_model other = *p[0].m;
+    other.nominal = hb_physics_nominal(physics);
+    s.samples = 16;
+    if (hb_model_copy(&m, &other, false, NULL, &err) || quadrotor_pilot_new(&p[1], m, s, 2, &err))
+        fail_msg("%s", err.text);
+    hb_physics_free(physics);
+    for (int flight = 0; flight < FLIGHTS; flight++) {
+        double x[2][13] = {{0}};
+        for (int k = 0; k < 2; k++) {
+            plant_quadrotor plant = plant_quadrotor_crazyflie;
+            plant.mass = 0.022 + 0.002 * flight;
+            for (int i = 0; i < 3; i++)
+                x[k][2 * i] = quadrotor_hover_target[2 * i] + 0.3 * draw((uint64_t)(2000 + flight), i);
+            x[k][9] = 1;
+            assert_false(fly(&p[k], plant, x[k], 50, 50, 0).crashed);
+        }
+        for (int i = 0; i < 6; i += 2)
+            most = fmax(most, fabs(x[0][i] - x[1][i]));
+    }
+    printf("expressions and built-in physics: within %.2g m of each other after 2 s\n", most);
+    assert_true(most < 1e-3);
+    quadrotor_pilot_free(&p[0]);
+    quadrotor_pilot_free(&p[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model_predicts_the_plant),
         cmocka_unit_test(test_hovers_from_everywhere_at_every_mass),
         cmocka_unit_test(test_absorbs_a_step_of_mass),
+        cmocka_unit_test(test_expressions_fly_as_the_built_in_physics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@ usage: handshake_flood.py BUILD_ROOT [--seconds S] [--daemon HILBERTD] [--attack
 The flood comes from one address: processes that connect to the actions socket over and over and play a recorded greeting
 and HELLO of a client whose key is not known, which costs them nothing and the daemon its part of a handshake. It
 makes room for all others (SCHED_IDLE), as it would come from other machines. Prints a table; the test of the bound itself is
-tests/unit/test_throttle.c.
+tests/unit/test_throttle.c. Exit status 1 when a request was not answered or refused, there was no flood, or the daemon did
+not turn it away or did not outlive it.
 """
 import argparse
 import multiprocessing
@@ -101,7 +102,8 @@ def fly(client, seconds):
     times, until, k = [], time.monotonic() + seconds, 0
     while time.monotonic() < until:
         began = time.monotonic()
-        client.request(k, [0, 0])
+        if client.request(k, [0, 0]).status == hilbert.Status.REFUSED:
+            raise SystemExit("a request of the pilot was refused")
         times.append(time.monotonic() - began)
         time.sleep(max(0, 0.01 - (time.monotonic() - began)))
         k += 10000
@@ -137,7 +139,11 @@ def main():
         for name, client in clients.items():
             before, began = sum(c.value for c in counts), time.monotonic()
             times = fly(client, options.seconds)
-            row(f"{name}, flooded", times, sum(c.value for c in counts) - before, time.monotonic() - began)
+            flood = sum(c.value for c in counts) - before
+            row(f"{name}, flooded", times, flood, time.monotonic() - began)
+            # more than the daemon lets in (test_throttle.c), else this shows nothing
+            if flood < 32 + 10 * options.seconds:
+                raise SystemExit(f"{flood} connections are no flood: give --nice 0 or more --attackers")
         stop.set()
         for one in crowd:
             one.join()
@@ -146,6 +152,10 @@ def main():
         for line in daemon.text().splitlines():
             if "security" in line:
                 print(line)
+        if daemon.process.poll() is not None:
+            raise SystemExit(f"hilbertd ended with {daemon.process.returncode}")
+        if "new connections are turned away" not in daemon.text():
+            raise SystemExit("hilbertd turned nobody away")
     finally:
         daemon.close()
 

@@ -1,10 +1,16 @@
-/* A vehicle with an autopilot that speaks MAVLink as PX4 v1.17 does in its simulation, in real time: our plant behind
- * our codec, with PX4's rules of modes, time-outs and streams as they were measured on it.
+/* A vehicle with an autopilot that speaks MAVLink as PX4 v1.17 does in its simulation: our plant behind
+ * our codec, with PX4's rules of modes, time-outs and streams as they were measured on it. After a failsafe it returns
+ * to offboard by itself as soon as setpoints come.
  *
  * usage: mavlink_peer LINK [NAME=VALUE...]       LINK as hilbert-mavlink's (udpout:127.0.0.1:PORT)
  *
+ * In real time; with bridge=FILE, settings of hilbert-mavlink, the bridge is part of this process, and time is virtual:
+ * it passes by the command "pass SECONDS" alone, which is answered by the line "passed", and not while hilbertd plans
+ * (latency.clock: vehicle).
+ *
  * Commands are lines on standard input: NAME=VALUE of the table below, "mode offboard|hold|position|land", "jump
- * METRES" (the estimator resets itself), "quit". Every 20 ms a line on standard output tells the truth:
+ * METRES" (the estimator resets itself), "engage" and "release" (the operator's word to the bridge in here), "quit".
+ * Every 20 ms a line on standard output tells the truth:
  *
  *     seconds x y z vx vy vz tilt mode setpoint age      mode and setpoint as words; age of the last setpoint, seconds
  */
@@ -20,6 +26,7 @@
 
 #include "base/monotonic.h"
 #include "base/numeric.h"
+#include "mavlink/bridge.h"
 #include "mavlink/codec.h"
 #include "mavlink/convert.h"
 #include "mavlink/link.h"
@@ -33,7 +40,7 @@ enum {
     LAND = 4 << 16 | 6 << 24
 };
 enum { ACCEPTED = 0, TEMPORARILY_REJECTED = 1, DENIED = 2 };
-enum { QUEUED = 64, NSTREAMS = 6 };
+enum { QUEUED = 512, NSTREAMS = 6 };
 
 typedef enum { NO_SETPOINT, RATES_SETPOINT, POSITION_SETPOINT } setpoint_kind;
 
@@ -46,7 +53,11 @@ typedef struct late {
 typedef struct peer {
     /* what can be set */
     double load, drag, wind_x, wind_y, noise, loss, battery, landed, armed, odometry, age, own_targets, yaw, seed;
-    double delay; /* from setpoint to motors, seconds; below 0: as measured, 4 ms mostly and 8 to 20 at times */
+    double off_x;     /* metres by which every other sample is off, unsaid */
+    double frozen;    /* samples repeat a state of the past, with new times */
+    double mode_rate; /* CURRENT_MODE so many times a second, whatever is asked for; 0: as asked for */
+    double rate;      /* of its clock against ours */
+    double delay;     /* from setpoint to motors, seconds; below 0: as measured, 4 ms mostly and 8 to 20 at times */
     double COM_OF_LOSS_T, COM_OBL_RC_ACT, COM_FAIL_ACT_T;
 
     hb_multirotor body;
@@ -60,7 +71,9 @@ typedef struct peer {
     uint8_t sequence;
     uint64_t steps; /* of 1 ms */
     uint32_t mode, next_mode;
-    double mode_due; /* when next_mode is in force; negative: none */
+    uint32_t intended; /* the mode that somebody asked for last */
+    double mode_due;   /* when next_mode is in force; negative: none */
+    double seen[HB_NSTATE];
 
     setpoint_kind setpoint;
     double setpoint_time;
@@ -74,6 +87,7 @@ typedef struct peer {
     uint8_t resets;
     double sign_of_q;
 
+    hb_bridge *bridge; /* NULL: a process of its own */
     double interval[NSTREAMS], sent[NSTREAMS];
     late queue[QUEUED];
     int nqueue;
@@ -91,8 +105,12 @@ static const uint32_t stream_id[NSTREAMS] = {HB_MAV_ID_HEARTBEAT,    HB_MAV_ID_O
     X(noise)                                                                                                           \
     X(loss)                                                                                                            \
     X(delay)                                                                                                           \
-    X(own_targets) X(yaw) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T) X(COM_OBL_RC_ACT)  \
-        X(COM_FAIL_ACT_T)
+    X(off_x)                                                                                                           \
+    X(frozen)                                                                                                          \
+    X(mode_rate)                                                                                                       \
+    X(rate)                                                                                                            \
+    X(own_targets)                                                                                                     \
+    X(yaw) X(battery) X(landed) X(armed) X(odometry) X(age) X(seed) X(COM_OF_LOSS_T) X(COM_OBL_RC_ACT) X(COM_FAIL_ACT_T)
 
 static bool set(peer *p, const char *name, double value)
 {
@@ -181,12 +199,16 @@ static void go_to_mode(peer *p, uint32_t mode)
     p->mode_due = -1;
 }
 
-/* PX4's offboard-loss rule: the last setpoint is held until the time-out, then the mode changes. */
+/* PX4's offboard-loss rule: the last setpoint is held until the time-out, then the mode changes. What was asked for
+ * does not: it goes back there by itself as soon as setpoints come. */
 static void watch_the_stream(peer *p)
 {
-    if (p->mode != OFFBOARD || now(p) - p->setpoint_time <= p->COM_OF_LOSS_T + p->COM_FAIL_ACT_T)
-        return;
-    go_to_mode(p, p->COM_OBL_RC_ACT == 5 ? HOLD : p->COM_OBL_RC_ACT == 4 ? LAND : RETURN);
+    bool streamed = now(p) - p->setpoint_time <= p->COM_OF_LOSS_T + p->COM_FAIL_ACT_T;
+
+    if (p->mode == OFFBOARD && !streamed)
+        go_to_mode(p, p->COM_OBL_RC_ACT == 5 ? HOLD : p->COM_OBL_RC_ACT == 4 ? LAND : RETURN);
+    else if (p->mode != OFFBOARD && p->intended == OFFBOARD && p->mode_due < 0 && streamed)
+        go_to_mode(p, OFFBOARD);
 }
 
 static void physics_step(peer *p)
@@ -219,6 +241,10 @@ static void queue_odometry(peer *p)
     hb_estimator_errors_add(&p->errors, 0.008, x, normal, p);
     for (int i = 0; i < 3; i++)
         x[2 * i] += p->offset[i];
+    x[HB_X] += p->steps % 16 ? p->off_x : 0;
+    if (p->frozen > 0)
+        memcpy(x, p->seen, sizeof x);
+    memcpy(p->seen, x, sizeof x);
     /* PX4's sign may change for good */
     if (uniform(p) < 0.0005)
         p->sign_of_q = -p->sign_of_q;
@@ -249,6 +275,8 @@ static void queue_odometry(peer *p)
 
 static void stream(peer *p)
 {
+    if (p->mode_rate > 0)
+        p->interval[2] = 1 / p->mode_rate;
     for (int i = 0; i < NSTREAMS; i++) {
         bool native = stream_id[i] != HB_MAV_ID_ODOMETRY || p->steps % 8 == 0;
         if (p->interval[i] <= 0 || !native || now(p) - p->sent[i] < p->interval[i] - 1e-9)
@@ -266,7 +294,7 @@ static void stream(peer *p)
                                              .mavlink_version = 3});
         if (stream_id[i] == HB_MAV_ID_CURRENT_MODE)
             send_message(p, stream_id[i],
-                         &(hb_mav_current_mode){.custom_mode = p->mode, .intended_custom_mode = p->mode});
+                         &(hb_mav_current_mode){.custom_mode = p->mode, .intended_custom_mode = p->intended});
         if (stream_id[i] == HB_MAV_ID_EXTENDED_SYS_STATE)
             send_message(p, stream_id[i],
                          &(hb_mav_extended_sys_state){.landed_state = (uint8_t)(p->landed > 0 ? 1 : 2)});
@@ -298,7 +326,7 @@ static int set_mode(peer *p, const hb_mav_command_long *c)
         return DENIED;
     if (mode == OFFBOARD && p->armed > 0 && now(p) - p->setpoint_time > p->COM_OF_LOSS_T)
         return TEMPORARILY_REJECTED;
-    p->next_mode = mode;
+    p->next_mode = p->intended = mode;
     p->mode_due = now(p) + 0.028;
     return ACCEPTED;
 }
@@ -393,7 +421,7 @@ static void receive(peer *p)
     uint8_t bytes[4096];
     ssize_t n;
 
-    while ((n = hb_link_read(&p->link, bytes, sizeof bytes, now(p))) > 0) {
+    while ((n = hb_link_read(&p->link, bytes, sizeof bytes, now(p), NULL)) > 0) {
         const uint8_t *at = bytes;
         size_t left = (size_t)n;
         hb_mav_received r;
@@ -401,6 +429,40 @@ static void receive(peer *p)
             if (uniform(p) >= p->loss)
                 take(p, &r);
     }
+}
+
+/* --- time --- */
+
+static void tell_the_truth(const peer *p)
+{
+    const double *x = p->body.x;
+    const char *mode = p->mode == OFFBOARD   ? "offboard"
+                       : p->mode == HOLD     ? "hold"
+                       : p->mode == POSITION ? "position"
+                       : p->mode == LAND     ? "land"
+                                             : "return";
+    static const char *const word[] = {"none", "rates", "position"};
+
+    printf("%.3f %.4f %.4f %.4f %.4f %.4f %.4f %.4f %s %s %.3f\n", now(p), x[HB_X], x[HB_Y], x[HB_Z], x[HB_VX],
+           x[HB_VY], x[HB_VZ], hb_tilt(x), mode, word[p->setpoint], now(p) - p->setpoint_time);
+}
+
+static void pass_a_millisecond(peer *p)
+{
+    receive(p);
+    physics_step(p);
+    stream(p);
+    if (p->steps % 20 == 0)
+        tell_the_truth(p);
+    if (p->bridge)
+        hb_bridge_step(p->bridge);
+}
+
+/* The bridge's clock where time is virtual; it begins elsewhere than the autopilot's. */
+static int64_t virtual_ns(void *peer_)
+{
+    const peer *p = peer_;
+    return 1000000000000 + (int64_t)((double)p->steps * 1e6 / p->rate);
 }
 
 /* --- the test's wishes --- */
@@ -419,13 +481,23 @@ static bool obey(peer *p, char *line)
         hb_mav_command_long c = {.param1 = 1, .param2 = 6};
         if (strcmp(word, "offboard") == 0)
             return set_mode(p, &c) == ACCEPTED || fprintf(stderr, "mavlink_peer: offboard is refused\n") > 0;
-        go_to_mode(p, strcmp(word, "position") == 0 ? POSITION : strcmp(word, "land") == 0 ? LAND : HOLD);
+        p->intended = strcmp(word, "position") == 0 ? POSITION : strcmp(word, "land") == 0 ? LAND : HOLD;
+        go_to_mode(p, p->intended);
     } else if (sscanf(line, "jump %lf", &value) == 1) {
         p->offset[0] += value;
         p->resets++;
+    } else if (sscanf(line, "pass %lf", &value) == 1 && p->bridge) {
+        for (uint64_t end = p->steps + (uint64_t)(value * 1000 + 0.5); p->steps < end;)
+            pass_a_millisecond(p);
+        printf("passed\n");
+    } else if (p->bridge && (strcmp(line, "engage") == 0 || strcmp(line, "release") == 0)) {
+        *(line[0] == 'e' ? &p->bridge->engage : &p->bridge->release) = true;
     } else if (strcmp(line, "quit") == 0) {
         return false;
+    } else {
+        fprintf(stderr, "mavlink_peer: '%s' is not understood\n", line);
     }
+    fflush(stdout);
     return true;
 }
 
@@ -452,19 +524,14 @@ static bool listen_to_the_test(peer *p)
     return true;
 }
 
-static void tell_the_truth(const peer *p)
+static int start_bridge(peer *p, const char *path, hb_error *err)
 {
-    const double *x = p->body.x;
-    const char *mode = p->mode == OFFBOARD   ? "offboard"
-                       : p->mode == HOLD     ? "hold"
-                       : p->mode == POSITION ? "position"
-                       : p->mode == LAND     ? "land"
-                                             : "return";
-    static const char *const word[] = {"none", "rates", "position"};
+    const hb_bridge_clock clock = {virtual_ns, p};
+    hb_mav_settings s;
 
-    printf("%.3f %.4f %.4f %.4f %.4f %.4f %.4f %.4f %s %s %.3f\n", now(p), x[HB_X], x[HB_Y], x[HB_Z], x[HB_VX],
-           x[HB_VY], x[HB_VZ], hb_tilt(x), mode, word[p->setpoint], now(p) - p->setpoint_time);
-    fflush(stdout);
+    hb_mav_settings_default(&s);
+    int status = hb_mav_settings_read(&s, path, err);
+    return status ? status : hb_bridge_new(&p->bridge, &s, &clock, err);
 }
 
 int main(int argc, char **argv)
@@ -481,11 +548,13 @@ int main(int argc, char **argv)
                      .age = 0.0087,
                      .COM_OF_LOSS_T = 0.2,
                      .COM_OBL_RC_ACT = 5,
+                     .rate = 1,
                      .mode = HOLD,
+                     .intended = HOLD,
                      .mode_due = -1,
                      .setpoint_time = -1e9,
                      .sign_of_q = 1,
-                     .interval = {1, 0.03, 0, 0, 1, 0}};
+                     .interval = {1, 0.03, 0.5, 0, 1, 0}};
     hb_error err = {0};
 
     if (argc < 2 || hb_link_parse(&p.link, argv[1], &err) || hb_link_open(&p.link, 0, &err)) {
@@ -501,6 +570,13 @@ int main(int argc, char **argv)
             hb_mav_signing_clock(&p.signing, (uint64_t)time(NULL) * 1000000);
             continue;
         }
+        if (strncmp(argv[i], "bridge=", 7) == 0) {
+            if (start_bridge(&p, argv[i] + 7, &err)) {
+                fprintf(stderr, "mavlink_peer: %s\n", err.text);
+                return 2;
+            }
+            continue;
+        }
         if (value)
             *value++ = 0;
         if (!value || !set(&p, argv[i], atof(value))) {
@@ -514,24 +590,23 @@ int main(int argc, char **argv)
     p.hold_heading = p.yaw;
     hb_estimator_errors_start(&p.errors, p.noise, normal, &p);
     memcpy(p.hold, (double[]){0, 0, 2}, sizeof p.hold);
-    fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+    bool going = true;
+    while (going && p.bridge)
+        going = listen_to_the_test(&p);
+    hb_bridge_free(p.bridge);
 
     /* in real time; what was missed while the machine was busy is caught up with */
     double began = hb_now();
-    bool going = true;
+    fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
     while (going) {
         struct pollfd wait[2] = {{.fd = p.link.fd, .events = hb_link_events(&p.link)},
                                  {.fd = STDIN_FILENO, .events = POLLIN}};
         poll(wait, 2, 1);
         if (wait[1].revents)
             going = listen_to_the_test(&p);
-        while (now(&p) < hb_now() - began) {
-            receive(&p);
-            physics_step(&p);
-            stream(&p);
-            if (p.steps % 20 == 0)
-                tell_the_truth(&p);
-        }
+        while (now(&p) < p.rate * (hb_now() - began))
+            pass_a_millisecond(&p);
+        fflush(stdout);
         receive(&p);
     }
     return 0;

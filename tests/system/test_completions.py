@@ -63,7 +63,7 @@ class Completions:
             with self.subTest(program):
                 commands = commands_of(program)
                 if commands:
-                    self.assertEqual(sorted(self.complete(program, "")), sorted(commands))
+                    self.assertEqual(set(self.complete(program, "")), set(commands))  # shells show twice the same once
         self.assertGreater(len(commands_of("hilbertctl")), 10)
         self.assertEqual(set(commands_of("hilbert-train")) & {"data", "import-csv", "prune"}, {"data", "import-csv", "prune"})
         self.assertEqual(set(commands_of("hilbert-sim")), {"list", "collect", "fly"})

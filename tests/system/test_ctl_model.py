@@ -32,7 +32,7 @@ class Model(unittest.TestCase):
         for expected in ("architecture shared: one network 14-64-32-104, silu", "basis 8 functions", "parameters 6472",
                          "coefficients 8, one per function; trained with least_squares, ridge 0.001",
                          "integration combined, 1 RK4 step per period of 0.02 s", "states (13)", "controls (4)",
-                         "x m 0 1 no", "vx m/s 0 1 yes", "u3 N 0 1 0.03 0.0662 0.15", "7 0.5 +- 0.5", "u1 N 0 0.05 0", "vx 0.125",
+                         "x m 0 1 no yes", "vx m/s 0 1 yes yes", "u3 N 0 1 0.03 0.0662 0.15", "7 0.5 +- 0.5", "u1 N 0 0.05 0", "vx 0.125",
                          "an example", "in two lines"):
             self.assertIn(expected, lines)
         self.assertIn("average nominal: quadrotor, mass 0.027, ", "\n".join(lines))
@@ -53,7 +53,7 @@ class Model(unittest.TestCase):
         self.assertEqual(model["average_widths"], [])
         self.assertEqual(model["dt"], 0.02)
         self.assertEqual(model["nominal"]["parameters"]["mass"], 0.027)
-        self.assertEqual(model["states"][1], {"name": "vx", "unit": "m/s", "mean": 0, "std": 1, "input": True})
+        self.assertEqual(model["states"][1], {"name": "vx", "unit": "m/s", "mean": 0, "std": 1, "input": True, "angle": False})
         self.assertEqual(model["controls"][0]["trim"], 0.0662)
         self.assertEqual(model["controls"][0]["delay"], 0.02)
         self.assertEqual(model["controls"][1]["lag"], 0.05)

@@ -6,10 +6,15 @@ import os
 import pty
 import re
 import select
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
+import threading
+
+import zmq
 
 from harness import BUILD, CART, HILBERTCTL, HILBERTD, PATIENCE, Cart, TestCase, connect_telemetry, fly, hilbert, main, shipped, wait_until
 from hilbert import hilbert_pb2 as pb
@@ -127,6 +132,19 @@ class Ctl(TestCase):
                         self.assertIn(field.name.replace("_", "-") + " ", text)
                     self.assertIn("latency p99", text)
 
+    def test_top_has_the_vehicle_in_80x24(self):
+        daemon = self.started(shipped("quadrotor"), model=None)
+        client = daemon.client()
+        hover = [0.125, 0, 0.25, 0, 0.75, 0, 0, 0, 0, 1, 0, 0, 0]
+        reply = client.request(1000, hover, applied=[0.066] * 4)
+        lines = self.top(daemon.folder, 80, 24, lambda screens: len(screens) >= 3)[-1]
+        text = "\n".join(lines)
+        self.assertNotIn("make the window higher", text)
+        self.assertIn(f"f0 {reply.action[0]:.3g}", text)
+        self.assertRegex(text, r"z 1\b" if not client.status().state else r"z 0\.75>1\b")
+        self.assertIn("more coefficients", text)
+        self.assertLessEqual(max(map(len, lines)), 80)
+
     def test_top_says_what_it_leaves_out(self):
         daemon = self.started(shipped("quadrotor"), model=None)
         lines = self.top(daemon.folder, 100, 40, lambda screens: len(screens) >= 2)[-1]
@@ -208,7 +226,7 @@ class Ctl(TestCase):
         self.assertEqual(list(self.client.status().target), [1, 0.5])
         self.assertEqual(self.run_ctl("target", "3,-1"), "target position 3, velocity -1\n")
         self.assertEqual(list(self.client.status().target), [3, -1])
-        wait_until(lambda: "the target was set on request: position 1, velocity 0.5" in self.d.text(), "a log line")
+        wait_until(lambda: re.search(r"the target was set on request by \S.*: position 1, velocity 0\.5", self.d.text()), "a log line")
         self.assertIn("there is no 'height' among position velocity", self.run_ctl("target", "height=1", code=2))
         self.assertIn("expected 2", self.run_ctl("target", "1", code=2))
         self.assertIn("'x' is not a number", self.run_ctl("target", "position=x", code=2))
@@ -325,6 +343,64 @@ class Ctl(TestCase):
             return client.request(0, [0, 0]).status == hilbert.Status.WARMING_UP
         except hilbert.Error:
             return False
+
+
+class Strange(TestCase):
+    """A daemon of another version, or one that means harm: it is shown, and commands no terminal."""
+
+    def answers(self, *replies):
+        """What stands in for hilbertd answers so, each question the next."""
+        folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder)
+        socket = zmq.Context.instance().socket(zmq.ROUTER)
+        socket.bind(f"ipc://{folder}/control")
+
+        def serve():
+            for reply in replies:
+                if not socket.poll(20000):
+                    break
+                *envelope, question = socket.recv_multipart()
+                reply.id = pb.ControlRequest.FromString(question).id
+                socket.send_multipart([*envelope, reply.SerializeToString()])
+            socket.close(500)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        return folder
+
+    def run_ctl(self, folder, *args):
+        return subprocess.run([HILBERTCTL, *args, "-s", folder], capture_output=True, text=True, timeout=30)
+
+    def test_a_status_without_its_messages(self):
+        bare = pb.ControlReply(ok=True, status=pb.Status(name="bare", target=[1], target_since=1e9, target_by="x\x1b[2Jy"))
+        model = pb.ControlReply(ok=True, model=pb.ModelInfo())
+        shadowed = pb.ControlReply(ok=True, status=pb.Status(name="bare", shadow=pb.Shadow(), recorder=pb.Recorder()))
+        for status in (bare, shadowed):
+            for command in ("status", "metrics"):
+                done = self.run_ctl(self.answers(*([status, model] if command == "status" else [status])), command)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("\x1b", done.stdout)
+        done = self.run_ctl(self.answers(bare, model), "status", "--json")
+        self.assertIn("bare", done.stdout)
+
+    def test_no_text_of_a_daemon_commands_a_terminal(self):
+        done = self.run_ctl(self.answers(pb.ControlReply(ok=False, error="no\x1b]0;owned\x07 \x9b31m\x7f more")), "reset")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no?]0;owned?", done.stderr)
+        for bad in ("\x1b", "\x07", "\x9b", "\x7f"):
+            self.assertNotIn(bad, done.stderr)
+
+    def test_options_before_the_command(self):
+        status = pb.ControlReply(ok=True, status=pb.Status(name="bare"))
+        folder = self.answers(status)
+        done = subprocess.run([HILBERTCTL, "-t", "5", "--socket", folder, "metrics"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = self.answers(status)
+        done = subprocess.run([HILBERTCTL, f"--socket={folder}", "status", "--json"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 1)  # it asks for the model, too
+        self.assertIn("no answer", done.stderr)
+        done = subprocess.run([HILBERTCTL, "-n", "nobody"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 2)
 
 
 if __name__ == "__main__":

@@ -340,6 +340,43 @@ class Restarting(TestCase):
         daemon.start()
         self.check_kept(daemon, cart, coefficients, samples)
 
+    def test_the_target_that_was_set_outlives_all_but_a_change_of_the_file(self):
+        for how, config, manager in (("state file", CART + "state_file: window\n", False), ("service manager", CART, True)):
+            with self.subTest(how):
+                daemon = self.started(config, manager=manager)
+                self.assertEqual(list(daemon.client().status().target), [1, 0])
+                self.assertEqual(daemon.client().status().target_since, 0)
+                began = time.time()
+                daemon.client().set_target([7.5, 0.25])
+                for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+                    daemon.stop(end)
+                    daemon.start()
+                    status = daemon.client().status()
+                    self.assertEqual(list(status.target), [7.5, 0.25])
+                    self.assertTrue(began - 1 <= status.target_since <= time.time())
+                    self.assertEqual(status.target_by, "a client without a key")
+                    self.assertIn("target taken over from before the restart: position 7.5, velocity 0.25", daemon.text())
+                    # the first plan goes there: away from where the file would have it
+                    self.assertGreater(daemon.client().request(0, [4.0, 0.0]).action[0], 0.1)
+                # a reload for something else does not move the vehicle
+                daemon.write(config.replace("iterations: 20", "iterations: 21"))
+                daemon.client().reload()
+                self.assertEqual(list(daemon.client().status().target), [7.5, 0.25])
+                # another target in the file does, and is not forgotten for the one before it
+                daemon.write(config.replace("target: {{position: 1}}", "target: {{position: -2}}"))
+                daemon.client().reload()
+                self.assertEqual(list(daemon.client().status().target), [-2, 0])
+                self.assertEqual(daemon.client().status().target_since, 0)
+                daemon.stop(signal.SIGKILL)
+                daemon.start()
+                self.assertEqual(list(daemon.client().status().target), [-2, 0])
+                # nor is one that the file got while nobody ran
+                daemon.client().set_target([3, 0])
+                daemon.stop(signal.SIGKILL)
+                daemon.write(config.replace("target: {{position: 1}}", "target: {{position: -4}}"))
+                daemon.start()
+                self.assertEqual(list(daemon.client().status().target), [-4, 0])
+
     def test_killed_while_samples_pour_in(self):
         daemon = self.started(CART + "state_file: window\n", manager=False)
         kept = 0
@@ -409,7 +446,7 @@ class Liveness(TestCase):
         wait_until(lambda: len(daemon.manager.seen("WATCHDOG")) >= 3, "feeding")
         for name in ("planner", "server"):
             with stopped_thread(daemon.thread(name)):
-                time.sleep(0.3)
+                time.sleep(0.3)  # silence is waited for: in real time
                 daemon.manager.listen()  # what was on its way
                 since = time.monotonic()
                 time.sleep(1.2)
@@ -420,7 +457,7 @@ class Liveness(TestCase):
     def test_a_service_manager_that_does_not_listen(self):
         daemon = self.started(environment={"WATCHDOG_USEC": "40000"})
         client = daemon.client()
-        time.sleep(3)  # its queue has long been full
+        time.sleep(3)  # nobody can see it: its queue has long been full then
         self.assertEqual(client.request(0, [0, 0]).status, Status.WARMING_UP)
         client.reload()
         self.assertEqual(daemon.stop(), 0)

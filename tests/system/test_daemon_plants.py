@@ -86,20 +86,16 @@ class Plants(TestCase):
 
     def test_half_cheetah(self):
         """A second of a run over the daemon's sockets: samples come in, and plans come out."""
-        daemon = self.started(shipped("half-cheetah"), model=None)
+        daemon = self.started(shipped("half-cheetah").replace("latency:", "latency:\n  clock: vehicle"), model=None)
         client = daemon.client()
-        done = subprocess.run([f"{BUILD}/clients/sim/hilbert-sim", "fly", "half-cheetah", "--endpoint", f"ipc://{daemon.folder}",
-                               "--seconds", "5", "--json"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([f"{BUILD}/clients/sim/hilbert-sim", "fly", "half-cheetah", "--lockstep", "--endpoint",
+                               f"ipc://{daemon.folder}", "--seconds", "5", "--json"], capture_output=True, text=True, timeout=600)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         status = client.status()
         self.assertGreater(status.counters.transitions, 80)
         self.assertEqual(sum(getattr(status.refused, n) for n in ("dimension", "not_finite", "malformed")), 0)
         r = status.replies
-        self.assertEqual(r.converged + r.truncated + r.warming_up + r.out_of_span + r.limited + r.stale + r.fallback,
-                         status.counters.requests, status)
-        # on a busy machine a plan may come too late to be one, or the planner's thread stands still
-        self.assertEqual(status.refused.late + status.refused.stalled, r.fallback, status)
-        self.assertLess(2 * r.fallback, status.counters.requests)
+        self.assertEqual(r.converged + r.truncated + r.warming_up + r.out_of_span + r.limited, status.counters.requests, status)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 usage: test_daemon_python.py BUILD_ROOT
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,25 @@ class Errors(TestCase):
                 self.assertEqual(client.request(0, [0]).action, [2.5])
             except hilbert.TimedOut:
                 pass
+
+
+class Watching(TestCase):
+    def test_a_message_of_one_frame_is_told(self):
+        folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder)
+        status = zmq.Context.instance().socket(zmq.XPUB)
+        self.addCleanup(status.close, 0)
+        status.bind(f"ipc://{folder}/status")
+        client = hilbert.Client(folder, timeout=20, connect_timeout=0)
+        self.addCleanup(client.close)
+
+        def publish():
+            status.recv()  # the subscription
+            status.send(b"hilbert.v1.Status")
+        thread = threading.Thread(target=publish)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.assertRaisesRegex(hilbert.Error, "one frame is no state", next, client.watch(20))
 
 
 if __name__ == "__main__":

@@ -126,6 +126,32 @@ class Recorder(TestCase):
         differ = re.search(r"actions differ by (\S+) of their range", out)
         self.assertGreater(float(differ[1]), 1e-3)
 
+    def test_the_flights_own_settings_decide_the_same(self):
+        """Whoever compares two configurations on a flight begins with its own."""
+        config = CART + RECORDER % ""
+        daemon = self.started(config)
+        self.fly_cart(daemon, 40)
+        run(HILBERTCTL, "target", "-s", daemon.folder, "position=-0.5")
+        self.fly_cart(daemon, 20, start=40)
+        daemon.client().reload()  # the target stays
+        self.fly_cart(daemon, 20, start=60)
+        daemon.stop()
+        first = recordings(daemon)
+        daemon.start()  # with what was learned, and the target
+        self.fly_cart(daemon, 20, start=80)
+        daemon.stop()
+        second = [f for f in recordings(daemon) if f not in first]
+        elsewhere = f"{daemon.folder}/elsewhere"
+        os.mkdir(elsewhere)
+        with open(f"{elsewhere}/own.yaml", "w") as file:
+            file.write(config.replace("model: cart", f"model: {daemon.folder}/cart").replace("name: cart", "name: other")
+                       .format(folder=daemon.folder))
+        for files, n in ((first, 80), (second, 20)):
+            out, (replies, identical) = self.replay(files, "--config", f"{elsewhere}/own.yaml")
+            self.assertEqual((replies, identical), (n, n), out)
+            self.assertIn("actions differ by 0 of their range", out)
+            self.assertRegex(out, r"recorded +the same")
+
     def test_killed(self):
         """SIGKILL: the file is readable up to its last chunk, recovered, and what it holds is replayed."""
         daemon = self.started(CART + RECORDER % "")
@@ -163,9 +189,10 @@ class Recorder(TestCase):
     def test_files_of_a_run_follow_on_one_another(self):
         daemon = self.started(CART + RECORDER % ", file_age: 1")
         for k in range(3):
+            begun = len(recordings(daemon))
             self.fly_cart(daemon, 15, start=15 * k)
-            wait_until(lambda: len(recordings(daemon)) > k, "a file")
-            time.sleep(1.1)
+            # its age ends a file once there is something to write
+            wait_until(lambda: len(recordings(daemon)) > begun, "another file")
         daemon.stop()
         files = recordings(daemon)
         self.assertGreater(len(files), 1)

@@ -46,6 +46,50 @@ def keygen(path):
     assert done.returncode == 0, done.stderr
 
 
+class RawPeer:
+    """Speaks ZMTP 3.0 with the NULL mechanism, and says of itself what it likes."""
+
+    def __init__(self, place, kind, metadata):
+        self.socket = socket.socket(socket.AF_INET if isinstance(place, tuple) else socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(place)
+        self.socket.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(23, b"\0") + bytes(32))
+        self.take(64)
+        ready = b"\x05READY"
+        for key, value in {b"Socket-Type": kind, b"Identity": b"", **metadata}.items():
+            ready += bytes([len(key)]) + key + len(value).to_bytes(4, "big") + value
+        self.socket.sendall(b"\x04" + bytes([len(ready)]) + ready)
+        self.frame()  # the daemon's own READY
+
+    def close(self):
+        self.socket.close()
+
+    def take(self, n):
+        data = b""
+        while len(data) < n:
+            more = self.socket.recv(n - len(data))
+            if not more:
+                raise AssertionError("the daemon has ended the connection")
+            data += more
+        return data
+
+    def frame(self):
+        flags = self.take(1)[0]
+        size = int.from_bytes(self.take(8 if flags & 2 else 1), "big")
+        return flags, self.take(size)
+
+    def subscribed(self):
+        return self.frame()[1][:1] == b"\x01"
+
+    def send(self, data):
+        self.socket.sendall(b"\x02" + len(data).to_bytes(8, "big") + data)
+
+    def receive(self):
+        while (frame := self.frame())[0] & 4:
+            pass
+        return frame[1]
+
+
 class Security(TestCase):
     def secured(self):
         config, ports = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub, bob.pub]}}\n")
@@ -89,6 +133,62 @@ class Security(TestCase):
         # nor is it whoever is on this machine
         self.assertTrue(daemon.client().request(0, [0, 0]).guest)
 
+    def pilot_by_key(self):
+        daemon, places = self.with_rights({"bob": "act", "alice": "act"}, ", pilot_key: bob.pub")
+
+        def named(key):
+            return hilbert.Client(**places, server_key=f"{daemon.folder}/server.pub", client_key=f"{daemon.folder}/{key}.key",
+                                  timeout=PATIENCE, name="bridge")
+        return daemon, named
+
+    def test_the_pilot_is_not_told_by_its_name_where_it_has_a_key(self):
+        daemon, named = self.pilot_by_key()
+        bob = named("bob")
+        for k in range(10):
+            self.assertFalse(bob.request(k, [0, 0]).guest)
+        bob.close()  # for a moment: others take its name, over tcp and on this machine
+        for thief in (named("alice"), hilbert.Client(daemon.folder, timeout=PATIENCE, name="bridge")):
+            self.addCleanup(thief.close)
+            self.assertTrue(thief.request(0, [0, 0]).guest)
+            time.sleep(0.3)
+            bob = named("bob")
+            self.addCleanup(bob.close)
+            for k in range(10):
+                self.assertFalse(bob.request(k, [0, 0]).guest)
+            bob.close()
+
+    def test_who_says_of_itself_who_it_is_is_nobody(self):
+        """A client's own word in its handshake is not the daemon's: neither over ipc nor where tcp is open to all."""
+        sockets = ("telemetry", "actions", "control")
+        insecure, ports = with_tcp("security: {{insecure: true}}\n")
+        secured, _ = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub], pilot_key: alice.pub}}\n")
+        for config, tcp in ((CART, ()), (insecure, ports), (secured, ())):
+            daemon = self.daemon(config)
+            for name in ("server", "alice"):
+                keygen(f"{daemon.folder}/{name}")
+            daemon.start()
+            places = [(f"{daemon.folder}/{name}", name) for name in sockets]
+            places += [(("127.0.0.1", port), name) for port, name in zip(tcp, sockets)]
+            for place, name in places:
+                for user in (b"1", b"2", b"100000", b"-7", b"2147483647", b""):
+                    with self.subTest(place=place, user=user):
+                        peer = RawPeer(place, b"PUB" if name == "telemetry" else b"DEALER", {b"User-Id": user})
+                        self.addCleanup(peer.close)
+                        if name == "telemetry":
+                            wait_until(lambda: peer.subscribed(), "a subscription")
+                            peer.send(pb.Telemetry(time_us=1, state=[0, 0], control=[0]).SerializeToString())
+                            continue
+                        message = pb.ActionRequest(id=7, state=[0, 0]) if name == "actions" else pb.ControlRequest(id=7)
+                        if name == "control":
+                            message.reset_window.SetInParent()
+                        peer.send(message.SerializeToString())
+                        reply = (pb.ActionReply if name == "actions" else pb.ControlReply).FromString(peer.receive())
+                        self.assertEqual(reply.id, 7)
+                        if name == "actions" and config == secured:
+                            self.assertTrue(reply.guest)
+            self.assertEqual(daemon.client().status().name, "cart")
+            self.assertEqual(daemon.stop(), 0)
+
     def with_rights(self, rights, security=""):
         """A daemon, its tcp endpoints, and a function that makes a client of each name."""
         config, ports = with_tcp(f"security: {{{{server_key: server.key, authorized_keys: authorized_keys{security}}}}}\n")
@@ -109,10 +209,9 @@ class Security(TestCase):
         local = daemon.client()
 
         def publishes(client):
-            before = local.status().counters.telemetry
-            for _ in range(20):
+            before, end = local.status().counters.telemetry, time.monotonic() + 1
+            while time.monotonic() < end and local.status().counters.telemetry == before:
                 client.publish(0, [0, 0], [0])
-                time.sleep(0.02)
             return local.status().counters.telemetry > before
 
         def succeeds(call, *arguments):

@@ -108,10 +108,10 @@ class Shadow(TestCase):
         client.promote()
         status = client.status()
         self.assertEqual(status.budget_us, 250000)
-        self.assertEqual(list(status.target), [1, 0])  # until the reload
-        client.set_target([0.5, 0])
+        self.assertEqual(list(status.target), [0.5, 0])  # the file's is what it was: nothing moves the vehicle
+        client.set_target([0.25, 0])
         client.promote()
-        self.assertEqual(list(client.status().target), [0.5, 0])
+        self.assertEqual(list(client.status().target), [0.25, 0])
         self.assertEqual(client.status().counters.promotions, 2)
         reply = client.request(0, [0.5, 0])
         self.assertIn(reply.status, PLANNED)

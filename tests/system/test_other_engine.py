@@ -5,8 +5,8 @@ usage: test_other_engine.py BUILD_ROOT [--flights N] [--seed N] [--rows NAME,...
 
 A rigid body in plain Python: Newton and Euler about the centre of mass, Runge-Kutta at 1 kHz, rotors that spin down
 more slowly than up, quadratic drag, gusts, telemetry of the body's origin (not of its centre of mass) as a flight
-stack gives it. Time stands still while the daemon plans, unless --real-time is given. --pid flies a cascade of PID
-controllers as well, with the gains of hilbert-sim's.
+stack gives it. It flies in lock-step (latency.clock: vehicle), unless --real-time is given. --pid flies a cascade of
+PID controllers as well, with the gains of hilbert-sim's.
 """
 import argparse
 import collections
@@ -17,7 +17,7 @@ import re
 import sys
 import time
 
-from harness import Daemon, shipped  # noqa: E402
+from harness import PATIENCE, Daemon, shipped  # noqa: E402
 
 import hilbert  # noqa: E402
 
@@ -241,16 +241,6 @@ class Pid:
         return [min(max(c + shift, LOW), HIGH) for c in u], True
 
 
-def wait_until_taken(client, taken):
-    """Until the daemon has the sample that was published; not for ever: nothing may listen yet to the first ones."""
-    until = time.monotonic() + (0.5 if taken else 0.05)
-    while time.monotonic() < until:
-        now = client.status().counters.telemetry
-        if now > taken:
-            return now
-    return taken
-
-
 def fly(client, row, seed, seconds, real_time, counter, trace):
     """By the daemon, or by a PID if there is no client. Returns the time of a crash, settled RMS in metres, statuses."""
     pid = None if client else Pid()
@@ -270,7 +260,6 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
     if client:
         client.reset_window()
     origin = counter * 1000000000
-    taken = client.status().counters.telemetry if client else 0
     while vehicle.time < seconds:
         now_us = origin + round(1e6 * vehicle.time)
         samples, asks = vehicle.time >= publish - 1e-9, vehicle.time >= ask - 1e-9
@@ -285,7 +274,7 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
         if asks:
             if draw.random.random() >= 0.5 * loss:
                 if client:
-                    reply = client.request(now_us, x, target=goal, reset_counter=counter, timeout=5)
+                    reply = client.request(now_us, x, target=goal, reset_counter=counter)
                     status = reply.status.name.lower() + (":" + reply.reason if reply.reason != "none" else "")
                     statuses[status] += 1
                     u = reply.action or u
@@ -298,8 +287,6 @@ def fly(client, row, seed, seconds, real_time, counter, trace):
         if samples:
             if draw.random.random() >= loss and vehicle.time >= silent and client:
                 client.publish(now_us, x, before if control_old else u, counter)  # u is in force from now on
-                if not real_time:
-                    taken = wait_until_taken(client, taken)
             publish += sample
         vehicle.step()
         if real_time:
@@ -336,23 +323,27 @@ def main():
     options = parser.parse_args()
     trace = open(options.trace, "w") if options.trace else None
     config = shipped("quadrotor")
-    if not options.real_time:  # time stands still while a plan is made: a busy machine may take its time
-        config = re.sub(r"(?m)^  budget: .*", "  budget: 10\n  stale_after: 10\n  fallback_after: 20", config)
+    if not options.real_time:
+        config = re.sub(r"(?m)^latency:", "latency:\n  clock: vehicle", config)
     if options.record:
         config += f"\nrecorder:\n  enabled: true\n  directory: {os.path.abspath(options.record)}\n"
     daemon = Daemon(config, model=None).start()
     crashed = 0
+
+    def connect():
+        return hilbert.Client(daemon.folder, timeout=5 if options.real_time else PATIENCE, lockstep=not options.real_time)
+
     try:
         counter = 1  # of resets: one for each flight
         for name in options.rows.split(","):
             for pid in (False, True) if options.pid else (False,):
-                controller = None if pid else hilbert.Client(daemon.folder)
+                controller = None if pid else connect()
                 errors, lost, statuses = [], [], collections.Counter()
                 for flight in range(options.flights):
                     counter += 1
                     if controller:  # a new one for each flight, as many a simulator does
                         controller.close()
-                        controller = hilbert.Client(daemon.folder, timeout=5)
+                        controller = connect()
                     ended, error, seen = fly(controller, ROWS[name], 1000 * options.seed + flight, options.seconds,
                                              options.real_time and controller, counter, trace)
                     statuses += seen

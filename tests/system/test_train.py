@@ -167,6 +167,53 @@ class Train(unittest.TestCase):
         steps = [line['step'] for line in read_log(other + '.jsonl')]
         self.assertEqual(steps, sorted(set(steps)))
 
+    def test_a_fifo_is_no_log(self):
+        fifo = self.path('fifo')
+        os.mkfifo(fifo)
+        for command in (['import', '--output', self.path('none.h5'), fifo], ['data', fifo], ['--config', fifo],
+                        ['import-csv', '--output', self.path('none.h5'), '--states', 'x', fifo]):
+            done = subprocess.run([TRAIN, *command], capture_output=True, text=True, timeout=60)
+            self.assertIn(done.returncode, (1, 2))
+            self.assertIn(fifo, done.stderr)
+
+    def test_stream(self):
+        whole, streamed = self.path('whole'), self.path('streamed')
+        for output, stream in (whole, 'no'), (streamed, 'yes'):
+            run(TRAIN, '--data', self.data, '--output', output, '--steps', '5', '--stream', stream, *TINY)
+        with open(whole, 'rb') as a, open(streamed, 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_the_last_pass_can_be_interrupted(self):
+        """When the steps are done, a prior is made: that, too, is left on a signal and gone on with to the same bytes."""
+        other = self.path('closing')
+        options = ['--data', self.data, '--steps', '400', '--decay', 'cosine', '--validate-every', '100', '--threads', '1',
+                   *TINY]
+        process = subprocess.Popen([TRAIN, *options, '--checkpoint-every', '1000', '--output', other],
+                                   stderr=subprocess.PIPE, text=True)
+        while not os.path.exists(other + '.checkpoint') and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        if process.returncode:
+            self.assertIn('stopped after step 400', errors)
+            self.assertFalse(os.path.exists(other))
+            run(TRAIN, '--resume', other + '.checkpoint')
+        with open(self.model, 'rb') as a, open(other, 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_force_starts_over(self):
+        """A run that diverged or was killed leaves its last checkpoint; --force is the way past it."""
+        other = self.path('diverged')
+        options = [TRAIN, '--data', self.data, '--output', other, *TINY]
+        process = subprocess.Popen([*options, '--steps', '1000000', '--checkpoint-every', '0'], stderr=subprocess.DEVNULL)
+        while not os.path.exists(other + '.checkpoint') and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+        process.wait()
+        self.assertIn('--force', run(*options, '--steps', '4', code=1).stderr)
+        run(*options, '--steps', '4', '--force')
+        self.assertFalse(os.path.exists(other + '.checkpoint'))
+
     def test_predict(self):
         name = self.path('curves')
         done = run(EVAL, 'predict', self.model, '--data', self.data, '--examples', '40', '--steps', '20', '--json',
@@ -188,6 +235,40 @@ class Train(unittest.TestCase):
         with open(name + '.svg') as svg, open(name + '.png', 'rb') as png:
             self.assertIn('<svg', svg.read(1000))
             self.assertEqual(png.read(4), b'\x89PNG')
+
+    def test_verdict(self):
+        self.assertIn('verdict, functions that were not trained on', self.trained.stderr)
+        self.assertRegex(self.trained.stderr, r'x: adapting (pays|brings little|HURTS): after 10 steps [0-9.e-]+ ,? ?[0-9.e-]+ without')
+
+    def test_predictions_in_physical_units(self):
+        """As a daemon would make them: online, this vehicle's coefficients are better than none."""
+        table = run(EVAL, 'predict', self.model, '--data', self.data, '--rollouts', '2').stdout
+        for row in ('c = 0', 'prior mean', 'after 1 s', 'after 5 s', 'online'):
+            self.assertRegex(table, rf'\n  {row} +\| +[0-9.e-]+ ')
+        self.assertRegex(table, r'90 % bands hold [0-9.]+ % after 1 step')
+        online = json.loads(run(EVAL, 'predict', self.model, '--data', self.data, '--rollouts', '2', '--json').stdout)
+        online = online['models'][0]['online']
+        self.assertEqual(online['steps'], [1, 10, 30, 50])
+        self.assertLess(online['error']['online']['x'][1], online['error']['c = 0']['x'][1])
+        self.assertGreater(online['starts'], 50)
+        self.assertTrue(0.6 < online['coverage'][0] <= 1)
+
+    def test_real_flights_are_not_made_up(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = run(EVAL, 'real', '--flights', folder, '--folder', folder + '/out', 'nano', code=1).stderr
+            self.assertIn('there are no flights', said)
+            self.assertIn('no experiment', run(EVAL, 'real', 'zeppelin', code=2).stderr)
+
+    def test_a_log_is_described_and_imported(self):
+        described = run(TRAIN, 'describe', self.path('log0.csv')).stdout
+        self.assertIn('guessed from', described)
+        # nothing in it looks like a flying vehicle: columns are listed to be chosen from
+        described = "time: 'stamp * 1e-3'\nstates: {x: pos, v: speed}\ncontrols: {u: force}\n"
+        with open(self.path('log.yaml'), 'w') as out:
+            out.write(described)
+        done = run(TRAIN, 'import', '--map', self.path('log.yaml'), '--output', self.path('mapped.h5'), self.path('log0.csv'),
+                   self.path('log1.csv'))
+        self.assertRegex(done.stdout, r'log1.csv: function 1, 1 episodes, 11.[0-9] s; of 120 rows all are good')
 
     def test_processor_time(self):
         def steps(*options):

@@ -22,7 +22,7 @@ fail() {
 # in a root of their own, with systemd's own units beside them: paths of programs are checked as well
 mkdir -p "$root/lib/systemd"
 cp -r /lib/systemd/system "$root/lib/systemd/"
-for unit in hilbertd.service hilbertd@.service hilbertd.timer hilbertd@.timer hilbert-mavlink.service; do
+for unit in hilbertd.service hilbertd@.service hilbertd.timer hilbertd@.timer hilbert-mavlink.service hilbert-view.service; do
     said=$(systemd-analyze verify --man=no --root="$root" "${units#"$root"}/$unit" 2>&1) || fail "verify $unit: status $?"
     [ -z "$said" ] || fail "verify $unit: $said"
 done
@@ -40,6 +40,8 @@ for dropin in none keep-awake local-only no-realtime; do
         echo "$report" | grep -q 'Overall exposure level' || fail "security $unit: no verdict"
     done
 done
+systemd-analyze security --offline=true --threshold=15 --no-pager "$units/hilbert-view.service" | tail -n 1 ||
+    fail "security hilbert-view.service: above 1.5"
 
 # the user and the folder that the units expect
 mkdir -p "$root/etc"

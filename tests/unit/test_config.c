@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -271,6 +272,8 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"name: \"a\\x7fb\"\n", "name: contains a control character"},
         {"name: \"a\\x9bb\"\n", "name: contains a control character"},
         {"state_file: \"a\\nb\"\n", "state_file: contains a control character"},
+        {"sockets: {control: 'ipc://@quad'}\n", "sockets.control: 'ipc://@quad' is an abstract socket"},
+        {"sockets: {telemetry_connect: ['ipc://@quad']}\n", "'ipc://@quad' is an abstract socket"},
         {"sockets: {actions: \"ipc:///tmp/a\\eb\"}\n", "sockets.actions: contains a control character"},
         {"planner: {method: \"\\e[2J\\x9b\"}\n", "planner.method: '?[2J?\?' is none of"},
         {"\"\\e[2J\": 1\n", "?[2J: there is no such key"},
@@ -518,6 +521,42 @@ static void test_limits_that_make_no_sense_are_refused(void **state)
     hb_model_free(m);
 }
 
+/* libyaml's time goes with the square of the depth: 200 kB would take half a minute. */
+static void test_depth_is_bounded(void **state)
+{
+    static char text[200000];
+    const char *const start[] = {"", "name: ", "cost:\n  - "};
+    hb_config *c = calloc(1, sizeof *c);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof start / sizeof *start; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            for (size_t k = 0; k < sizeof text; k++)
+                text[k] = kind == 0 ? '[' : kind == 1 ? '{' : "- "[k % 2];
+            memcpy(text, start[i], strlen(start[i]));
+            assert_true(hb_config_parse(c, "deep.yaml", text, sizeof text, &errors) > 0);
+            if (kind < 2)
+                assert_non_null(strstr(errors.text[0], "levels deep"));
+        }
+    free(c);
+}
+
+static void test_a_fifo_is_no_configuration(void **state)
+{
+    char path[] = "/tmp/test_config.XXXXXX", fifo[64];
+    hb_config *c = calloc(1, sizeof *c);
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    snprintf(fifo, sizeof fifo, "%s/fifo", path);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(hb_config_load(c, fifo, &errors), 1);
+    assert_non_null(strstr(errors.text[0], "not a regular file"));
+    unlink(fifo);
+    rmdir(path);
+    free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -532,6 +571,8 @@ int main(void)
         cmocka_unit_test(test_a_reload_takes_live_keys_and_names_the_others),
         cmocka_unit_test(test_limits_arrive_and_are_printed),
         cmocka_unit_test(test_limits_that_make_no_sense_are_refused),
+        cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_a_fifo_is_no_configuration),
         cmocka_unit_test(test_sockets_are_in_the_folder_of_the_instance),
     };
     /* those of a service that this may run in */

@@ -421,6 +421,130 @@ static void test_forget_and_seed(void **state)
     assert_near(states[3], 0.19, 1e-5);
 }
 
+/* The same for a vehicle that does as it is told, and reports nothing of it. */
+static void fly_told(fixture *f, int periods, double lightness)
+{
+    for (int k = 0; k < periods; k++) {
+        double u = sin(0.7 * (double)(f->time_us / 50000)) + 0.2;
+        hb_observation o = {.time_us = f->time_us, .x = f->x, .nx = NX, .nu = NU};
+        hb_controller_observe(f->c, &o, f->clock.time);
+        hb_controller_hear(f->c, f->time_us, &u);
+        move(f->x, lightness, u, period);
+        pass(f, period);
+    }
+    hb_observation o = {.time_us = f->time_us, .x = f->x, .nx = NX, .nu = NU};
+    hb_controller_observe(f->c, &o, f->clock.time);
+}
+
+/* A flight that ended with one command says nothing of what the next vehicle is told, nor does one that was reset. */
+static void test_commands_end_with_their_window(void **state)
+{
+    for (int reset = 0; reset < 3; reset++) {
+        fixture *f = *state;
+        start(f);
+        fly_told(f, 30, 0);
+        double u = command(f)->action[0]; /* told from now on */
+        if (reset == 1)
+            hb_controller_forget(f->c);
+        move(f->x, 0, u, period);
+        pass(f, period);
+        hb_observation o = {.time_us = f->time_us, .x = f->x, .nx = NX, .nu = NU, .reset_counter = reset == 2};
+        hb_controller_observe(f->c, &o, f->clock.time);
+        move(f->x, 0, u, period);
+        pass(f, period);
+        o.time_us = f->time_us;
+        hb_reason second = hb_controller_observe(f->c, &o, f->clock.time);
+        /* without a word of what it is told since, no transition is made with what another one was told */
+        assert_int_equal(second, reset ? HB_REASON_GATHERED : HB_REASON_NONE);
+        /* and from the next answer on all is as ever */
+        u = command(f)->action[0];
+        for (int k = 0; k < 2; k++) {
+            move(f->x, 0, u, period);
+            pass(f, period);
+            o.time_us = f->time_us;
+            second = hb_controller_observe(f->c, &o, f->clock.time);
+        }
+        assert_int_equal(second, HB_REASON_NONE);
+    }
+}
+
+/* An answer that the planner gave too late was not flown: what was sent in its place was. */
+static void test_unsent_answers_are_not_flown(void **state)
+{
+    fixture *f = *state;
+    double sent = f->m->control_max[0];
+
+    fly_told(f, 60, 0.5);
+    for (int k = 0; k < 8; k++) {
+        hb_request r = request(f);
+        r.tick = f->tick++;
+        const bool stalled = k == 3;
+        double u = sent;
+        if (stalled)
+            hb_controller_answered(f->c, &r, &sent);
+        const hb_command *reply = hb_controller_command(f->c, &r, &f->clock.clock);
+        if (!stalled)
+            u = reply->action[0];
+        else
+            assert_true(fabs(reply->action[0] - sent) > 0.5); /* else it says nothing */
+        assert_int_equal(reply->health.fault, HB_REASON_NONE);
+        move(f->x, 0.5, u, period);
+        pass(f, period);
+        hb_observation o = {.time_us = f->time_us, .x = f->x, .nx = NX, .nu = NU};
+        assert_int_equal(hb_controller_observe(f->c, &o, f->clock.time), HB_REASON_NONE);
+        /* the model is exact: so are predictions with what was really flown */
+        assert_true(hb_controller_health(f->c)->one_step_error < 1e-3);
+        assert_int_equal(hb_controller_health(f->c)->fault, HB_REASON_NONE);
+    }
+}
+
+/* ---- plans that no number can be put on ---- */
+
+/* A model in which the learned part makes every rollout explode. */
+static void test_one_plan_that_is_not_finite_does_not_spoil_the_next(void **state)
+{
+    fixture *f = *state;
+    hb_real explosive[1] = {100};
+    hb_error err;
+
+    f->m->parameter[1 * 3 + 1] = 100; /* v' = c 100 v */
+    hb_model_seal(f->m);
+    f->s.estimator.warmup = 99 * f->m->dt;
+    start(f);
+    f->x[1] = 0.5;
+    assert_int_equal(hb_controller_seed(f->c, explosive, &err), 0);
+    const hb_command *reply = command(f);
+    assert_int_equal(reply->status, HB_STATUS_FALLBACK);
+    assert_int_equal(reply->reason, HB_REASON_NOT_FINITE);
+    for (int k = 0; k < 5; k++) {
+        pass(f, period);
+        reply = command(f);
+        /* the average model was used, and it says so */
+        assert_int_equal(reply->status, HB_STATUS_WARMING_UP);
+        assert_true(isfinite(reply->cost));
+    }
+}
+
+/* What settles within a period explodes when it is integrated in steps three times as long. */
+static void test_requests_that_come_slowly_are_planned_in_steps_that_the_model_follows(void **state)
+{
+    fixture *f = *state;
+
+    f->m->parameter[3 * 3 + 1] = -30; /* v' = u - 30 v */
+    f->m->parameter[4 * 3 + 3] += (hb_real)(-30 * f->m->state_mean[1] / f->m->state_std[1]);
+    hb_model_seal(f->m);
+    f->s.planner.horizon = 40;
+    start(f);
+    f->x[1] = 1;
+    for (int k = 0; k < 12; k++) {
+        const hb_command *reply = command(f);
+        assert_true(reply->status < HB_STATUS_FALLBACK);
+        for (int i = 0; i < (f->s.planner.horizon + 1) * NX; i++)
+            assert_true(fabs(reply->states[i]) < 10);
+        pass(f, 3.2 * period);
+    }
+}
+
 /* ---- the ladder ---- */
 
 static void test_ladder_of_age(void **state)
@@ -440,7 +564,8 @@ static void test_ladder_of_age(void **state)
     assert_int_equal(reply->status, HB_STATUS_FALLBACK);
     assert_int_equal(reply->reason, HB_REASON_STALE);
 
-    /* telemetry comes back */
+    /* telemetry comes back, with a sample that continues one before it */
+    pass(f, period);
     observe(f);
     assert_int_equal(command(f)->status, HB_STATUS_CONVERGED);
     hb_counters n = counters(f);
@@ -449,6 +574,52 @@ static void test_ladder_of_age(void **state)
     assert_int_equal(n.status[HB_STATUS_STALE], 1);
     assert_int_equal(n.status[HB_STATUS_FALLBACK], 1);
     assert_int_equal(n.refused[HB_REASON_STALE], 1);
+}
+
+/* By the vehicle's clock, too, older is never better. */
+static void test_the_older_telemetry_the_worse_the_status(void **state)
+{
+    fixture *f = *state;
+    static const double behind[] = {0.05, 0.15, 0.25, 0.5, 0.99, 1.01, 1.5, 5, 60};
+    hb_status before = HB_STATUS_CONVERGED;
+
+    fly(f, 30, 0);
+    command(f);
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        /* samples arrive, and are older than what the requests tell of */
+        hb_request r = request(f);
+        r.time_us += llround(behind[i] * 1e6);
+        pass(f, period);
+        observe(f);
+        r.time_us += llround(period * 1e6);
+        r.received = f->clock.time;
+        hb_status status = hb_controller_command(f->c, &r, &f->clock.clock)->status;
+        if (status < before)
+            fail_msg("telemetry %g s behind: %s, which is better than with a younger one", behind[i],
+                     hb_status_name[status]);
+        before = status;
+    }
+    assert_int_equal(before, HB_STATUS_FALLBACK);
+}
+
+/* Samples of which none continues another teach nothing: they make the coefficients no younger. */
+static void test_samples_that_make_no_transition_make_nothing_younger(void **state)
+{
+    fixture *f = *state;
+
+    fly(f, 30, 0);
+    command(f);
+    for (uint32_t k = 1; k <= 8; k++) {
+        move(f->x, 0, f->u[0], period);
+        pass(f, period);
+        hb_observation o = {.time_us = f->time_us, .x = f->x, .nx = NX, .u = f->u, .nu = NU, .reset_counter = k};
+        assert_int_equal(hb_controller_observe(f->c, &o, f->clock.time), HB_REASON_RESET);
+        const hb_command *reply = command(f);
+        assert_near(reply->age, k * period, 1e-9);
+        assert_int_equal(reply->status, k * period <= f->s.stale_after + 1e-9      ? HB_STATUS_CONVERGED
+                                        : k * period <= f->s.fallback_after + 1e-9 ? HB_STATUS_STALE
+                                                                                   : HB_STATUS_FALLBACK);
+    }
 }
 
 /* Whoever begins to fly asks before there can be telemetry: plans are made until it should have come. */
@@ -546,6 +717,7 @@ static void test_deadline_truncates(void **state)
     double before = f->clock.time;
     const hb_command *reply = command(f);
     assert_int_equal(reply->status, HB_STATUS_TRUNCATED);
+    assert_int_equal(reply->reason, HB_REASON_DEADLINE);
     assert_true(reply->iterations > 0);
     assert_true(f->clock.time - before < f->s.budget + 3 * f->clock.tick);
     assert_true(reply->planning > 0 && reply->planning <= f->s.budget + 3 * f->clock.tick);
@@ -556,6 +728,23 @@ static void test_deadline_truncates(void **state)
     reply = hb_controller_command(f->c, &r, &f->clock.clock);
     assert_int_equal(reply->status, HB_STATUS_FALLBACK);
     assert_int_equal(reply->reason, HB_REASON_LATE);
+}
+
+/* Iterations that ran out are another matter than time that did. */
+static void test_a_truncated_plan_says_what_ended_it(void **state)
+{
+    fixture *f = *state;
+
+    f->s.planner.iterations = 0;
+    f->s.planner.prepare = false;
+    start(f);
+    fly(f, 30, 0);
+    f->x[0] = -3;
+    const hb_command *reply = command(f);
+    assert_int_equal(reply->status, HB_STATUS_TRUNCATED);
+    assert_int_equal(reply->reason, HB_REASON_ITERATIONS);
+    hb_counters n = counters(f);
+    assert_int_equal(n.refused[HB_REASON_ITERATIONS], 0); /* nothing was refused */
 }
 
 /* Behind an answer: within its share, without touching the answer, and for the next one to begin with. */
@@ -1142,7 +1331,8 @@ static void test_whatever_comes_actions_are_finite_and_within_bounds(void **stat
             for (int i = 0; i < m->nu; i++)
                 if (!(reply->action[i] >= m->control_min[i] && reply->action[i] <= m->control_max[i]))
                     fail_msg("%s, round %d, step %d: action %d is %g", variant_name(v), round, k, i, reply->action[i]);
-            assert_true((reply->reason != HB_REASON_NONE) == (reply->status >= HB_STATUS_FALLBACK));
+            assert_true((reply->reason != HB_REASON_NONE) ==
+                        (reply->status >= HB_STATUS_FALLBACK || reply->status == HB_STATUS_TRUNCATED));
             for (int i = 0; i < hb_model_ncoefficients(m); i++)
                 assert_true(isfinite(hb_controller_coefficients(c, NULL)[i]));
         }
@@ -1327,11 +1517,18 @@ int main(void)
         TEST(test_requests_stand_in_for_telemetry),
         TEST(test_a_request_is_learned_from_before_it_is_answered),
         TEST(test_forget_and_seed),
+        TEST(test_commands_end_with_their_window),
+        TEST(test_unsent_answers_are_not_flown),
+        TEST(test_one_plan_that_is_not_finite_does_not_spoil_the_next),
+        TEST(test_requests_that_come_slowly_are_planned_in_steps_that_the_model_follows),
         TEST(test_ladder_of_age),
+        TEST(test_the_older_telemetry_the_worse_the_status),
+        TEST(test_samples_that_make_no_transition_make_nothing_younger),
         TEST(test_first_request_after_a_pause_is_planned),
         TEST(test_fallback_flies_the_last_plan_then_the_safe_action),
         TEST(test_late_requests_get_the_last_plan),
         TEST(test_deadline_truncates),
+        TEST(test_a_truncated_plan_says_what_ended_it),
         TEST(test_prepares_behind_the_answer),
         TEST(test_out_of_span_is_said),
         TEST(test_detection_of_changes_can_be_turned_on_and_off),

@@ -215,6 +215,13 @@ static void hash_follows_the_numbers(void **state)
 
 /* ---- bad files: a good one, spoilt ---- */
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
 static void put_set(hid_t file, const char *path, int rank, hsize_t rows, hsize_t columns, const double *value)
 {
     hsize_t size[3] = {rows, columns, 1};
@@ -372,6 +379,88 @@ static void spoil_long_name(hid_t f)
 {
     put_text(f, "plant", "a name of a plant that is far longer than a name may be");
 }
+static void spoil_name_escape(hid_t f)
+{
+    put_text(f, "plant", "quad\033[2J");
+}
+static void spoil_name_newline(hid_t f)
+{
+    put_text(f, "plant", "quad\nrotor");
+}
+static void spoil_hidden_escape(hid_t f)
+{
+    put_number(f, "episode_1", "hidden_\033]0;title", 1);
+}
+static void spoil_episode_link(hid_t f)
+{
+    H5Lcreate_external("other.h5", "/episode_0", f, "episode_3", H5P_DEFAULT, H5P_DEFAULT);
+}
+static void spoil_set_link(hid_t f)
+{
+    H5Ldelete(f, "episode_1/actions", H5P_DEFAULT);
+    H5Lcreate_external("other.h5", "/episode_0/actions", f, "episode_1/actions", H5P_DEFAULT, H5P_DEFAULT);
+}
+/* by way of a soft link that itself leads nowhere else */
+static void spoil_soft_link(hid_t f)
+{
+    H5Lcreate_external("other.h5", "/", f, "elsewhere", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/elsewhere/episode_0", f, "episode_3", H5P_DEFAULT, H5P_DEFAULT);
+}
+/* numbers that lie in any file of the reader's machine */
+static void spoil_external(hid_t f)
+{
+    hsize_t size[2] = {STEPS, NU};
+    hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Ldelete(f, "episode_0/actions", H5P_DEFAULT);
+    H5Pset_external(properties, "/proc/self/exe", 0, STEPS * NU * sizeof(double));
+    H5Dclose(H5Dcreate2(f, "episode_0/actions", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT));
+    H5Pclose(properties);
+    H5Sclose(space);
+}
+static void spoil_virtual(hid_t f)
+{
+    hsize_t size[2] = {STEPS, NU};
+    hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Ldelete(f, "episode_0/actions", H5P_DEFAULT);
+    H5Pset_virtual(properties, space, "good.h5", "/episode_0/actions", space);
+    H5Dclose(H5Dcreate2(f, "episode_0/actions", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT));
+    H5Pclose(properties);
+    H5Sclose(space);
+}
+/* a few kilobytes that claim 400 million rows: one piece was written, the rest is made up when it is read */
+static void spoil_bomb(hid_t f)
+{
+    hsize_t size[2] = {400000000, NX}, piece[2] = {1000, NX}, none[2] = {0, 0};
+    hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
+    H5Pset_chunk(properties, 2, piece);
+    H5Pset_deflate(properties, 9);
+    hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    double row[NX] = {1, 2, 3};
+    hid_t memory = H5Screate_simple(2, (hsize_t[2]){1, NX}, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, none, NULL, (hsize_t[2]){1, NX}, NULL);
+    H5Dwrite(set, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, row);
+    H5Dclose(set);
+    H5Sclose(memory);
+    H5Pclose(properties);
+    H5Sclose(space);
+}
+/* few rows, in pieces that are large in memory */
+static void spoil_chunk(hid_t f)
+{
+    hsize_t size[2] = {STEPS + 1, NX}, most[2] = {H5S_UNLIMITED, NX}, piece[2] = {40000000, NX};
+    hid_t space = H5Screate_simple(2, size, most), properties = H5Pcreate(H5P_DATASET_CREATE);
+    double x[(STEPS + 1) * NX] = {0};
+    H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
+    H5Pset_chunk(properties, 2, piece);
+    H5Pset_deflate(properties, 1);
+    H5Pset_deflate(properties, 1);
+    hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
+    H5Dclose(set);
+    H5Pclose(properties);
+    H5Sclose(space);
+}
 static void spoil_bounds(hid_t f)
 {
     put_number(f, "/", "control_min", 3);
@@ -410,7 +499,17 @@ static const struct {
     {spoil_dt_value, "attribute dt is -1, expected seconds above 0"},
     {spoil_names, "attribute state_names: expected 3 strings, found 1"},
     {spoil_names_type, "attribute control_names: expected 2 strings"},
-    {spoil_long_name, "attribute plant: 'a name of a plant"},
+    {spoil_long_name, "attribute plant: a text is longer than"},
+    {spoil_name_escape, "attribute plant: a text contains a control character"},
+    {spoil_name_newline, "attribute plant: a text contains a control character"},
+    {spoil_hidden_escape, "episode_1: bad or too many hidden_ attributes"},
+    {spoil_episode_link, "episode_3 is a link to another file"},
+    {spoil_set_link, "episode_1/actions is a link to another file"},
+    {spoil_soft_link, "episode_3 is a link to another file"},
+    {spoil_external, "episode_0/actions has its numbers in other files"},
+    {spoil_virtual, "episode_0/actions has its numbers in other files"},
+    {spoil_bomb, "episode_0/observations claims 9.6e+03 MB of numbers and stores"},
+    {spoil_chunk, "episode_0/observations claims 960 MB of numbers and stores"},
     {spoil_bounds, "attribute control_min: expected 2 numbers, found 1"},
     {spoil_all_episodes, "there is no group episode_0"},
 };
@@ -428,10 +527,60 @@ static void bad_files_are_refused(void **state)
         bad_file[i].spoil(file);
         H5Fclose(file);
         int status = hb_dataset_read(&d, path, NULL, &err);
+        assert_false(hb_dataset_control_character(err.text));
         if (status >= 0 || !strstr(err.text, bad_file[i].expected) || !strstr(err.text, path))
             fail_msg("bad file %zu: %d '%s', expected '%s'", i, status, err.text, bad_file[i].expected);
         assert_null(d);
     }
+}
+
+/* What is written can be left in the file and read there, whatever the lengths of names before it. */
+static void written_is_streamed(void **state)
+{
+    const char *path = in_folder("stream.h5");
+    (void)state;
+
+    for (int length = 1; length <= 9; length++) {
+        char state_name[1][HB_NAME_SIZE] = {""}, unit[1][HB_NAME_SIZE] = {""}, hidden[1][HB_NAME_SIZE] = {""};
+        hb_dataset_header h = {
+            .nx = 1, .dt = 1, .state_name = state_name, .state_unit = unit, .nhidden = 1, .hidden_name = hidden};
+        hb_dataset_mapping mapping = {.stream = true};
+        hb_dataset_writer *w;
+        hb_dataset *whole = NULL, *stream = NULL;
+        hb_error err = {0};
+        double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, value = 1;
+
+        memset(state_name[0], 'x', (size_t)length);
+        memset(hidden[0], 'h', (size_t)length);
+        assert_int_equal(hb_dataset_writer_new(&w, path, &h, &err), 0);
+        for (int e = 0; e < 40; e++) /* HDF5 keeps more than eight links otherwise */
+            assert_int_equal(hb_dataset_writer_append(w, e, 6 + e % 3, x, NULL, NULL, &value, &err), 0);
+        assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+        assert_int_equal(hb_dataset_read(&whole, path, NULL, &err), 0);
+        if (hb_dataset_read(&stream, path, &mapping, &err))
+            fail_msg("names of %d characters: %s", length, err.text);
+        assert_true(stream->hash == whole->hash);
+        assert_non_null(stream->stream);
+        hb_dataset_free(whole);
+        hb_dataset_free(stream);
+    }
+}
+
+/* A link where the temporary file would be does not lead the writer to somebody else's file. */
+static void a_planted_link_is_not_followed(void **state)
+{
+    const char *path = in_folder("planted.h5"), *victim = in_folder("victim");
+    char temporary[160];
+    size_t size;
+    (void)state;
+
+    write_text(victim, "precious");
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    assert_int_equal(symlink(victim, temporary), 0);
+    write_good(path);
+    char *bytes = slurp(victim, &size);
+    assert_int_equal(size, 8);
+    free(bytes);
 }
 
 /* Truncated at any length, or with any byte overwritten, a file is refused or read, never a crash. */
@@ -540,13 +689,6 @@ static void moments_and_description(void **state)
     assert_non_null(strstr(text, "█"));
     free(text);
     hb_dataset_free(d);
-}
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    fputs(text, f);
-    fclose(f);
 }
 
 static void what_is_no_file_is_refused(void **state)
@@ -749,6 +891,8 @@ int main(void)
         cmocka_unit_test(an_unfinished_file_is_never_seen),
         cmocka_unit_test(hash_follows_the_numbers),
         cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(written_is_streamed),
+        cmocka_unit_test(a_planted_link_is_not_followed),
         cmocka_unit_test(damaged_files_do_no_harm),
         cmocka_unit_test(foreign_files_are_mapped),
         cmocka_unit_test(moments_and_description),

@@ -235,6 +235,97 @@ static void rotation_and_quota(void **state)
     finish(&b);
 }
 
+/* What is removed for the quota are files of this daemon alone: not those of an instance whose name begins as ours, nor
+ * one that somebody has put aside. And two files of one megabyte fit into two. */
+static void the_quota_is_ours_alone(void **state)
+{
+    static const char *const others[] = {"quad-1-20000101T000000.000Z-000.mcap", "quad-important.mcap",
+                                         "quad-20000101T000000.000Z-000.mcap.bak", "quad-2000-old.mcap",
+                                         "quad2-20000101T000000.000Z-000.mcap"};
+    enum { OTHERS = sizeof others / sizeof *others };
+    bench b;
+    char *name[64], path[400];
+    double sum = 0;
+    int kept = 0, own = 0;
+    uint32_t seed = 1;
+    struct stat st;
+
+    (void)state;
+    start(&b);
+    snprintf(b.config->name, sizeof b.config->name, "quad");
+    b.config->recorder.file_size = 1;
+    b.config->recorder.quota = 2;
+    for (int i = 0; i < OTHERS; i++) {
+        snprintf(path, sizeof path, "%s/%s", b.folder, others[i]);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(ftruncate(fileno(f), 3000000), 0);
+        fclose(f);
+    }
+    hb_journal *j = begin(&b);
+    for (int i = 0; i < 100; i++) {
+        static uint8_t noise[60000];
+        for (size_t k = 0; k < sizeof noise; k++)
+            noise[k] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
+        hb_journal_put(j, HB_TOPIC_TELEMETRY, day + (uint64_t)i * 1000000000, day, noise, sizeof noise, NULL, 0);
+        if (i % 10 == 9)
+            await_written(j, i + 1);
+    }
+    hb_journal_free(j);
+    int n = list(&b, name);
+    for (int i = 0; i < n; i++) {
+        bool other = false;
+        for (int k = 0; k < OTHERS; k++)
+            other |= strcmp(strrchr(name[i], '/') + 1, others[k]) == 0;
+        kept += other;
+        if (!other) {
+            assert_int_equal(stat(name[i], &st), 0);
+            sum += (double)st.st_size;
+            own++;
+        }
+        free(name[i]);
+    }
+    assert_int_equal(kept, OTHERS);
+    assert_true(own >= 2);
+    assert_true(sum <= 2e6);
+    finish(&b);
+}
+
+/* A folder that is removed with the file in it, and made again: the loss is told, and the recording goes on there. */
+static void a_folder_that_is_made_again(void **state)
+{
+    bench b;
+    char *name[64], away[80];
+    hb_journal_report report = {0};
+
+    (void)state;
+    start(&b);
+    hb_journal *j = begin(&b);
+    put(j, 0, 10);
+    await_written(j, 1);
+    hb_journal_read(j, &report);
+    assert_true(*report.file && report.errors == 0);
+    int n = list(&b, name);
+    assert_int_equal(n, 1);
+    unlink(name[0]);
+    free(name[0]);
+    snprintf(away, sizeof away, "%s.away", b.folder);
+    assert_int_equal(rename(b.folder, away), 0); /* so that the new one is another */
+    assert_int_equal(mkdir(b.folder, 0755), 0);
+    rmdir(away);
+    for (int i = 0; i < 6000 && list(&b, name) == 0; i++) {
+        put(j, i + 1, 10);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    hb_journal_read(j, &report);
+    hb_journal_free(j);
+    assert_true(report.errors > 0);
+    n = list(&b, name);
+    assert_int_equal(n, 1);
+    free(name[0]);
+    finish(&b);
+}
+
 /* A folder that cannot be written to is an error that is counted and told; nothing waits for it. */
 static void a_disk_that_fails(void **state)
 {
@@ -292,6 +383,8 @@ int main(void)
         cmocka_unit_test(all_that_is_put_is_written),
         cmocka_unit_test(what_does_not_fit_is_a_gap),
         cmocka_unit_test(rotation_and_quota),
+        cmocka_unit_test(the_quota_is_ours_alone),
+        cmocka_unit_test(a_folder_that_is_made_again),
         cmocka_unit_test(a_disk_that_fails),
         cmocka_unit_test(switching),
     };

@@ -168,6 +168,83 @@ static void odometry_becomes_samples(void **state)
     assert_false(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.07));
 }
 
+/* a circle at 3 m/s, turning with it, sampled as PX4 does; what leaps is a reset, whatever the counter says */
+static void leaps_are_resets(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 5; kind++) {
+        hb_autopilot a = meet(12);
+        int leaps = 0;
+        for (int i = 0; i < 400; i++) {
+            double t = 0.008 * i, phase = 1.5 * t, yaw = phase + M_PI / 2;
+            bool lost = i % 50 > 40, off = kind && i > 100 && i % 2; /* every other sample; some are lost */
+            hb_mav_odometry o = {.time_usec = 1000000 + (uint64_t)(8000 * i),
+                                 .x = (float)(2 * cos(phase)),
+                                 .y = (float)(2 * sin(phase)),
+                                 .z = -2,
+                                 .q = {(float)cos(yaw / 2), 0, 0, (float)sin(yaw / 2)},
+                                 .vx = (float)(-3 * sin(phase)),
+                                 .vy = (float)(3 * cos(phase)),
+                                 .yawspeed = 1.5f,
+                                 .frame_id = 1,
+                                 .child_frame_id = 1};
+            if (off && kind == 1)
+                o.x += 1;
+            if (off && kind == 2)
+                o.z -= 0.2f;
+            if (off && kind == 3)
+                o.vy += 1.5f;
+            if (off && kind == 4)
+                o.q[0] = (float)cos(yaw / 2 + 0.15), o.q[3] = (float)sin(yaw / 2 + 0.15);
+            if (lost)
+                continue;
+            tell(&a, HB_MAV_ID_ODOMETRY, &o, t);
+            leaps += i > 101; /* each sample differs from the one before it */
+        }
+        if (kind)
+            assert_in_range(a.estimator_resets, leaps * 9 / 10, leaps + 2);
+        else
+            assert_int_equal(a.estimator_resets, 0);
+    }
+}
+
+/* numbers that no clock has, from whoever sends them: under UBSan nothing overflows, and nothing is believed */
+static void times_that_cannot_be_are_left_out(void **state)
+{
+    (void)state;
+    static const uint64_t wrong[] = {UINT64_MAX, (uint64_t)INT64_MAX, (uint64_t)INT64_MAX + 1, (uint64_t)1 << 60};
+    hb_autopilot a = meet(12);
+    hb_mav_odometry o = {.time_usec = 1000000, .q = {1}, .frame_id = 1, .child_frame_id = 1};
+    hb_mav_timesync s = {.tc1 = 2000000000, .ts1 = 900000000};
+
+    tell(&a, HB_MAV_ID_TIMESYNC, &s, 1);
+    assert_int_equal(a.sync.answers, 1);
+    assert_true(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o.time_usec = wrong[i];
+        assert_false(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.1));
+        s = (hb_mav_timesync){.tc1 = (int64_t)wrong[i], .ts1 = 1100000000};
+        if (wrong[i] > (uint64_t)1 << 62)
+            tell(&a, HB_MAV_ID_TIMESYNC, &s, 1.2);
+        s = (hb_mav_timesync){.tc1 = 2100000000, .ts1 = (int64_t)wrong[i]};
+        tell(&a, HB_MAV_ID_TIMESYNC, &s, 1.2);
+        s.ts1 = INT64_MIN;
+        tell(&a, HB_MAV_ID_TIMESYNC, &s, 1.2);
+    }
+    assert_int_equal(a.sync.answers, 1);
+    assert_int_equal(a.sync.jumps, 0);
+    assert_int_equal(a.samples, 1);
+    /* and of what is believed, the farthest times apart */
+    s = (hb_mav_timesync){.tc1 = INT64_C(1) << 62, .ts1 = 1150000000};
+    tell(&a, HB_MAV_ID_TIMESYNC, &s, 1.2);
+    s = (hb_mav_timesync){.tc1 = 1, .ts1 = 1150000000};
+    tell(&a, HB_MAV_ID_TIMESYNC, &s, 1.2);
+    assert_int_equal(a.sync.jumps, 2);
+    o.time_usec = (uint64_t)1 << 53;
+    assert_true(tell(&a, HB_MAV_ID_ODOMETRY, &o, 1.3));
+    assert_true(hb_autopilot_sample_age(&a, 1300000000) < -1e9);
+}
+
 static void position_and_attitude_are_joined(void **state)
 {
     (void)state;
@@ -198,8 +275,13 @@ static void position_and_attitude_are_joined(void **state)
 static void modes_are_told_apart(void **state)
 {
     (void)state;
-    hb_autopilot a = meet(12);
+    hb_autopilot a;
     char name[32];
+
+    hb_autopilot_start(&a, 0);
+    assert_int_equal(hb_autopilot_intent(&a, 0), HB_INTENT_UNKNOWN); /* nobody is heard */
+    a = meet(12);
+    assert_int_equal(hb_autopilot_intent(&a, 0), HB_INTENT_UNKNOWN); /* it has not told */
 
     assert_false(hb_autopilot_offboard(&a));
     hb_autopilot_mode_name(&a, name);
@@ -214,6 +296,16 @@ static void modes_are_told_apart(void **state)
     assert_true(hb_autopilot_offboard(&a));
     tell(&a, HB_MAV_ID_HEARTBEAT, &h, 2);
     assert_false(hb_autopilot_offboard(&a));
+    /* after a failsafe the mode is another one than was asked for; old news are none */
+    assert_int_equal(hb_autopilot_intent(&a, 0), HB_INTENT_OFFBOARD);
+    m = (hb_mav_current_mode){.custom_mode = 4u << 16 | 3u << 24, .intended_custom_mode = 6u << 16};
+    tell(&a, HB_MAV_ID_CURRENT_MODE, &m, 2.5);
+    assert_false(hb_autopilot_offboard(&a));
+    assert_int_equal(hb_autopilot_intent(&a, 2.6), HB_INTENT_OFFBOARD);
+    m.intended_custom_mode = 3u << 16;
+    tell(&a, HB_MAV_ID_CURRENT_MODE, &m, 2.7);
+    assert_int_equal(hb_autopilot_intent(&a, 2.8), HB_INTENT_OTHER);
+    assert_int_equal(hb_autopilot_intent(&a, 5), HB_INTENT_UNKNOWN);
     assert_true(hb_autopilot_heard(&a, 4.9));
     assert_false(hb_autopilot_heard(&a, 5.1));
 
@@ -227,6 +319,21 @@ static void modes_are_told_apart(void **state)
     assert_true(hb_autopilot_offboard(&a));
     a.mode = 5;
     assert_false(hb_autopilot_offboard(&a));
+    assert_int_equal(hb_autopilot_intent(&a, 0), HB_INTENT_OTHER); /* ArduCopter has no such message */
+}
+
+static void streams_are_counted_however_slow(void **state)
+{
+    (void)state;
+    static const double rates[] = {0.5, 2, 50, 125};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        hb_autopilot a = meet(12);
+        hb_mav_current_mode m = {.custom_mode = 6u << 16};
+        for (int k = 0; k <= 8 * rates[i]; k++)
+            tell(&a, HB_MAV_ID_CURRENT_MODE, &m, k / rates[i]);
+        assert_float_equal(hb_autopilot_rate(&a, HB_MAV_ID_CURRENT_MODE), rates[i], 0.05);
+        assert_true(hb_autopilot_rate(&a, HB_MAV_ID_ODOMETRY) == 0);
+    }
 }
 
 static void parameters_decide_over_flying(void **state)
@@ -303,8 +410,45 @@ static void clocks_are_compared(void **state)
     assert_int_equal(t.jumps, 1);
     assert_int_equal(hb_timesync_theirs_us(&t, 20001 * ms), 3000);
     /* an answer to nothing */
-    hb_timesync_answer(&t, 30000 * ms, 0, 20000 * ms);
+    hb_timesync_answer(&t, 30000 * ms, 1, 20000 * ms);
     assert_int_equal(t.answers, 101);
+}
+
+/* the autopilot's clock at another rate than ours: a simulation that is not quite real time, or not at all */
+static void a_clock_at_another_rate_is_followed(void **state)
+{
+    (void)state;
+    static const double rates[] = {1, 0.99, 1.01, 0.9, 0.5, 2, 1 + 1e-4};
+    const double start = 100;
+    unsigned draw = 7;
+
+    for (size_t k = 0; k < sizeof rates / sizeof *rates; k++) {
+        hb_timesync t = {0};
+        double worst = 0, asked = start;
+        for (int i = 0; i < 200; i++) {
+            double there, back;
+            draw = draw * 1664525u + 1013904223u;
+            there = 1e-4 + 0.004 * (double)(draw >> 8) / (1 << 24);
+            draw = draw * 1664525u + 1013904223u;
+            back = 1e-4 + 0.004 * (double)(draw >> 8) / (1 << 24);
+            double theirs = 7 + rates[k] * (asked + there - start), now = asked + there + back;
+            hb_timesync_answer(&t, (int64_t)(asked * 1e9), (int64_t)(theirs * 1e9), (int64_t)(now * 1e9));
+            asked += i < HB_TIMESYNC_KEPT ? 0.05 : 0.5;
+            /* until just before the next answer */
+            double truth = 7 + rates[k] * (asked - start);
+            if (i > HB_TIMESYNC_KEPT)
+                worst = fmax(worst, fabs(1e-6 * (double)hb_timesync_theirs_us(&t, (int64_t)(asked * 1e9)) - truth));
+        }
+        if (worst > 0.003 * fmax(1, rates[k])) /* half of a long trip, and what half a second adds to it */
+            fail_msg("rate %g: off by %g ms", rates[k], 1000 * worst);
+        assert_int_equal(t.jumps, 0);
+        /* it stood still for 0.3 s, as a simulation does on a busy machine: known again within one answer */
+        double truth = 7 + rates[k] * (asked - start) - 0.3;
+        hb_timesync_answer(&t, (int64_t)(asked * 1e9), (int64_t)((truth + rates[k] * 1e-4) * 1e9),
+                           (int64_t)((asked + 2e-4) * 1e9));
+        assert_int_equal(t.jumps, 1);
+        assert_true(fabs(1e-6 * (double)hb_timesync_theirs_us(&t, (int64_t)(asked * 1e9)) - truth) < 1e-3);
+    }
 }
 
 static void limits_hold_whatever_the_plan_says(void **state)
@@ -449,6 +593,67 @@ static void waypoints_are_flown_one_after_the_other(void **state)
     }
 }
 
+/* A vehicle that goes to where the way will be in 0.6 s, so that it is past a waypoint before the target is there, and
+ * inside of corners. Seconds until all waypoints are done; below 0: never. */
+static double fly_along(hb_waypoints *w, double speed, double radius, double wind)
+{
+    double x[HB_NSTATE] = {[HB_X] = w->at[0].position[0], [HB_Y] = w->at[0].position[1], [HB_Z] = 2, [HB_QW] = 1};
+    double row[HB_WAYPOINT_ROWS][HB_NSTATE], time[HB_WAYPOINT_ROWS], dt = 0.016;
+
+    w->speed = speed;
+    w->radius = radius;
+    hb_waypoints_restart(w);
+    for (double now = 0; now < 300; now += dt) {
+        hb_waypoints_reference(w, now, x, row, time);
+        if (w->target.next == w->n)
+            return now;
+        for (int i = HB_X; i <= HB_Z; i += 2)
+            x[i] += dt * (row[6][i] - x[i]) / 0.3;
+        x[HB_X] += dt * wind;
+    }
+    return -1;
+}
+
+static void waypoints_that_were_passed_are_reached(void **state)
+{
+    (void)state;
+    static hb_waypoints circle, square, back;
+    double length[3] = {0};
+
+    for (int i = 0; i < 96; i++)
+        circle.at[circle.n++] = (hb_waypoint){{2 * sin(2 * M_PI * i / 48), 2 - 2 * cos(2 * M_PI * i / 48), 2}, 0, 0};
+    static const double corner[4][2] = {{0, 0}, {4, 0}, {4, 4}, {0, 4}};
+    for (int i = 0; i < 9; i++)
+        square.at[square.n++] = (hb_waypoint){{corner[i % 4][0], corner[i % 4][1], 2}, 0, 0};
+    for (int i = 0; i < 6; i++) /* with a waypoint given twice */
+        back.at[back.n++] = (hb_waypoint){{i % 3 ? 3 : 0, 0, 2}, 0, 0};
+    hb_waypoints *const way[] = {&circle, &square, &back};
+    for (int k = 0; k < 3; k++)
+        for (int i = 1; i < way[k]->n; i++)
+            length[k] += hypot(way[k]->at[i].position[0] - way[k]->at[i - 1].position[0],
+                               way[k]->at[i].position[1] - way[k]->at[i - 1].position[1]);
+    static const double speeds[] = {0.5, 1, 2, 3, 5}, radii[] = {0.1, 0.5, 1};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 5; i++)
+            for (int j = 0; j < 3; j++) {
+                double took = fly_along(way[k], speeds[i], radii[j], 0);
+                if (took < 0 || took > 2 * length[k] / speeds[i] + 2 * way[k]->n)
+                    fail_msg("way %d at %g m/s, radius %g m: %g s", k, speeds[i], radii[j], took);
+            }
+    /* blown off the way by 0.4 m */
+    for (int i = 0; i < 5; i++)
+        assert_true(fly_along(&circle, speeds[i], 0.5, 1.3) > 0);
+    /* one that was not passed is waited for */
+    double x[HB_NSTATE] = {[HB_Z] = 2, [HB_QW] = 1}, row[HB_WAYPOINT_ROWS][HB_NSTATE], time[HB_WAYPOINT_ROWS];
+    hb_waypoints_restart(&square);
+    for (int i = 0; i < 3000; i++)
+        hb_waypoints_reference(&square, 0.01 * i, x, row, time);
+    assert_int_equal(square.target.next, 1);
+    /* and seen no further than that */
+    for (int i = 0; i < HB_WAYPOINT_ROWS; i++)
+        assert_true(row[i][HB_X] == 4 && row[i][HB_Y] == 0 && row[i][HB_VY] == 0);
+}
+
 static void settings_are_checked(void **state)
 {
     (void)state;
@@ -504,13 +709,18 @@ int main(void)
         cmocka_unit_test(frames_describe_the_same_vehicle),
         cmocka_unit_test(a_quaternion_s_sign_goes_on),
         cmocka_unit_test(odometry_becomes_samples),
+        cmocka_unit_test(leaps_are_resets),
+        cmocka_unit_test(times_that_cannot_be_are_left_out),
         cmocka_unit_test(position_and_attitude_are_joined),
         cmocka_unit_test(modes_are_told_apart),
+        cmocka_unit_test(streams_are_counted_however_slow),
         cmocka_unit_test(parameters_decide_over_flying),
         cmocka_unit_test(clocks_are_compared),
+        cmocka_unit_test(a_clock_at_another_rate_is_followed),
         cmocka_unit_test(limits_hold_whatever_the_plan_says),
         cmocka_unit_test(own_controls_are_those_in_force),
         cmocka_unit_test(waypoints_are_flown_one_after_the_other),
+        cmocka_unit_test(waypoints_that_were_passed_are_reached),
         cmocka_unit_test(settings_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static void receive(hb_link *l, uint8_t *to, size_t n)
     for (size_t have = 0; have < n;) {
         struct pollfd p = {.fd = l->fd, .events = hb_link_events(l)};
         poll(&p, 1, 1000);
-        ssize_t r = hb_link_read(l, to + have, n - have, 0);
+        ssize_t r = hb_link_read(l, to + have, n - have, 0, NULL);
         assert_true(r >= 0);
         have += (size_t)r;
     }
@@ -83,7 +83,7 @@ static int free_port(int type, int *fd)
     return ntohs(a.sin_port);
 }
 
-static void a_server_answers_who_spoke_first(void **state)
+static void a_server_answers_who_was_found_to_be_the_autopilot(void **state)
 {
     (void)state;
     hb_link server, first, second;
@@ -99,22 +99,34 @@ static void a_server_answers_who_spoke_first(void **state)
     open_link(&second, address);
 
     assert_false(hb_link_write(&server, every_byte, 256)); /* to nobody */
+    /* junk of a stranger makes it no peer, and the autopilot's bytes are told from it */
+    bool other = false;
+    struct pollfd p = {.fd = server.fd, .events = POLLIN};
+    assert_true(hb_link_write(&second, every_byte, 1));
+    receive(&server, got, 1);
+    assert_false(hb_link_write(&server, every_byte, 256));
     assert_true(hb_link_write(&first, every_byte, 256));
-    receive(&server, got, 256);
+    poll(&p, 1, -1);
+    assert_int_equal(hb_link_read(&server, got, 256, 0, &other), 256);
+    assert_true(other);
     assert_memory_equal(got, every_byte, 256);
+    assert_false(hb_link_write(&server, every_byte, 256)); /* not before it is known to be the autopilot */
+    hb_link_confirm(&server, 0);
     assert_true(hb_link_write(&server, every_byte, 256));
     receive(&first, got, 256);
     assert_memory_equal(got, every_byte, 256);
 
     /* a second one is not listened to, until the first has been silent for a while */
-    struct pollfd p = {.fd = server.fd, .events = POLLIN};
     assert_true(hb_link_write(&second, every_byte, 100));
-    poll(&p, 1, 1000);
-    assert_int_equal(hb_link_read(&server, got, 256, 2.9), 0);
+    poll(&p, 1, -1);
+    assert_int_equal(hb_link_read(&server, got, 256, 2.9, &other), 0);
     assert_int_equal(server.strangers, 1);
     assert_true(hb_link_write(&second, every_byte, 100));
-    poll(&p, 1, 1000);
-    assert_int_equal(hb_link_read(&server, got, 256, 3.1), 100);
+    poll(&p, 1, -1);
+    assert_int_equal(hb_link_read(&server, got, 256, 3.1, &other), 100);
+    assert_true(hb_link_write(&server, every_byte, 10));
+    receive(&first, got, 10); /* still */
+    hb_link_confirm(&server, 3.1);
     assert_true(hb_link_write(&server, every_byte, 10));
     receive(&second, got, 10);
     hb_link_close(&server);
@@ -162,7 +174,7 @@ static void a_serial_line_takes_every_byte(void **state)
 
     /* unplugged */
     close(master);
-    assert_true(hb_link_read(&l, got, 256, 0) < 0 || l.fd < 0);
+    assert_true(hb_link_read(&l, got, 256, 0, NULL) < 0 || l.fd < 0);
     assert_int_equal(l.fd, -1);
 }
 
@@ -189,7 +201,7 @@ static void tcp_comes_back(void **state)
         close(peer);
         struct pollfd p = {.fd = l.fd, .events = POLLIN};
         poll(&p, 1, 1000);
-        assert_true(hb_link_read(&l, got, 256, 0) < 0);
+        assert_true(hb_link_read(&l, got, 256, 0, NULL) < 0);
         assert_int_equal(l.fd, -1);
         /* not at once: a second later */
         assert_int_equal(hb_link_open(&l, round + 0.5, &err), -EAGAIN);
@@ -203,7 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_understood),
-        cmocka_unit_test(a_server_answers_who_spoke_first),
+        cmocka_unit_test(a_server_answers_who_was_found_to_be_the_autopilot),
         cmocka_unit_test(a_serial_line_takes_every_byte),
         cmocka_unit_test(tcp_comes_back),
     };

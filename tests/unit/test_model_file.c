@@ -187,6 +187,53 @@ static void test_round_trip_of_every_kind(void **state)
                     }
 }
 
+/* Rows that the mask leaves out are zero, in all basis functions and only there; the file says so, and one whose rows
+ * are not is refused. */
+static void test_output_mask(void **state)
+{
+    (void)state;
+    bool output[] = {false, true, false};
+
+    for (int architecture = HB_SHARED; architecture <= HB_INDEPENDENT; architecture++) {
+        hb_model shape =
+            some_shape((hb_architecture)architecture, architecture == HB_SHARED ? HB_AVERAGE_HEAD : HB_AVERAGE_NETWORK);
+        shape.output = output;
+        hb_model *m = some_model(shape), *loaded = NULL;
+        hb_safetensors *f = NULL;
+        hb_error err;
+        size_t zeros = 0, width = 6, nx = 3, nb = 4;
+
+        assert_int_equal(hb_model_save(m, path, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "output mask"));
+        hb_model_mask(m, m->parameter);
+        for (size_t i = 0; i < m->nparameters; i++)
+            zeros += m->parameter[i] == 0;
+        assert_int_equal(zeros, nb * 2 * (width + 1));
+        const hb_head h = hb_mlp_head(&m->basis);
+        for (size_t i = 0; i < nb; i++) {
+            const hb_real *network = m->parameter + (architecture == HB_SHARED ? 0 : i * m->basis.nparameters);
+            size_t row = (architecture == HB_SHARED ? i * nx : 0) + 1;
+            assert_true(network[h.bias + row] != 0 && network[h.bias + row - 1] == 0);
+            assert_true(network[h.weight + row * h.width] != 0 && network[h.weight + (row + 1) * h.width] == 0);
+        }
+        for (int i = 0; i < m->nx; i++)
+            m->reference_noise[i] = 0.5 + i;
+        hb_model_seal(m);
+        assert_round_trip(m);
+        if (hb_model_load(&loaded, path, &err) || hb_safetensors_load(&f, path, &err))
+            fail_msg("%s", err.text);
+        assert_memory_equal(loaded->output, output, sizeof output);
+        assert_true(loaded->reference_noise[2] == 2.5);
+        assert_string_equal(hb_safetensors_text(f, "outputs"), m->state_name[1]);
+        hb_safetensors_free(f);
+        hb_model_free(loaded);
+        hb_model_free(m);
+    }
+    hb_model shape = some_shape(HB_SHARED, HB_AVERAGE_HEAD), *m = NULL;
+    shape.output = (bool[3]){false};
+    assert_int_equal(hb_model_new(&m, &shape, NULL, NULL), -EINVAL);
+}
+
 static void fill_actuators(hb_model *m)
 {
     for (int i = 0; i < m->nu; i++) {
@@ -673,7 +720,7 @@ static const malformed of_shared[] = {
 /* a quadrotor: nx = 13, nu = 4 */
 static const malformed of_nominal[] = {
     {NO_TEXT, "nominal", "", "metadata 'nominal' is missing"},
-    {TEXT, "nominal", "plane", "metadata 'nominal' is 'plane', expected one of: quadrotor, multirotor-rates"},
+    {TEXT, "nominal", "plane", "metadata 'nominal' is 'plane', expected one of: expressions, quadrotor, multirotor-rates"},
     {NO_TEXT, "nominal_parameters", "", "metadata 'nominal_parameters' is missing"},
     {TEXT, "nominal_parameters", "", "metadata 'nominal_parameters': 'mass' is missing"},
     {TEXT, "nominal_parameters", REST, "metadata 'nominal_parameters': 'mass' is missing"},
@@ -869,6 +916,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip_of_every_kind),
         cmocka_unit_test(test_round_trip_of_test_models),
+        cmocka_unit_test(test_output_mask),
         cmocka_unit_test(test_round_trip_of_priors_and_actuators),
         cmocka_unit_test(test_files_without_priors_and_actuators_are_as_before),
         cmocka_unit_test(test_hash_knows_priors_and_actuators),

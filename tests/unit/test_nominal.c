@@ -28,7 +28,7 @@ static void quadrotor_rates(const hb_real *x, const hb_real *u, double *rate)
 {
     const hb_nominal *q = hb_nominal_find("quadrotor");
     hb_real *xdot = new_rows(NX);
-    q->field(q->parameter_default, 1, x, u, xdot);
+    q->field(q, q->parameter_default, 1, x, u, xdot, NULL);
     for (int i = 0; i < NX; i++)
         rate[i] = AT(xdot, i);
     free(xdot);
@@ -44,6 +44,35 @@ static void test_registry(void **state)
     assert_null(hb_nominal_find("zeppelin"));
     assert_ptr_equal(hb_nominal_at(0), q);
     assert_null(hb_nominal_at(-1));
+}
+
+/* what is said to be exact depends on no parameter and no control; everything else depends on one of them */
+static void test_kinematics_are_those_of_any_vehicle(void **state)
+{
+    (void)state;
+    for (int k = 0; hb_nominal_at(k); k++) {
+        const hb_nominal *n = hb_nominal_at(k);
+        double other[HB_NOMINAL_PARAMETERS];
+        hb_real *x = new_rows(n->nx), *u = new_rows(n->nu), *a = new_rows(n->nx), *b = new_rows(n->nx);
+
+        for (int i = 0; i < n->nx; i++)
+            x[i * HB_STRIDE] = (hb_real)(0.3 + 0.1 * i);
+        for (int i = 0; i < n->nu; i++)
+            u[i * HB_STRIDE] = (hb_real)(0.2 + 0.1 * i);
+        n->field(n, n->parameter_default, 1, x, u, a, NULL);
+        for (int i = 0; i < n->nparameters; i++)
+            other[i] = (1.5 + 0.1 * i) * n->parameter_default[i] + 0.01;
+        for (int i = 0; i < n->nu; i++)
+            u[i * HB_STRIDE] += (hb_real)(0.1 + 0.05 * i);
+        n->field(n, other, 1, x, u, b, NULL);
+        for (int i = 0; i < n->nx; i++)
+            if ((AT(a, i) == AT(b, i)) != (n->kinematic && n->kinematic[i]))
+                fail_msg("%s: state %d: %g and %g", n->name, i, AT(a, i), AT(b, i));
+        free(x);
+        free(u);
+        free(a);
+        free(b);
+    }
 }
 
 static void test_hover_balances_weight(void **state)
@@ -145,7 +174,7 @@ static void test_multirotor_takes_thrust_and_rates(void **state)
     x[VY * HB_STRIDE] = -3;
     x[WX * HB_STRIDE] = (hb_real)0.5;
     x[WZ * HB_STRIDE] = 1;
-    m->field(parameter, 1, x, u, xdot);
+    m->field(m, parameter, 1, x, u, xdot, NULL);
     assert_near(AT(xdot, PX), 2, 1e-6);
     assert_near(AT(xdot, VX), -1, 1e-6);
     assert_near(AT(xdot, VY), -12 * sin(angle) + 1.5, 1e-5);
@@ -154,7 +183,7 @@ static void test_multirotor_takes_thrust_and_rates(void **state)
     assert_near(AT(xdot, WY), 25 * -2, 1e-5);
     assert_near(AT(xdot, WZ), 6 * (3 - 1), 1e-5);
     /* 12 N/kg of the other one's thrust: the same attitude, the same push */
-    quadrotor->field(quadrotor->parameter_default, 1, x, f, same);
+    quadrotor->field(quadrotor, quadrotor->parameter_default, 1, x, f, same, NULL);
     for (int i = QX; i <= QW; i++)
         assert_near(AT(xdot, i), AT(same, i), 1e-6);
     assert_near(AT(xdot, VZ), AT(same, VZ), 1e-5);
@@ -175,7 +204,7 @@ static void test_jacobians_equal_finite_differences(void **state)
         hb_real *x = random_rows(q->nx, 31), *u = random_rows(q->nu, 32), *weight = random_rows(q->nx, 33);
         hb_real *xdot = new_rows(q->nx), *dx = new_rows(q->nx), *du = new_rows(q->nu);
 
-        q->adjoint(q->parameter_default, n, x, u, weight, dx, du);
+        q->adjoint(q, q->parameter_default, n, x, u, weight, dx, du, NULL);
         for (int i = 0; i < q->nx + q->nu; i++)
             for (int s = 0; s < n; s++) {
                 hb_real *at = i < q->nx ? &x[i * HB_STRIDE + s] : &u[(i - q->nx) * HB_STRIDE + s];
@@ -183,7 +212,7 @@ static void test_jacobians_equal_finite_differences(void **state)
                 double side[2];
                 for (int k = 0; k < 2; k++) {
                     *at = kept + (k ? step : -step);
-                    q->field(q->parameter_default, n, x, u, xdot);
+                    q->field(q, q->parameter_default, n, x, u, xdot, NULL);
                     side[k] = 0;
                     for (int r = 0; r < q->nx; r++)
                         side[k] += weight[r * HB_STRIDE + s] * xdot[r * HB_STRIDE + s];
@@ -208,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_kinematics_are_those_of_any_vehicle),
         cmocka_unit_test(test_hover_balances_weight),
         cmocka_unit_test(test_torques_turn_the_right_way),
         cmocka_unit_test(test_thrust_follows_the_attitude),

@@ -32,7 +32,7 @@ static hb_model *with_prior(const hb_model *m, const hb_dataset *d, int examples
     hb_error err = {0};
 
     assert_int_equal(hb_model_copy(&copy, m, true, NULL, NULL), 0);
-    if (hb_prior_estimate(copy, d, NULL, 0, examples, 1, pool, &err))
+    if (hb_prior_estimate(copy, d, NULL, 0, examples, 1, pool, NULL, &err))
         fail_msg("%s", err.text);
     assert_int_equal(hb_model_check(copy, NULL), 0);
     hb_pool_free(pool);
@@ -196,9 +196,9 @@ static void test_what_cannot_have_a_prior_is_refused(void **state)
     hb_pool *pool = new_pool(1);
     const int one[] = {4};
 
-    assert_int_equal(hb_prior_estimate(m, &d, NULL, 0, 50, 1, pool, NULL), -EINVAL);
+    assert_int_equal(hb_prior_estimate(m, &d, NULL, 0, 50, 1, pool, NULL, NULL), -EINVAL);
     assert_int_equal(hb_model_copy(&copy, m, true, NULL, NULL), 0);
-    assert_int_equal(hb_prior_estimate(copy, &d, one, 1, 50, 1, pool, NULL), -EINVAL);
+    assert_int_equal(hb_prior_estimate(copy, &d, one, 1, 50, 1, pool, NULL, NULL), -EINVAL);
     assert_true(hb_prior_applies(m));
     m->method = HB_INNER_PRODUCT;
     assert_false(hb_prior_applies(m));

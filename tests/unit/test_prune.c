@@ -54,7 +54,7 @@ static void check(hb_average average, hb_shape shape)
     double gram[NB * NB];
     double whole = fit_all(m, &d, gram);
 
-    assert_int_equal(hb_rotation_new(&r, m, &d, NULL, 0, EXAMPLES, false, 0, NULL), 0);
+    assert_int_equal(hb_rotation_new(&r, m, &d, NULL, 0, EXAMPLES, false, 0, NULL, NULL), 0);
     assert_int_equal(hb_prune(&all, m, r, NB, NULL), 0);
     assert_int_equal(hb_prune(&two, m, r, 2, NULL), 0);
     assert_int_equal(hb_prune(&one, m, r, 1, NULL), 0);
@@ -110,7 +110,7 @@ static void test_joint(void **state)
     hb_error err = {0};
     double gram[NB * NB], whole = fit_all(m, &d, gram);
 
-    assert_int_equal(hb_rotation_new(&r, m, &d, NULL, 0, EXAMPLES, true, 0, NULL), 0);
+    assert_int_equal(hb_rotation_new(&r, m, &d, NULL, 0, EXAMPLES, true, 0, NULL, NULL), 0);
     assert_int_equal(hb_rotation_size(r), NB * NX);
     assert_int_equal(hb_prune(&two, m, r, 2, NULL), 0);
     assert_int_equal(hb_prune(&one, m, r, 1, NULL), 0);
@@ -127,7 +127,7 @@ static void test_joint(void **state)
 
     /* of some functions only */
     const int some[] = {1, 3, 4, 7};
-    assert_int_equal(hb_rotation_new(&r, m, &d, some, 4, EXAMPLES, true, 0, NULL), 0);
+    assert_int_equal(hb_rotation_new(&r, m, &d, some, 4, EXAMPLES, true, 0, NULL, NULL), 0);
     assert_true(hb_rotation_share(r, 2) > 0.995);
     hb_rotation_free(r);
     hb_model_free(one);

@@ -295,6 +295,59 @@ static void test_a_pilot_by_name_or_key_goes_first_and_has_a_place(void **state)
     hb_queue_free(q);
 }
 
+/* A name is not a key: who comes with the pilot's is a guest, and has no part in what the pilot waits for. */
+static void test_a_name_is_no_key(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){.key = 2});
+    hb_envelope own = envelope_of(3), stolen = envelope_of(3);
+    const double x[2] = {0};
+    const hb_action_request r = {.id = 5, .request = {.x = x, .nx = 2}};
+
+    own.key = 2;
+    stolen.key = 1;
+    assert_true(hb_queue_flies(q, hb_queue_client(q, &own, 0)));
+    hb_client *thief = hb_queue_client(q, &stolen, 0.3);
+    assert_false(hb_queue_flies(q, thief));
+    assert_false(hb_queue_flown(q, 0.3));
+    hb_queue_put(q, thief, &stolen, &r, 0.1);
+    hb_queue_take(q, thief);
+    assert_true(hb_queue_in_hand(q)->request.guest);
+    /* its answer would reach the pilot, which has the name again: it goes nowhere */
+    hb_client *pilot = hb_queue_client(q, &own, 0.4);
+    assert_true(hb_queue_flies(q, pilot) && hb_queue_flown(q, 0.4));
+    assert_int_equal(hb_queue_in_hand(q)->envelope.nframes, 0);
+    assert_null(hb_queue_next(q));
+    hb_queue_free(q);
+}
+
+static void test_the_seat_is_kept_whoever_takes_it_meanwhile(void **state)
+{
+    (void)state;
+    hb_queue *q = queue_with(&(hb_pilot){0});
+    double now = 100;
+
+    for (uint64_t id = 1; id <= 20; id++, now += 0.02) {
+        ask(q, 1, id, now);
+        serve(q);
+    }
+    now += 0.5;
+    for (int i = 0; i < 2 * HB_QUEUE_CLIENTS; i++, now += 0.01) {
+        assert_non_null(ask(q, 100 + i, 1, now));
+        serve(q);
+    }
+    /* one after the other had the seat, for a second each, and its first pilot has it again */
+    now += 1;
+    for (int i = 0; i < 5; i++, now += 1.2) {
+        assert_true(hb_queue_flies(q, ask(q, 300 + i, 1, now)));
+        serve(q);
+    }
+    assert_true(hb_queue_flies(q, ask(q, 1, 21, now)));
+    serve(q);
+    assert_false(hb_queue_flies(q, ask(q, 304, 2, now + 0.01)));
+    hb_queue_free(q);
+}
+
 static void test_newcomers_have_a_part_of_the_places(void **state)
 {
     (void)state;
@@ -337,6 +390,8 @@ int main(void)
         cmocka_unit_test(test_the_seat_falls_free_after_a_few_periods),
         cmocka_unit_test(test_after_a_reset_a_new_client_flies_at_once),
         cmocka_unit_test(test_a_pilot_by_name_or_key_goes_first_and_has_a_place),
+        cmocka_unit_test(test_a_name_is_no_key),
+        cmocka_unit_test(test_the_seat_is_kept_whoever_takes_it_meanwhile),
         cmocka_unit_test(test_newcomers_have_a_part_of_the_places),
         cmocka_unit_test(test_guests_go_by_deadline_and_the_first_to_come_takes_turns),
     };

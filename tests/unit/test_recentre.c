@@ -31,7 +31,7 @@ static void check(hb_integration integration, hb_shape shape)
         for (int i = 0; i < nc; i++)
             mean[i] += (double)truth[i] / CENTRED;
     }
-    assert_int_equal(hb_recentre(m, &d, function, CENTRED, EXAMPLES, 1, NULL), 0);
+    assert_int_equal(hb_recentre(m, &d, function, CENTRED, EXAMPLES, 1, NULL, NULL), 0);
 
     assert_int_equal(hb_function_fit_new(&fitter, m, &d, EXAMPLES, HB_MAX_REFINEMENTS, NULL), 0);
     for (int k = 0; k < FLEET_FUNCTIONS; k++) {
@@ -73,7 +73,7 @@ static void test_other_averages_are_left_alone(void **state)
     hb_real *before = malloc(size);
 
     memcpy(before, m->parameter, size);
-    assert_int_equal(hb_recentre(m, &d, function, CENTRED, EXAMPLES, 1, NULL), 0);
+    assert_int_equal(hb_recentre(m, &d, function, CENTRED, EXAMPLES, 1, NULL, NULL), 0);
     assert_memory_equal(m->parameter, before, size);
     free(before);
     fleet_data_free(&d);

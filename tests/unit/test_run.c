@@ -301,6 +301,94 @@ static void test_kinds_learn(void **state)
     }
 }
 
+/* basis functions that must not act on the position leave it to the average, whatever trains them, and still learn */
+static void test_output_mask(void **state)
+{
+    (void)state;
+    const struct {
+        int kind, optimiser, shape, join;
+    } how[] = {{HB_KIND_SHARED, HB_ADAM, HB_VECTOR, 0},
+               {HB_KIND_SHARED, HB_MUON, HB_VECTOR, 0},
+               {HB_KIND_SHARED, HB_ADAM, HB_PER_STATE, 0},
+               {HB_KIND_SHARED, HB_ADAM, HB_PER_STATE, 2},
+               {HB_KIND_FE_NODE_RES, HB_ADAM, HB_VECTOR, 0}};
+
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        hb_settings s = small_run("masked");
+        hb_error err = {0};
+        hb_model *m = NULL;
+        s.kind = how[i].kind;
+        s.optimiser = how[i].optimiser;
+        s.shape = how[i].shape;
+        s.join = how[i].join;
+        s.steps = 400;
+        s.hold_out = 4;
+        s.learning_rate = 5e-3;
+        strcpy(s.outputs, "-x");
+        hb_run_result r = train(&s, NULL);
+        if (!(r.validation.one_step < 0.8 * r.without.one_step))
+            fail_msg("%zu: one-step error %g, with c = 0 %g", i, r.validation.one_step, r.without.one_step);
+        if (hb_model_load(&m, s.output, &err))
+            fail_msg("%zu: %s", i, err.text);
+        assert_false(m->output[0]);
+        assert_true(m->output[1]);
+        hb_model_free(m);
+    }
+}
+
+/* what is held out is predicted as a daemon would, and what is left of it stands in the file */
+static void test_verdict(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("judged");
+    hb_error err = {0};
+    hb_model *m = NULL;
+    char *text = NULL;
+    size_t size;
+
+    s.steps = 400;
+    s.hold_out = 4;
+    s.learning_rate = 5e-3;
+    hb_run_result r = train(&s, &(hb_run_options){.verdict = true});
+    assert_true(r.verdict.known);
+    assert_true(r.verdict.online.starts > 20);
+    assert_int_equal(r.verdict.online.nquantities, 2);
+    if (hb_model_load(&m, s.output, &err))
+        fail_msg("%s", err.text);
+    for (int i = 0; i < m->nx; i++) {
+        /* errors that add up over 0.4 s, four periods: of white ones as much as of one step, of lasting ones up to
+         * (1 + b) / (1 - b) = 7 times its square */
+        assert_true(m->reference_noise[i] > 0.3 * m->noise[i]);
+        assert_true(m->reference_noise[i] < 10 * m->noise[i]);
+        assert_true(r.verdict.online.error[4][1][i] < r.verdict.online.error[0][1][i]);
+    }
+    hb_model_free(m);
+    FILE *out = open_memstream(&text, &size);
+    hb_verdict_print(&r.verdict, out);
+    fclose(out);
+    double without = fmin(r.verdict.online.error[0][1][0], r.verdict.online.error[1][1][0]);
+    if (!strstr(text, r.verdict.online.error[4][1][0] < 0.9 * without ? "x: adapting pays: after 10 steps"
+                                                                      : "x: adapting brings little: after 10 steps"))
+        fail_msg("%s", text);
+    assert_null(strstr(text, "HURTS"));
+    free(text);
+    /* of one that brings much, and of one that is worse than none, it says so */
+    r.verdict.online.error[4][1][0] = 0.5 * without;
+    out = open_memstream(&text, &size);
+    hb_verdict_print(&r.verdict, out);
+    fclose(out);
+    assert_non_null(strstr(text, "x: adapting pays"));
+    free(text);
+    for (int q = 0; q < 2; q++)
+        r.verdict.online.error[4][1][q] = 2 * r.verdict.online.error[0][1][q] + 2 * r.verdict.online.error[1][1][q];
+    out = open_memstream(&text, &size);
+    hb_verdict_print(&r.verdict, out);
+    fclose(out);
+    assert_non_null(strstr(text, "x: adapting HURTS"));
+    assert_non_null(strstr(text, "better predicted without its data"));
+    free(text);
+}
+
 /* the average of one run, trunk and head, is the frozen network of the next */
 static void test_given_average(void **state)
 {
@@ -841,6 +929,8 @@ int main(void)
         cmocka_unit_test(test_muon_and_the_rest),
         cmocka_unit_test(test_averaging),
         cmocka_unit_test(test_optimiser_by_itself),
+        cmocka_unit_test(test_output_mask),
+        cmocka_unit_test(test_verdict),
         cmocka_unit_test(test_given_average),
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),

@@ -31,8 +31,13 @@ static int set_up(void **state)
 
     f->close[0] = 1e-3;
     f->told = (hb_command_history){.nu = 1, .close = f->close, .slack_us = 250000};
-    f->t = (hb_transitions){
-        .nx = NX, .nu = 1, .quaternion = Q, .period = 0.04, .shortest = 0.024, .max_gap = 0.12, .parts = 4};
+    f->t = (hb_transitions){.nx = NX,
+                            .nu = 1,
+                            .rotations = {.nx = NX, .quaternion = Q},
+                            .period = 0.04,
+                            .shortest = 0.024,
+                            .max_gap = 0.12,
+                            .parts = 4};
     lay_out(f, &arena);
     assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
     lay_out(f, &arena);

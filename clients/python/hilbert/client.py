@@ -54,7 +54,7 @@ class Status(enum.IntEnum):
     """How good an action is, from best to worst."""
 
     CONVERGED = pb.ACTION_STATUS_CONVERGED  #: by the model, less than 1.5 % of the cost is left to gain
-    TRUNCATED = pb.ACTION_STATUS_TRUNCATED  #: the deadline came first: the best plan so far
+    TRUNCATED = pb.ACTION_STATUS_TRUNCATED  #: the best plan so far: the reason says what ended it
     WARMING_UP = pb.ACTION_STATUS_WARMING_UP  #: too few samples: the average model was used
     OUT_OF_SPAN = pb.ACTION_STATUS_OUT_OF_SPAN  #: the vehicle behaves as no trained dynamics do
     STALE = pb.ACTION_STATUS_STALE  #: telemetry is old
@@ -78,7 +78,7 @@ class Reply:
     """An answer to a request."""
 
     status: Status
-    reason: str  #: of refused and fallback: "late", "not-finite", ...; else "none"
+    reason: str  #: of refused, fallback and truncated: "late", "not-finite", ...; else "none"
     detail: str  #: a refusal in words
     action: list[float]  #: within bounds; empty when the request never reached the planner
     cost: float
@@ -201,10 +201,15 @@ class Client:
         timeout: float = 1.0,
         connect_timeout: float = 1.0,
         name: str | None = None,
+        lockstep: bool = False,
     ) -> None:
         """Endpoints default to the ipc sockets in `folder`; keys (both or none) are files, for tcp.
 
         By `name` the daemon's security.pilot tells the client that flies.
+
+        `lockstep` is for simulators, with a daemon whose latency.clock is vehicle: time is the vehicle's, and stands
+        still until a request is answered. What is published goes with the next request, which is answered once it was
+        learned from. The same flight then gives the same replies, whatever this machine and its load.
 
         The first request waits up to `connect_timeout` seconds for the daemon, if that is longer than its own time-out.
         """
@@ -213,6 +218,8 @@ class Client:
         self.timeout = timeout
         self.connect_timeout = connect_timeout
         self._name = name
+        self._lockstep = lockstep
+        self._carried: list[pb.Telemetry] = []  # samples for the next request
         self._keys = (_read_key(server_key), _read_key(client_key)) if server_key and client_key else None
         self._endpoint = {
             "telemetry": telemetry or f"ipc://{folder}/telemetry",
@@ -246,7 +253,10 @@ class Client:
     # ---- telemetry ----
 
     def publish(self, time_us: int, state: Vector, control: Vector, reset_counter: int = 0) -> None:
-        """The state at a moment, and the control in force from then on. Never waits; lost while the daemon is away."""
+        """The state at a moment, and the control in force from then on.
+
+        Never waits; lost while the daemon is away. In lock-step none is lost: it is kept for the next request.
+        """
         self._sequence += 1
         with _errors_of_ours():
             m = pb.Telemetry(
@@ -256,7 +266,10 @@ class Client:
                 sequence=self._sequence,
                 reset_counter=int(reset_counter),
             )
-            self._open("telemetry", zmq.PUB).send(m.SerializeToString(), zmq.NOBLOCK)
+            if self._lockstep:
+                self._carried.append(m)
+            else:
+                self._open("telemetry", zmq.PUB).send(m.SerializeToString(), zmq.NOBLOCK)
 
     # ---- actions ----
 
@@ -293,6 +306,8 @@ class Client:
                 budget_us=math.ceil(1e6 * budget),
                 want_plan=bool(want_plan),
                 reset_counter=int(reset_counter),
+                lockstep=self._lockstep,
+                telemetry=self._carried,
             )
             reply = self._exchange("actions", m, pb.ActionReply(), until)
             return _reply(reply, len(x), len(reply.action))
@@ -312,7 +327,7 @@ class Client:
         self._command(reset_window=pb.Nothing())
 
     def set_target(self, state: Vector) -> None:
-        """Of requests that name none, until the next reload or restart."""
+        """Of requests that name none, until the file has another target than before."""
         self._command(set_target=pb.Target(state=_vector("target", state)))
 
     def reload(self) -> list[str]:
@@ -371,7 +386,10 @@ class Client:
             with _errors_of_ours():
                 if not socket.poll(int(1e3 * wait)):
                     raise TimedOut(f"{self._endpoint['status']}: no state was published within {wait} s")
-                status = pb.Status.FromString(socket.recv_multipart()[1])
+                frames = socket.recv_multipart()
+                status = pb.Status.FromString(frames[1]) if len(frames) > 1 else None
+            if status is None:
+                raise Error(f"{self._endpoint['status']}: a message of one frame is no state: is it hilbertd's status socket?")
             yield status
 
     # ---- sockets ----
@@ -429,6 +447,8 @@ class Client:
         if not socket.poll(max(0, math.ceil(1e3 * (until - time.monotonic()))), zmq.POLLOUT):
             raise NotConnected(f"no daemon at {self._endpoint[name]}: {self._advice(name)}")
         socket.send(request.SerializeToString(), zmq.NOBLOCK)
+        if name == "actions":
+            self._carried = []
         while socket.poll(max(0, math.ceil(1e3 * (until - time.monotonic())))):
             reply.ParseFromString(socket.recv())
             # an answer to an old question is dropped; one without id answers a request that could not be read

@@ -5,7 +5,7 @@
 # corpus in build-fuzz/corpus/. Exit status 1: something was found.
 #
 # usage: run.sh [--merge] [SECONDS [TARGET...]]     60 seconds for each target, all targets, unless given
-#        --merge  afterwards puts the inputs that reach new code into tests/fuzz/corpus/, to be committed
+#        --merge  afterwards packs the inputs that reach new code into tests/fuzz/corpus/TARGET.tar, to be committed
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -30,10 +30,19 @@ mkdir -p build-fuzz/found
 table=build-fuzz/table.txt
 rm -f build-fuzz/*.row build-fuzz/*.failed
 
+# pack FOLDER ARCHIVE: the same files give the same bytes
+pack() {
+    (cd "$1" && ls) | LC_ALL=C sort | tar -cf "$2" --format=ustar --owner=0 --group=0 --numeric-owner --mtime=@0 \
+        --mode=644 -C "$1" -T -
+}
+
 # searches with one target, and leaves a row of the table
 search() {
     target=$1
-    mkdir -p build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target"
+    committed=build-fuzz/committed/$target
+    rm -rf "$committed"
+    mkdir -p build-fuzz/corpus/"$target" "$committed"
+    [ ! -f tests/fuzz/corpus/"$target".tar ] || tar -xf tests/fuzz/corpus/"$target".tar -C "$committed"
     case $target in
     config | settings | csv | access | physics) longest=4096 ;;
     mcap | model) longest=16384 ;;
@@ -47,7 +56,7 @@ search() {
     echo "== $target for $seconds s"
     # shellcheck disable=SC2086 # no dictionary, no word
     $fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len=$longest -timeout=10 -print_final_stats=1 -close_fd_mask=1 \
-        -artifact_prefix=build-fuzz/found/"$target"- $dict build-fuzz/corpus/"$target" tests/fuzz/corpus/"$target" \
+        -artifact_prefix=build-fuzz/found/"$target"- $dict build-fuzz/corpus/"$target" "$committed" \
         >"$log" 2>&1 || { : >build-fuzz/"$target".failed; tail -n 40 "$log"; }
     awk -v name="$target" '/^#[0-9]+.*cov: / { for (i = 1; i < NF; i++) { if ($i == "cov:") edges = $(i + 1)
             if ($i == "ft:") features = $(i + 1); if ($i == "corp:") inputs = $(i + 1) } }
@@ -59,9 +68,10 @@ search() {
         rm -rf "$merged"
         mkdir "$merged"
         # those that were committed stay: a finding of the past may reach nothing new
-        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest "$merged" tests/fuzz/corpus/"$target" \
-            build-fuzz/corpus/"$target" >/dev/null 2>&1
-        cp -n "$merged"/* tests/fuzz/corpus/"$target"/
+        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest "$merged" "$committed" build-fuzz/corpus/"$target" \
+            >/dev/null 2>&1
+        cp -n "$merged"/* "$committed"/
+        pack "$committed" tests/fuzz/corpus/"$target".tar
     fi
 }
 

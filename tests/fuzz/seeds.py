@@ -135,9 +135,6 @@ messages()
 configurations()
 tables()
 logs()
-for name in glob.glob(f"{source}/tests/fuzz/corpus/physics/*"):
-    with open(name, "rb") as file:
-        seed("physics", file.read())
 seed("window", b"\0\0\1")
 seed("window", b"\0\1\xff\0\2\x7f")
 seed("keys", r"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7" + "\n")

@@ -26,6 +26,11 @@ def recordings(daemon):
     return sorted(glob.glob(f"{daemon.folder}/*.mcap"))
 
 
+def rows(path):
+    with open(path) as table:
+        return len(list(csv.reader(table))) - 1
+
+
 class Recorder(TestCase):
     def fly_cart(self, daemon, steps, start=0, position=0.0, velocity=0.0, wait=False, **request):
         """A cart of mass 2 under what is answered, in lock step. wait: no request overtakes the sample before it."""
@@ -163,11 +168,18 @@ class Recorder(TestCase):
         info = json.loads(run(HILBERTCTL, "info", "-j", file))
         self.assertFalse(info["indexed"])
         self.assertIn("recover", run(HILBERTCTL, "info", file))
+        # a table of what is there is no table of the flight: it is said, and is a failure
+        done = subprocess.run([HILBERTCTL, "export", "-o", f"{daemon.folder}/csv", file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"ends at byte \d+ without its end: it was cut off.*what comes before is exported")
+        self.assertEqual(rows(f"{daemon.folder}/csv/requests.csv"), info["messages"]["requests"])
         run(HILBERTCTL, "recover", file)
         recovered = file.replace(".mcap", ".recovered.mcap")
         again = json.loads(run(HILBERTCTL, "info", "-j", recovered))
         self.assertTrue(again["indexed"])
         self.assertEqual(again["messages"], info["messages"])
+        run(HILBERTCTL, "export", "-o", f"{daemon.folder}/csv", recovered)
+        self.assertEqual(rows(f"{daemon.folder}/csv/requests.csv"), info["messages"]["requests"])
         for path in (file, recovered):
             out, (replies, identical) = self.replay([path])
             self.assertEqual(replies, identical, out)
@@ -234,9 +246,9 @@ class Recorder(TestCase):
         self.assertIn("name: ", run(HILBERTCTL, "info", "-c", file))
         run(HILBERTCTL, "export", "-o", f"{daemon.folder}/csv", file)
         with open(f"{daemon.folder}/csv/requests.csv") as table:
-            rows = list(csv.DictReader(table))
-        self.assertEqual([int(r["request.time_us"]) for r in rows], [50_000 * k for k in range(5, 15)])
-        self.assertIn("request.state.position", rows[0])
+            asked = list(csv.DictReader(table))
+        self.assertEqual([int(r["request.time_us"]) for r in asked], [50_000 * k for k in range(5, 15)])
+        self.assertIn("request.state.position", asked[0])
 
     def test_check_knows_the_folder(self):
         daemon = self.started(CART)

@@ -183,6 +183,13 @@ class Daemon:
         with open(f"{self.folder}/log") as file:
             return file.read()
 
+    def says(self, what):
+        """Waits for a text, or a compiled pattern, in the log: it may be written after the reply that it belongs to."""
+        try:
+            wait_until(lambda: what in self.text() if isinstance(what, str) else what.search(self.text()), f"'{what}' in the log")
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{self.text()}") from None
+
     def stop(self, how=signal.SIGTERM):
         """Ends the process; returns its exit status."""
         if self.process and self.process.poll() is None:

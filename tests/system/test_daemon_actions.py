@@ -283,7 +283,7 @@ class Pilot(TestCase):
             self.assertFalse(any(r.guest for r in replies))
         status = pilot.status()
         self.assertGreater(status.counters.guest_requests, 200)
-        self.assertIn("answered as a guest", daemon.text())
+        daemon.says("answered as a guest")
 
     def test_a_guest_moves_neither_the_window_nor_the_age_of_telemetry(self):
         # the pilot has a name: an unnamed one that the machine holds up for 20 ms loses its seat to the guest

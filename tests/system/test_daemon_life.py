@@ -30,7 +30,7 @@ class Starting(TestCase):
         self.assertTrue(daemon.manager.seen("STOPPING", "1"))
         for name in ("telemetry", "actions", "control", "status"):
             self.assertFalse(os.path.exists(f"{daemon.folder}/{name}"), name)
-        self.assertIn("ready: cart, model", daemon.text())
+        daemon.says("ready: cart, model")
 
     def test_permissions_of_sockets(self):
         daemon = self.started()
@@ -51,7 +51,7 @@ class Starting(TestCase):
                 daemon = self.daemon(config)
                 daemon.start(ready=False)
                 self.assertEqual(daemon.process.wait(PATIENCE), 1)
-                self.assertIn(expected, daemon.text())
+                daemon.says(expected)
                 self.assertFalse(daemon.manager.seen("READY"))
 
     def test_sockets_in_use_are_left_alone(self):
@@ -60,7 +60,7 @@ class Starting(TestCase):
         self.addCleanup(second.close)
         second.start(ready=False)
         self.assertEqual(second.process.wait(PATIENCE), 1)
-        self.assertIn("another process listens there", second.text())
+        second.says("another process listens there")
         self.assertEqual(daemon.client().request(0, [0, 0]).status, Status.WARMING_UP)
 
     def test_sockets_handed_over(self):
@@ -85,12 +85,12 @@ class Starting(TestCase):
     def test_real_time_that_is_not_to_be_had(self):
         wish = CART + "realtime: {{scheduling: fifo, server_cpus: [1000], required: %s}}\n"
         daemon = self.started(wish % "false")
-        self.assertIn("going on without", daemon.text())
+        daemon.says("going on without")
         self.assertEqual(daemon.client().request(0, [0, 0]).status, Status.WARMING_UP)
         daemon = self.daemon(wish % "true")
         daemon.start(ready=False)
         self.assertEqual(daemon.process.wait(PATIENCE), 1)
-        self.assertIn("realtime.", daemon.text())
+        daemon.says("realtime.")
 
     def test_processors_are_kept_awake(self):
         device = "/dev/cpu_dma_latency"
@@ -99,8 +99,8 @@ class Starting(TestCase):
         if os.access(device, os.W_OK):
             self.assertIn(device, files)
         else:
-            self.assertIn(f"realtime.keep_awake: {device}: ", daemon.text())
-            self.assertIn("going on without", daemon.text())
+            daemon.says(f"realtime.keep_awake: {device}: ")
+            daemon.says("going on without")
         self.assertEqual(daemon.client().request(0, [0, 0]).status, Status.WARMING_UP)
 
     def test_command_line(self):
@@ -175,7 +175,7 @@ class Reloading(TestCase):
                     client.reload()
                 self.assertIn(expected, str(refused.exception))
                 self.assertIn("config.yaml:", str(refused.exception))
-                self.assertIn(expected, daemon.text())
+                daemon.says(expected)
                 status = client.status()
                 self.assertEqual((status.budget_us, list(status.target)), (500000, [1, 0]))
                 self.assertEqual(status.counters.reload_errors, k + 1)
@@ -304,7 +304,7 @@ class Restarting(TestCase):
         for _ in range(2):
             daemon.stop(signal.SIGKILL)
             daemon.start()
-            self.assertIn("window taken over from service manager", daemon.text())
+            daemon.says("window taken over from service manager")
         self.check_kept(daemon, cart, coefficients, samples)
 
     def test_a_state_file_that_is_cut_short(self):
@@ -316,7 +316,7 @@ class Restarting(TestCase):
         fly(client, cart, 60)
         self.assertEqual(client.request(cart.time_us, cart.state).reason, "none")
         self.assertGreater(client.status().health.samples, 20)
-        self.assertIn("state_file was cut short", daemon.text())
+        daemon.says("state_file was cut short")
 
     def test_a_state_file_on_a_full_disk(self):
         disk = tempfile.mkdtemp()
@@ -329,7 +329,7 @@ class Restarting(TestCase):
             daemon = self.daemon(CART + f"state_file: {disk}/window\n")
             daemon.start(ready=False)
             self.assertEqual(daemon.process.wait(PATIENCE), 1)
-            self.assertRegex(daemon.text(), "no room for [0-9]+ bytes")
+            daemon.says(re.compile("no room for [0-9]+ bytes"))
         finally:
             subprocess.run(["umount", disk], check=True)
             os.rmdir(disk)
@@ -356,7 +356,7 @@ class Restarting(TestCase):
                     self.assertEqual(list(status.target), [7.5, 0.25])
                     self.assertTrue(began - 1 <= status.target_since <= time.time())
                     self.assertEqual(status.target_by, "a client without a key")
-                    self.assertIn("target taken over from before the restart: position 7.5, velocity 0.25", daemon.text())
+                    daemon.says("target taken over from before the restart: position 7.5, velocity 0.25")
                     # the first plan goes there: away from where the file would have it
                     self.assertGreater(daemon.client().request(0, [4.0, 0.0]).action[0], 0.1)
                 # a reload for something else does not move the vehicle
@@ -402,7 +402,7 @@ class Restarting(TestCase):
         daemon.stop(signal.SIGKILL)
         daemon.write(CART.replace("window: 4", "window: 2"))
         daemon.start()
-        self.assertIn("has another size: it is given up", daemon.text())
+        daemon.says("has another size: it is given up")
         status = daemon.client().status()
         self.assertFalse(status.resumed)
         self.assertEqual(status.health.samples, 0)
@@ -423,7 +423,7 @@ class Restarting(TestCase):
         daemon.stop(signal.SIGKILL)
         self.damage(daemon, range(8, 64))  # all but the mark by which it is known as ours
         daemon.start()
-        self.assertIn("not taken over", daemon.text())
+        daemon.says("not taken over")
         self.assertFalse(daemon.client().status().resumed)
         self.assertEqual(daemon.client().request(0, [0, 0]).status, Status.WARMING_UP)
 
@@ -524,7 +524,7 @@ class Liveness(TestCase):
         daemon = self.daemon(environment={"HILBERT_PRELOAD": TRAP, "HILBERT_TRAP_ALWAYS": "1"})
         daemon.start(ready=False)
         self.assertEqual(daemon.process.wait(PATIENCE), -signal.SIGABRT)
-        self.assertIn("hilbertd's own code called", daemon.text())
+        daemon.says("hilbertd's own code called")
         daemon.process = None
 
 

@@ -232,7 +232,7 @@ class Security(TestCase):
                 self.assertEqual(succeeds(client.status), words in ("observe", "operate"))
                 self.assertEqual(succeeds(lambda: next(client.watch(1))), words in ("observe", "operate"))
             client.close()  # it would go on trying
-        self.assertRegex(daemon.text(), r"watcher at \S*127\.0\.0\.1 was refused at the telemetry socket: its rights are observe")
+        daemon.says(re.compile(r"watcher at \S*127\.0\.0\.1 was refused at the telemetry socket: its rights are observe"))
         refused = local.status().counters.handshakes_refused
         self.assertGreater(refused, 10)
         self.assertLess(len(re.findall("was refused", daemon.text())), refused / 2, "the log is limited")
@@ -326,7 +326,7 @@ class Security(TestCase):
         prepare(daemon.folder)
         daemon.start(ready=False)
         self.assertEqual(daemon.process.wait(PATIENCE), 1)
-        self.assertIn(expected, daemon.text())
+        daemon.says(expected)
 
     def test_tcp_without_keys_is_refused(self):
         config, _ = with_tcp("")
@@ -348,7 +348,7 @@ class Security(TestCase):
         daemon = self.daemon(listen=[("actions", listening.fileno())])
         daemon.start(ready=False)
         self.assertEqual(daemon.process.wait(PATIENCE), 1)
-        self.assertIn("is open to the network", daemon.text())
+        daemon.says("is open to the network")
 
     def test_keys_that_others_can_read_are_refused(self):
         config, _ = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub]}}\n")

@@ -92,7 +92,7 @@ class Shadow(TestCase):
         self.assertIsNone(flight.failure)
         bad = [r for r in flight.replies if r.status not in PLANNED]
         self.assertEqual(bad, [])
-        self.assertIn("to keep it so, exchange model and shadow.model in", daemon.text())
+        daemon.says("to keep it so, exchange model and shadow.model in")
 
         # what a reload says of it, and the way back
         self.assertEqual(sorted(client.reload()), ["model", "shadow.model"])

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need and that are missing. Silent when none is.
 #
-# usage: deps.sh [--list] [--minimal] [--packaging] [--cross] [--browser]
+# usage: deps.sh [--list] [--minimal] [--packaging] [--cross] [--browser] [--torch]
 #   --list       print the packages and install nothing
 #   --minimal    only what the daemon and its library need
 #   --packaging  also what building packages and trying them under systemd needs
 #   --cross      also what tests/cross.sh needs
 #   --browser    also what trying hilbert-view's page in a browser needs
+#   --torch      also what trying hilbert-convert needs (600 MB)
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config"
@@ -21,6 +22,7 @@ commands="node:nodejs npm:npm"
 packaging="bash-completion debhelper debootstrap dh-python dpkg-dev lintian systemd-container"
 cross="gcc-aarch64-linux-gnu qemu-user"
 browser="chromium chromium-driver fonts-dejavu-core"
+torch="python3-torch"
 
 packages="$build $daemon $clients $tests"
 others=$commands
@@ -32,7 +34,8 @@ for option; do
     --packaging) packages="$packages $packaging" ;;
     --cross) packages="$packages $cross" ;;
     --browser) packages="$packages $browser" ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --torch) packages="$packages $torch" ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "deps.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
     esac
 done

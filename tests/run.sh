@@ -21,8 +21,8 @@ for option; do
 done
 
 sh packaging/deps.sh
-# the page in a real browser: without one its tests say that they are skipped
-[ $quick = yes ] || sh packaging/deps.sh --browser || echo "run.sh: no browser could be installed"
+# the page in a real browser, models of PyTorch: without these their tests say that they are skipped
+[ $quick = yes ] || sh packaging/deps.sh --browser --torch || echo "run.sh: no browser or no PyTorch could be installed"
 
 passed=0 failed=0
 

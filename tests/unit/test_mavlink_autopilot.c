@@ -652,6 +652,11 @@ static void waypoints_that_were_passed_are_reached(void **state)
     /* and seen no further than that */
     for (int i = 0; i < HB_WAYPOINT_ROWS; i++)
         assert_true(row[i][HB_X] == 4 && row[i][HB_Y] == 0 && row[i][HB_VY] == 0);
+    /* one that the vehicle is beyond by more than the radius is behind it: it does not turn back */
+    square.radius = 0.5;
+    x[HB_X] = 4 + 3 * square.radius;
+    hb_waypoints_reference(&square, 30.01, x, row, time);
+    assert_int_equal(square.target.next, 2);
 }
 
 static void settings_are_checked(void **state)

@@ -622,6 +622,28 @@ static void test_samples_that_make_no_transition_make_nothing_younger(void **sta
     }
 }
 
+/* Nor do two publishers whose clocks are an hour apart: each sample is a step back in time, or a leap. */
+static void test_two_publishers_make_nothing_younger(void **state)
+{
+    fixture *f = *state;
+    const hb_command *reply = NULL;
+
+    fly(f, 30, 0);
+    command(f);
+    const double before = f->clock.time;
+    const uint64_t learned = counters(f).transitions;
+    for (int k = 0; k < 12; k++) {
+        move(f->x, 0, f->u[0], period);
+        pass(f, period);
+        hb_observation o = {.time_us = f->time_us + (k % 2 ? 0 : 3600000000), .x = f->x, .nx = NX, .u = f->u, .nu = NU};
+        assert_int_not_equal(hb_controller_observe(f->c, &o, f->clock.time), HB_REASON_NONE);
+        reply = command(f);
+        assert_true(reply->age >= f->clock.time - before - 1e-9);
+    }
+    assert_int_equal(counters(f).transitions, learned);
+    assert_int_equal(reply->status, HB_STATUS_FALLBACK);
+}
+
 /* Whoever begins to fly asks before there can be telemetry: plans are made until it should have come. */
 static void test_first_request_after_a_pause_is_planned(void **state)
 {
@@ -1524,6 +1546,7 @@ int main(void)
         TEST(test_ladder_of_age),
         TEST(test_the_older_telemetry_the_worse_the_status),
         TEST(test_samples_that_make_no_transition_make_nothing_younger),
+        TEST(test_two_publishers_make_nothing_younger),
         TEST(test_first_request_after_a_pause_is_planned),
         TEST(test_fallback_flies_the_last_plan_then_the_safe_action),
         TEST(test_late_requests_get_the_last_plan),

@@ -82,13 +82,12 @@ static hb_journal *begin(bench *b)
     hb_journal *j = NULL;
     hb_error err;
 
-    assert_int_equal(hb_journal_new(&j,
-                                    &(hb_journal_settings){.config = b->config,
-                                                           .largest = LARGEST,
-                                                           .log = &b->log,
-                                                           .clock = {.now = hurried}},
-                                    &err),
-                     0);
+    assert_int_equal(
+        hb_journal_new(
+            &j,
+            &(hb_journal_settings){.config = b->config, .largest = LARGEST, .log = &b->log, .clock = {.now = hurried}},
+            &err),
+        0);
     assert_int_equal(hb_journal_head(j, "head", 4, "first", 5, &err), 0);
     return j;
 }

@@ -7,6 +7,7 @@ slowed down for all of them alike.
 
 usage: test_mavlink.py BUILD_ROOT SOURCE_ROOT [TEST...]
 """
+import ctypes
 import math
 import os
 import queue
@@ -72,6 +73,11 @@ status_every: 1
 """
 
 
+def start(command, **options):
+    """A process that does not outlive a test that is killed."""
+    return subprocess.Popen(command, preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL), **options)
+
+
 class Truth:
     """A line of the peer's."""
 
@@ -109,21 +115,21 @@ class Flight:
             file.write("".join(line + "\n" for line in (AS_SHIPPED if as_shipped else SETTINGS).format(folder=path).splitlines()
                                if line.split(":")[0] not in given) + settings)
         self.log = open(f"{path}/bridge.log", "w+", encoding="ascii")
-        self.daemon = subprocess.Popen([HILBERTD, f"{path}/hilbertd.yaml"], env=env, stderr=subprocess.DEVNULL) if daemon else None
+        self.daemon = start([HILBERTD, f"{path}/hilbertd.yaml"], env=env, stderr=subprocess.DEVNULL) if daemon else None
         self.command = [BRIDGE, "--config", f"{path}/mavlink.yaml", *options]
         self.env = env
         self.bridge = None if self.virtual else self.start_bridge()
         if self.virtual:
             peer = [*peer, f"bridge={path}/mavlink.yaml"]
-        self.peer = subprocess.Popen([PEER, f"udpout:127.0.0.1:{self.port}", *peer], text=True, bufsize=1, env=env,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log)
+        self.peer = start([PEER, f"udpout:127.0.0.1:{self.port}", *peer], text=True, bufsize=1, env=env,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log)
         self.truth = []
         self.passed = queue.Queue()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def start_bridge(self):
-        return subprocess.Popen(self.command, env=self.env, stderr=self.log, stdout=subprocess.PIPE, text=True)
+        return start(self.command, env=self.env, stderr=self.log, stdout=subprocess.PIPE, text=True)
 
     def start_another_bridge(self):
         self.bridge.kill()

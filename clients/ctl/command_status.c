@@ -53,6 +53,15 @@ static void print_vector(const char *title, size_t n, const double *v, Hilbert__
     putchar('\n');
 }
 
+/* The terms of the newest plan's cost that matter, the largest first. */
+static void print_terms(const Hilbert__V1__Status *s)
+{
+    show_line text = show_terms(s, 3);
+
+    if (*text.text)
+        printf("  driven by %s\n", text.text);
+}
+
 static void print_actions(const Hilbert__V1__Status *s)
 {
     char status[32], reason[32];
@@ -74,6 +83,7 @@ static void print_actions(const Hilbert__V1__Status *s)
     printf("  %" PRIu64 " of %" PRIu64 " late, %" PRIu64 " undelivered; newest plan: cost %.4g in %" PRIu32
            " iterations\n",
            s->counters->replies_late, s->counters->requests, s->counters->replies_undelivered, s->cost, s->iterations);
+    print_terms(s);
 }
 
 static void print_estimate(const Hilbert__V1__Status *s)
@@ -100,6 +110,13 @@ static void print_estimate(const Hilbert__V1__Status *s)
            1e3 * h->actuator_delay_deviation);
 }
 
+/* "mass 0.0221 +- 0.0003 kg (was 0.0340)", a line each */
+static void print_words(const Hilbert__V1__Status *s)
+{
+    for (size_t i = 0; i < s->n_word; i++)
+        printf("%-12s %s\n", i ? "" : "learned", show_learned(s->word[i]).text);
+}
+
 static void print_shadow(const Hilbert__V1__Shadow *s)
 {
     char status[32];
@@ -119,6 +136,7 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
            m->basis_functions);
     print_actions(s);
     print_estimate(s);
+    print_words(s);
     if (s->shadow)
         print_shadow(s->shadow);
     if (s->recorder && (s->recorder->on || s->recorder->errors))

@@ -124,6 +124,29 @@ static int put_vehicle(FILE *out, const Hilbert__V1__Status *m, const Hilbert__V
     return lines;
 }
 
+/* What was learned, in words, and what drives the plan. Returns the lines. */
+static int put_words(FILE *out, const Hilbert__V1__Status *m, int columns)
+{
+    const show_line terms = show_terms(m, 2);
+    int lines = 0, used = columns;
+
+    for (size_t i = 0; i < m->n_word; i++) {
+        show_line text = show_learned(m->word[i]);
+        int width = (int)strlen(text.text) + 2;
+        if (used + width > columns) {
+            used = fprintf(out, "%s%-10s", lines ? "\n" : "", lines ? "" : "learned") - (lines > 0);
+            lines++;
+        } else
+            used += fprintf(out, ", ");
+        used += fprintf(out, "%s", text.text);
+    }
+    if (lines)
+        fputc('\n', out);
+    if (*terms.text)
+        fprintf(out, "driven by %s\n", terms.text);
+    return lines + (*terms.text != 0);
+}
+
 /* As many coefficients as there are rows left, and how many more there are. */
 static void put_coefficients(FILE *out, const screen *s, const Hilbert__V1__Status *m, int columns, int rows)
 {
@@ -160,7 +183,7 @@ static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, co
         hb_json_word(&hilbert__v1__reason__descriptor, (int)m->health->fault, fault, sizeof fault);
     fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s%s%s%s\n", estimate, m->health->samples,
             m->health->span_seconds, m->adapting ? "" : "; not used", *fault ? "; telemetry: " : "", fault);
-    lines += 1 + put_vehicle(out, m, s->model, columns);
+    lines += 1 + put_vehicle(out, m, s->model, columns) + put_words(out, m, columns);
     line(out, "error", &s->error, "", columns);
     line(out, "expected", &s->expected, "", columns);
     line(out, "out of span", &s->span, "", columns);

@@ -379,6 +379,7 @@ bool hb_server_turn(hb_server *s)
     notice_lost_state(s);
 
     double now = hb_server_now(s);
+    hb_server_note_words(s);
     hb_server_publish(s, now);
     hb_server_each_second(s, now);
     feed_watchdog(s, now);

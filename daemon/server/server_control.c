@@ -19,12 +19,26 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
 
 /* ---- changes ---- */
 
+/* "distance x y z"; NULL: limits */
+static void name_term(const hb_model *m, const hb_cost_term *t, char name[64])
+{
+    snprintf(name, 64, "%s", t ? hb_cost_kind_name[t->kind] : "limits");
+    for (int i = 0; t && i < t->nindices; i++) {
+        const bool controls = hb_cost_kind_table[t->kind].over == HB_COST_OVER_CONTROLS;
+        size_t used = strlen(name);
+        snprintf(name + used, 64 - used, " %s", (controls ? m->control_name : m->state_name)[t->index[i]]);
+    }
+}
+
 void hb_server_take_settings(hb_server *s)
 {
     const hb_controller_settings *set = &s->settings;
 
     memcpy(s->safe_action, set->nsafe_action ? set->safe_action : s->model->control_trim,
            (size_t)s->model->nu * sizeof *s->safe_action);
+    s->nterms = 0; /* of a plan with other terms */
+    for (int i = 0; i <= set->cost.nterms; i++)
+        name_term(s->model, i < set->cost.nterms ? &set->cost.term[i] : NULL, s->term_name[i]);
 }
 
 static int retune_shadow(hb_server *s, const hb_controller_settings *next, hb_error *err)
@@ -296,6 +310,7 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
         hb_shadow_forget(s->shadow);
+        hb_server_forget_words(s);
         hb_queue_vacate(s->queue, hb_server_now(s));
         if (hb_log_due(&s->reset_limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request (%u more like it before)", held);

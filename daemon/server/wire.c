@@ -14,7 +14,7 @@ enum {
     UNPACKED = 4, /* an unpacked message takes at most so many times its packed size, and */
     UNPACKED_FIXED = 4096,
     NUMBER_TEXT = 20,     /* characters of a number in JSON, at most */
-    STATUS_FIXED = 16384, /* bytes of a status beside its vectors */
+    STATUS_FIXED = 32768, /* bytes of a status beside its vectors */
 };
 
 /* lib's lists in the order of the contract; an entry that one has and the other has not does not compile */
@@ -305,6 +305,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
     if (r->command) {
         const hb_command *c = r->command;
         m.cost = c->cost;
+        m.cost_term = vector(c->nterms ? c->terms : NULL, (size_t)c->nterms, &m.n_cost_term);
         m.iterations = (uint32_t)c->iterations;
         if (c->limit)
             m.limit = text(c->limit);
@@ -435,6 +436,8 @@ typedef struct status_messages {
     Hilbert__V1__ReasonCounts refused, set_aside;
     Hilbert__V1__Counters counters;
     Hilbert__V1__Recorder recorder;
+    Hilbert__V1__CostTerm term[HB_COST_TERMS + 1], *terms[HB_COST_TERMS + 1];
+    Hilbert__V1__Word word[HB_MAX_WORDS], *words[HB_MAX_WORDS];
 } status_messages;
 
 static void fill_latency(Hilbert__V1__Latency *m, const hb_latency *l)
@@ -525,6 +528,42 @@ static void fill_shadow(hb_wire *w, status_messages *m, const hb_shadow_report *
     m->status.shadow = s;
 }
 
+static void fill_terms(status_messages *m, const hb_report *r)
+{
+    for (int i = 0; i < r->nterms; i++) {
+        hilbert__v1__cost_term__init(m->terms[i] = &m->term[i]);
+        m->term[i].name = r->term_name[i];
+        m->term[i].weight = i + 1 < r->nterms ? r->terms[i].weight : r->limits_weight;
+        m->term[i].value = r->term[i];
+    }
+    m->status.cost_term = m->terms;
+    m->status.n_cost_term = (size_t)r->nterms;
+}
+
+/* Words that are not known just now are left out. */
+static void fill_words(status_messages *m, const hb_report *r)
+{
+    size_t n = 0;
+
+    for (int i = 0; r->model && i < r->model->nwords; i++) {
+        Hilbert__V1__Word *word = &m->word[n];
+        if (!isfinite(r->word[i].value) || !isfinite(r->word[i].deviation))
+            continue;
+        hilbert__v1__word__init(m->words[n++] = word);
+        word->name = r->model->word_name[i];
+        word->unit = r->model->word_unit[i];
+        word->value = r->word[i].value;
+        word->deviation = r->word[i].deviation;
+        if (r->word_changed[i]) {
+            word->changed = true;
+            word->was = r->was[i].value;
+            word->was_deviation = r->was[i].deviation;
+        }
+    }
+    m->status.word = m->words;
+    m->status.n_word = n;
+}
+
 static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
 {
     Hilbert__V1__Status *s = &m->status;
@@ -556,6 +595,8 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     s->predicted = vector(r->npredicted ? r->predicted : NULL, (size_t)r->npredicted * nx, &s->n_predicted);
     s->cost = r->cost;
     s->iterations = (uint32_t)r->iterations;
+    fill_terms(m, r);
+    fill_words(m, r);
     fill_latency(s->queue = &m->queue, &r->queue);
     fill_latency(s->planning = &m->planning, &r->planning);
     fill_latency(s->preparing = &m->preparing, &r->preparing);

@@ -159,13 +159,18 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    bool json = false;
-    const ctl_option own[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {0}};
+    bool json = false, all = false;
+    const ctl_option own[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {'a', "all", CTL_FLAG, &all, 0, 0}, {0}};
     ctl_connection c;
     int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
     if (result)
         return result;
+    if (all) {
+        result = ctl_list(&c, self, json);
+        ctl_connection_end(&c);
+        return result;
+    }
     Hilbert__V1__ControlReply *status = ctl_ask_status(&c, self);
     Hilbert__V1__ControlReply *model = status ? ctl_ask_model(&c, self) : NULL;
     if (!status || !model)
@@ -187,6 +192,7 @@ const ctl_command ctl_command_status = {
     .help =
         "Prints rates, latency, the ladder of replies, the health of the estimate, and the newest state and action.\n"
         "\n"
+        "  -a, --all              of all daemons of this machine, a row each; exit status 1 when one is in trouble\n"
         "  -j, --json             print the Status message of the contract as one line of JSON\n" CTL_CONNECTION_HELP,
     .run = run,
 };

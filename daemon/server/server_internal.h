@@ -118,7 +118,8 @@ struct hb_server {
     hb_flown_plan flown;
 
     /* control */
-    hb_caller reloader, predictor, targeter, promoter;
+    hb_caller reloader, predictor, targeter, promoter, setter;
+    hb_setting_wish wish; /* the setter's */
     hb_prediction prediction;
     bool aiming; /* a target is to be set: */
     hb_kept_target wanted;
@@ -175,7 +176,7 @@ struct hb_server {
     _Atomic int order_state;
     const hb_order *order;
     hb_error order_error;
-    int wake_fd, done_fd, reload_fd, promote_fd; /* eventfds: to the server, back, and clients' wishes */
+    int wake_fd, done_fd, reload_fd, promote_fd, setting_fd; /* eventfds: to the server, back, and clients' wishes */
 };
 
 static inline double hb_server_now(const hb_server *s)
@@ -251,7 +252,7 @@ void hb_server_record_status(hb_server *s);
 /* server_words.c */
 const hb_word *hb_server_words(hb_server *s);           /* as of now: model->nwords */
 bool hb_server_word_changed(const hb_server *s, int i); /* with the newest change of the dynamics */
-void hb_server_note_words(hb_server *s);    /* each turn */
+void hb_server_note_words(hb_server *s);                /* each turn */
 void hb_server_forget_words(hb_server *s);              /* what was before is another vehicle's, or model's */
 
 /* server_status.c */

@@ -329,6 +329,8 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
 /* In the states' units: beyond, costs of single precision overflow, and no plan to it can be made. */
 static const double farthest_target = 1e9;
 
+static const double longest_setting = 1e6; /* seconds that a setting may be for */
+
 static int read_predict(const hb_wire *w, const Hilbert__V1__Predict *m, hb_control_request *ret, hb_error *err)
 {
     size_t nx = (size_t)w->sizes.nx, nu = (size_t)w->sizes.nu;
@@ -418,6 +420,21 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
         return read_predict(w, m->predict, ret, err);
     case HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE:
         ret->kind = HB_CONTROL_PROMOTE;
+        return 0;
+    case HILBERT__V1__CONTROL_REQUEST__COMMAND_SET:
+        ret->kind = HB_CONTROL_SET;
+        ret->key = m->set->key;
+        ret->value = m->set->value;
+        ret->seconds = m->set->seconds;
+        if (strlen(ret->key) >= HB_EDIT_KEY || strlen(ret->value) >= HB_EDIT_VALUE)
+            return hb_fail(err, EINVAL, "set: a key has at most %d bytes, and a value %d", HB_EDIT_KEY - 1,
+                           HB_EDIT_VALUE - 1);
+        if (!(ret->seconds >= 0 && ret->seconds <= longest_setting))
+            return hb_fail(err, EINVAL, "set: for %g seconds, expected 0 (no end) to %g", ret->seconds,
+                           longest_setting);
+        return 0;
+    case HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_SETTINGS:
+        ret->kind = HB_CONTROL_GET_SETTINGS;
         return 0;
     default:
         return hb_fail(err, ENOSYS, "the request names no command that this version knows");
@@ -693,12 +710,35 @@ static void fill_model(hb_wire *w, Hilbert__V1__ModelInfo *m, const hb_model_car
     m->notes = text(model->notes ? model->notes : "");
 }
 
+static void fill_settings(hb_wire *w, Hilbert__V1__Settings *m, const hb_settings_told *t)
+{
+    Hilbert__V1__Setting **list = hb_bump_take(&w->out, (size_t)t->nchanged * sizeof *list + 1);
+
+    hilbert__v1__settings__init(m);
+    m->file = text(t->file);
+    m->line = t->line;
+    m->n_line = (size_t)t->nlines;
+    m->changed = list;
+    for (int i = 0; list && i < t->nchanged; i++) {
+        Hilbert__V1__Setting *s = hb_bump_take(&w->out, sizeof *s);
+        if (!s)
+            return;
+        hilbert__v1__setting__init(list[m->n_changed++] = s);
+        s->key = text(t->changed[i].key);
+        s->value = text(t->changed[i].value);
+        s->file_value = text(t->changed[i].file_value);
+        s->by = text(t->changed[i].by);
+        s->seconds = t->changed[i].until > 0 ? fmax(t->changed[i].until - t->now, 0) : 0;
+    }
+}
+
 size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void **ret)
 {
     Hilbert__V1__ControlReply m = HILBERT__V1__CONTROL_REPLY__INIT;
     Hilbert__V1__ModelInfo model;
     Hilbert__V1__Coefficients coefficients = HILBERT__V1__COEFFICIENTS__INIT;
     Hilbert__V1__Prediction prediction = HILBERT__V1__PREDICTION__INIT;
+    Hilbert__V1__Settings settings;
     status_messages status;
 
     hb_bump_clear(&w->out);
@@ -734,6 +774,10 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
             vector(r->predicted, (size_t)r->count * (size_t)(r->steps + 1) * (size_t)w->sizes.nx, &prediction.n_state);
         m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_PREDICTION;
         m.prediction = &prediction;
+    } else if (r->settings) {
+        fill_settings(w, &settings, r->settings);
+        m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_SETTINGS;
+        m.settings = &settings;
     }
     size_t n = hb_wire_pack(w, &m.base, ret);
     if (n == 0 && !r->error)

@@ -28,6 +28,7 @@
 #include "server/replay.h"
 #include "server/server.h"
 #include "server/shadow.h"
+#include "server/signals.h"
 #include "server/sockets.h"
 #include "server/wire.h"
 #include "process/state.h"
@@ -72,6 +73,7 @@ typedef struct hb_daemon {
     void *window; /* what was kept by the state, as it was found: for the recording */
     hb_controller *controller, *shadow_controller;
     hb_journal *journal;
+    hb_signals named; /* their names in recordings */
     hb_sockets sockets;
     hb_changed_key *changed; /* keys that clients changed, HB_CHANGED_KEYS */
     int nchanged;
@@ -350,6 +352,14 @@ static int make_journal(hb_daemon *d, hb_error *err)
                                                   .log = &d->log,
                                                   .clock = {.now = hb_clock_monotonic}},
                            err);
+    if (!r && !(r = hb_signals_new(&d->named, d->model, err)))
+        hb_journal_name(d->journal, &(hb_journal_named){.topic = HB_SIGNALS_TOPIC,
+                                                        .schema_name = HB_SIGNALS_SCHEMA,
+                                                        .schema = d->named.schema,
+                                                        .size = d->named.size,
+                                                        .metadata = d->named.unit[0][0],
+                                                        .nmetadata = 2 * d->named.nunits,
+                                                        .stride = sizeof d->named.unit[0][0]});
     if (!r)
         r = hb_journal_head(d->journal, head, nhead, first, nfirst, err);
     free(head);
@@ -422,6 +432,7 @@ static void tear_down(hb_daemon *d)
     }
     hb_server_free(d->server);
     hb_journal_free(d->journal);
+    hb_signals_free(&d->named);
     hb_sockets_close(&d->sockets);
     hb_controller_free(d->shadow_controller);
     hb_pool_free(d->shadow_pool);

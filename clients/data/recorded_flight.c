@@ -155,6 +155,23 @@ static bool same_channels(const hb_recorded_channel *c, int n, Hilbert__V1__Chan
     return same;
 }
 
+/* The place of a name among those seen so far, which it joins; -1: there are too many. */
+static int place_of(hb_recorded_channel *list, int *n, int most, const char *name, const char *unit)
+{
+    int i = 0;
+
+    while (i < *n && strcmp(list[i].name, name))
+        i++;
+    if (i == most || strlen(name) >= HB_NAME_SIZE || strlen(unit) >= HB_NAME_SIZE)
+        return -1;
+    if (i == *n) {
+        strcpy(list[i].name, name);
+        strcpy(list[i].unit, unit);
+        ++*n;
+    }
+    return i;
+}
+
 static int take_recording(reader *r, const Hilbert__V1__Recording *m)
 {
     hb_recorded_flight *f = r->f;
@@ -177,6 +194,8 @@ static int take_recording(reader *r, const Hilbert__V1__Recording *m)
     f->nu = (int)m->n_control;
     f->state = copy_channels(m->state, m->n_state);
     f->control = copy_channels(m->control, m->n_control);
+    for (size_t k = 0; k < m->n_word; k++)
+        place_of(f->word, &f->nwords, HB_MAX_WORDS, m->word[k]->name, m->word[k]->unit);
     r->configured = calloc(m->n_state ? m->n_state : 1, sizeof *r->configured);
     double *targets = calloc(ASKED * m->n_state + 1, sizeof *targets);
     r->asked[0].target = targets;
@@ -362,23 +381,6 @@ static int take_coefficients(reader *r, const Hilbert__V1__RecordedCoefficients 
     }
     f->nestimates++;
     return 0;
-}
-
-/* The place of a name among those seen so far, which it joins; -1: there are too many. */
-static int place_of(hb_recorded_channel *list, int *n, int most, const char *name, const char *unit)
-{
-    int i = 0;
-
-    while (i < *n && strcmp(list[i].name, name))
-        i++;
-    if (i == most || strlen(name) >= HB_NAME_SIZE || strlen(unit) >= HB_NAME_SIZE)
-        return -1;
-    if (i == *n) {
-        strcpy(list[i].name, name);
-        strcpy(list[i].unit, unit);
-        ++*n;
-    }
-    return i;
 }
 
 /* What was learned, in words, and what drives the plan. */

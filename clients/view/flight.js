@@ -57,7 +57,7 @@ function flightTiles(data) {
   add("latency", "latency, p99", short(quantile(r.latency, 0.99), "ms"), `median ${short(quantile(r.latency, 0.5), "ms")}, longest ${short(quantile(r.latency, 1), "ms")}` + (f.budget ? `; budget ${short(f.budget, "ms")}` : ""));
   add("error", "one-step error", short(quantile(r.error, 0.5)), `median; 95 %: ${short(quantile(r.error, 0.95))}`);
   for (const w of data.words.filter(v => Number.isFinite(v.value)).slice(0, 2))
-    add("learned." + w.name, w.name.replaceAll("_", " "), learned(w), "at the end");
+    add("learned." + w.name, plain(w.name), told(w), "at the end");
   add("samples", "samples", String(f.samples), f.sample.every > 1 ? `one of ${f.sample.every} is shown` : "");
   add("lost", "recording", f.lost || f.cut ? `${f.lost} lost` : "whole", f.cut ? "cut off at its end" : "", f.lost || f.cut ? "warn" : "");
   return box;

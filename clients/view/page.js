@@ -87,7 +87,7 @@ class Vehicle {
     for (const w of b.word || []) {
       const before = (a.word || []).find(o => o.name === w.name);
       if (w.changed && before && (!before.changed || before.was !== w.was))
-        this.note(t, `${w.name.replaceAll("_", " ")} was ${inDigits(w.was, w.was_deviation)}, is ${learned(w)}`, "note");
+        this.note(t, `${plain(w.name)} was ${inDigits(w.was, w.was_deviation)}, is ${told(w)}`, "note");
     }
     if (a.last_status !== b.last_status && b.last_status !== "unspecified")
       this.note(t, `actions: ${b.last_status}` + (b.last_reason && !["none", "unspecified"].includes(b.last_reason) ? ` (${b.last_reason})` : ""), "");
@@ -254,7 +254,7 @@ const COLUMNS = [
   ["error / expected", v => v.heard ? `${short(v.error)} / ${short(v.expected)}` : "–", v => v.error > 3 * v.expected && v.expected > 0 ? "warn" : "", "n"],
   ["p99 / budget", v => v.heard ? `${ms(v.p99_us)} / ${ms(v.budget_us)}` : "–", v => v.p99_us > v.budget_us ? "warn" : "", "n"],
   ["window", v => v.heard ? `${v.samples} in ${short(v.window)} s` : "–", null, "n"],
-  ["learned", v => v.word ? `${v.word.name.replaceAll("_", " ")} ${learned(v.word)}` : "–"],
+  ["learned", v => v.word ? `${v.plain(word.name)} ${told(v.word)}` : "–"],
   ["model", v => v.heard ? (v.adapting ? v.estimate : "not adapting") : "–", v => v.heard && v.adapting && v.estimate === "ok" ? "good" : ""],
   ["last change", v => v.change ? `${v.change}, ${ago(v.changed)}` : "–"]];
 
@@ -373,9 +373,9 @@ function drawVehicle() {
   const word = (s.word || []).find(w => w.changed) || (s.word || [])[0];
   tiles.learned.tile.hidden = !word;
   if (word)
-    tiles.learned.set(learned(word), word.name.replaceAll("_", " ") + (word.changed ? `; was ${inDigits(word.was, word.was_deviation)}` : ""));
+    tiles.learned.set(told(word), plain(word.name) + (word.changed ? `; was ${inDigits(word.was, word.was_deviation)}` : ""));
   const terms = [...(s.cost_term || [])].sort((a, b) => b.value - a.value), whole = terms.reduce((sum, c) => sum + c.value, 0);
-  tiles.driven.set(terms.length ? terms[0].name.split(" ")[0] : "–", terms.length ? `${Math.round(100 * terms[0].value / (whole || 1))} % of its cost` + (terms[1] ? `; ${terms[1].name.split(" ")[0]} ${Math.round(100 * terms[1].value / (whole || 1))} %` : "") : "");
+  tiles.driven.set(terms.length ? terms[0].name.split(" ")[0] : "–", terms.length ? `${Math.round(100 * terms[0].value / (whole || 1))} % of its cost` + (terms[1] && terms[1].value > 0.005 * whole ? `; ${terms[1].name.split(" ")[0]} ${Math.round(100 * terms[1].value / (whole || 1))} %` : "") : "");
   const apart = v.model.state.map((c, i) => c.unit === "m" && s.target && s.state ? s.state[i] - s.target[i] : 0);
   tiles.distance.set(s.target && s.target.length && s.state && s.state.length ? short(Math.hypot(...apart), "m") : "–", s.target && s.target.length ? "" : "no target");
   tiles.recorder.set(s.recorder && s.recorder.on ? "on" : "off", s.recorder && s.recorder.on ? `${short(s.recorder.bytes / 1e6, "MB")}, ${s.recorder.lost} lost` : "", s.recorder && s.recorder.errors ? "bad" : "");
@@ -410,7 +410,7 @@ function drawLearned(box, s) {
   rows.push(["condition", short(h.condition), `excitation ${short(h.excitation)}`]);
   if (!s.adapting)
     rows.unshift(["not adapting", "plans use the average model", ""]);
-  rows.unshift(...(s.word || []).map(w => [w.name.replaceAll("_", " "), learned(w), w.changed ? `was ${inDigits(w.was, w.was_deviation)}` : ""]));
+  rows.unshift(...(s.word || []).map(w => [plain(w.name), told(w), w.changed ? `was ${inDigits(w.was, w.was_deviation)}` : ""]));
   const text = JSON.stringify(rows);
   if (box.dataset.text === text)
     return;

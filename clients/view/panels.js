@@ -41,7 +41,8 @@ function inDigits(value, deviation) {
   const size = deviation > 0 ? Math.floor(Math.log10(deviation)) : 0, places = (deviation / 10 ** size < 1.95 ? 1 : 0) - size;
   return value.toFixed(Math.min(Math.max(places, 0), 12)).replace(/^-/, "−");
 }
-const learned = w => `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}${w.unit ? " " + w.unit : ""}`;
+const plain = name => name.replaceAll("_", " ");
+const told = w => `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}${w.unit ? " " + w.unit : ""}`;
 
 const ago = s => s < 1.5 ? "now" : s < 90 ? `${Math.round(s)} s ago` : s < 5400 ? `${Math.round(s / 60)} min ago` : `${Math.round(s / 3600)} h ago`;
 const lasting = s => s < 90 ? `${s.toFixed(0)} s` : s < 5400 ? `${(s / 60).toFixed(0)} min` : `${(s / 3600).toFixed(1)} h`;
@@ -78,10 +79,10 @@ function panels(view, data, second) {
     { name: "error", table: data.errors || data.reply, key: "error", colour: COLOURS[1] },
     { name: "expected", table: data.errors || data.reply, key: "expected", colour: COLOURS[0], dash: true },
     ...(second ? [{ name: "error (2)", table: second.reply, key: "error", colour: COLOURS[1], second: true }] : [])] });
-  for (const w of data.words || [])
-    add({ title: w.name.replaceAll("_", " "), note: `${w.unit ? `[${w.unit}] ` : ""}as the coefficients tell it, with twice its deviation`,
-      lines: [{ name: w.name, table: data.told || data.reply, key: "word." + w.name, band: "wordd." + w.name, colour: COLOURS[2] },
-        ...(second && second.told ? [{ name: w.name + " (2)", table: second.told, key: "word." + w.name, colour: COLOURS[2], second: true }] : [])] });
+  for (const group of byUnit(data.words || []))
+    add({ title: group.map(w => plain(w.name)).join(", "), note: `${group[0].unit ? `[${group[0].unit}] ` : ""}as the coefficients tell it, with twice its deviation`,
+      lines: group.flatMap((w, k) => [{ name: plain(w.name), table: data.told || data.reply, key: "word." + w.name, band: "wordd." + w.name, colour: COLOURS[(k + 2) % COLOURS.length] },
+        ...(second && second.told ? [{ name: plain(w.name) + " (2)", table: second.told, key: "word." + w.name, colour: COLOURS[(k + 2) % COLOURS.length], second: true, silent: true, with: plain(w.name) }] : [])]) });
   if ((data.terms || []).length)
     add({ title: "What drives the plan", note: "share of its cost, %", zero: true, lines: data.terms.map((name, k) =>
       ({ name, table: data.driven || data.reply, key: "cost." + name, colour: COLOURS[k % COLOURS.length], hidden: name === "limits" && !data.live })) });

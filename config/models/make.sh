@@ -53,7 +53,7 @@ words() {
     name=$1 set=$data/$2.h5
     shift 2
     "$train" words "config/models/$name.safetensors" --data "$set" --output "config/models/$name.safetensors" \
-        --threads "$threads" "$@"
+        --examples 1000 --threads "$threads" "$@"
 }
 # weak rotors look like a heavy vehicle: only the mass per thrust shows in its motion
 effective_mass='effective_mass[kg]=4*mass/(rotor0+rotor1+rotor2+rotor3)'

@@ -12,6 +12,7 @@
 #include "process/realtime.h"
 #include "process/state.h"
 #include "server/server_internal.h"
+#include "server/signals.h"
 #include "server/wake.h"
 
 static const double stop_within = 1;      /* seconds in which the current request is answered at the end */
@@ -455,6 +456,7 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     hb_server *s = hb_arena_take(arena, 1, sizeof *s);
     hb_config *config = hb_arena_take(arena, 1, sizeof *config);
     uint8_t *frame = hb_arena_take(arena, message, 1);
+    uint8_t *signals = hb_arena_take(arena, hb_signals_size(set->model->nx, set->model->nu), 1);
     double *state = hb_arena_take(arena, nx, sizeof *state);
     double *control = hb_arena_take(arena, nu, sizeof *control);
     double *action = hb_arena_take(arena, nu, sizeof *action);
@@ -469,6 +471,7 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     if (s) {
         s->config = config;
         s->frame = frame;
+        s->signals = signals;
         s->newest_state = state;
         s->newest_control = control;
         s->last_action = action;

@@ -161,6 +161,7 @@ struct hb_server {
     uint64_t day_offset;       /* from the monotonic clock to the time of day, nanoseconds */
     uint64_t recorded_version; /* of the coefficients */
     double next_deviation, next_covariance;
+    uint8_t *signals; /* a sample under its names */
     hb_journal_report recorder;
     const hb_prepared *prepared_before; /* the last change of settings */
 

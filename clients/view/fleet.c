@@ -97,6 +97,7 @@ static json_t *row(const hb_view_vehicle *v, double now)
 
     if (!r || !s)
         return r;
+    json_object_set_new(r, "keyed", json_boolean(v->keyed));
     json_object_set_new(r, "age", real(now - v->heard));
     json_object_set_new(r, "uptime", real(s->uptime));
     json_object_set_new(r, "status", word(&hilbert__v1__action_status__descriptor, (int)s->last_status));

@@ -109,7 +109,7 @@ class Vehicle {
   data() {
     const t = this.table;
     return { live: true, states: this.model.state, controls: this.model.control || [], sample: t, reply: t, estimate: t,
-      ncoefficients: this.model.coefficients, words: this.status.word || [], terms: (this.status.cost_term || []).map(c => c.name), plan: () => {
+      ncoefficients: this.model.coefficients, aim: mayChange(this.id) ? (axes, place) => askTarget(this, axes, place) : undefined, words: this.status.word || [], terms: (this.status.cost_term || []).map(c => c.name), plan: () => {
         const p = this.status && this.status.predicted, n = this.model.state.length;
         return p && p.length ? Array.from({ length: p.length / n }, (_, k) => p.slice(k * n, k * n + n)) : null;
       } };
@@ -337,6 +337,7 @@ function buildVehicle() {
   const list = panels(v.view, v.data()), learned = make("div", { className: "scroll" });
   const log = make("ul", { className: "log" }), counts = make("div", { className: "counts" });
   const extra = [
+    ...(mayChange(v.id) ? [changeCard(v)] : []),
     make("section", { className: "card" }, make("h2", {}, "What was learned"), learned),
     make("section", { className: "card" }, make("h2", {}, "Changes"), make("div", { className: "scroll" }, log)),
     make("section", { className: "card" }, make("h2", {}, "Counters", make("small", { textContent: "since the daemon's start" })), make("div", { className: "scroll" }, counts))];
@@ -424,7 +425,7 @@ function frame() {
   requestAnimationFrame(frame);
   const v = page.vehicle;
   if (page.showing && page.showing.kind === "vehicle" && v && v.status) {
-    const kinds = JSON.stringify([(v.status.cost_term || []).map(c => c.name), (v.status.word || []).map(w => w.name)]);
+    const kinds = JSON.stringify([mayChange(v.id), (v.status.cost_term || []).map(c => c.name), (v.status.word || []).map(w => w.name)]);
     if (page.showing.waiting || (page.showing.kinds !== kinds && v.status.cost_term.length))
       buildVehicle();
     page.showing.kinds = kinds;
@@ -484,8 +485,11 @@ function connect() {
 function take(m) {
   if (m.hello) {
     page.recordings = m.hello.recordings;
+    page.control = m.hello.control;
     if (!page.flight) /* a recording stays as it is when a connection was lost */
       route();
+  } else if (m.answer) {
+    answered(m.answer);
   } else if (m.fleet) {
     const first = !page.fleet.length;
     page.fleet = m.fleet;

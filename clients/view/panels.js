@@ -67,7 +67,7 @@ function panels(view, data, second) {
     { name: "actions", table: data.reply, key: "status", words: ACTIONS, hold: data.live ? 0.2 : 0 },
     { name: "model", table: data.estimate, key: "estimate", words: ESTIMATES, hold: data.live ? 0.2 : 0 },
     ...(data.live ? [{ name: "telemetry", table: data.sample, key: "fault", words: FAULTS, hold: 0.2 }] : [])] });
-  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample }));
+  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample, aim: data.aim }));
   for (const group of byUnit(data.states))
     add({ title: group.map(s => s.name).join(", "), note: [group[0].unit && `[${group[0].unit}]`, "dashed: target"].filter(Boolean).join(" "),
       lines: group.flatMap((s, k) => [

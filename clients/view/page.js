@@ -254,7 +254,7 @@ const COLUMNS = [
   ["error / expected", v => v.heard ? `${short(v.error)} / ${short(v.expected)}` : "–", v => v.error > 3 * v.expected && v.expected > 0 ? "warn" : "", "n"],
   ["p99 / budget", v => v.heard ? `${ms(v.p99_us)} / ${ms(v.budget_us)}` : "–", v => v.p99_us > v.budget_us ? "warn" : "", "n"],
   ["window", v => v.heard ? `${v.samples} in ${short(v.window)} s` : "–", null, "n"],
-  ["learned", v => v.word ? `${v.plain(word.name)} ${told(v.word)}` : "–"],
+  ["learned", v => v.word ? `${plain(v.word.name)} ${told(v.word)}` : "–"],
   ["model", v => v.heard ? (v.adapting ? v.estimate : "not adapting") : "–", v => v.heard && v.adapting && v.estimate === "ok" ? "good" : ""],
   ["last change", v => v.change ? `${v.change}, ${ago(v.changed)}` : "–"]];
 

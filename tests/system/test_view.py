@@ -368,6 +368,25 @@ class Control(WithView):
 
 
 class InBrowser(WithView):
+    def test_words_and_terms(self):
+        """What was learned and what drives the plan, of one vehicle and in the list: as the status says it."""
+        daemon = self.started(shipped("quadrotor"), model=None)
+        view = self.view("--socket", daemon.folder)
+        with daemon.client() as client:
+            client.request(0, [0] * 9 + [1] + [0] * 3)
+            status = client.status()
+        b = self.browser()
+        b.open(view.address + "#vehicle=0")
+        b.wait("return page.showing && page.showing.tiles && page.showing.tiles.learned && document.querySelector('[data-field=driven]').textContent !== '–'", "tiles")
+        word, term = status.word[0], max(status.cost_term, key=lambda t: t.value)
+        self.assertEqual(b.run("return told(page.vehicle.status.word[0])"), b.text("[data-field=learned]"))
+        self.assertAlmostEqual(b.run("return page.vehicle.status.word[0].value"), word.value, delta=1e-6 * abs(word.value))
+        self.assertEqual(b.text("[data-field=driven]"), term.name.split()[0])
+        self.assertTrue(b.run("return [...document.querySelectorAll('h2')].some(h => h.textContent.startsWith('What drives the plan'))"))
+        b.run("location.hash = '#fleet'")
+        b.wait("return [...document.querySelectorAll('.fleet tbody td')].some(c => c.textContent.includes(' ± '))", "a row that says what was learned")
+        self.assertEqual(b.complaints(), [])
+
     def test_changes_ask_back(self):
         daemon, arguments = keyed(self)
         view = self.view(*arguments, "--control")

@@ -80,7 +80,7 @@ function panels(view, data, second) {
     { name: "expected", table: data.errors || data.reply, key: "expected", colour: COLOURS[0], dash: true },
     ...(second ? [{ name: "error (2)", table: second.reply, key: "error", colour: COLOURS[1], second: true }] : [])] });
   for (const group of byUnit(data.words || []))
-    add({ title: group.map(w => plain(w.name)).join(", "), note: `${group[0].unit ? `[${group[0].unit}] ` : ""}as the coefficients tell it, with twice its deviation`,
+    add({ title: group.map(w => plain(w.name)).join(", "), note: `${group[0].unit ? `[${group[0].unit}] ` : ""}with twice its deviation`, bands: true,
       lines: group.flatMap((w, k) => [{ name: plain(w.name), table: data.told || data.reply, key: "word." + w.name, band: "wordd." + w.name, colour: COLOURS[(k + 2) % COLOURS.length] },
         ...(second && second.told ? [{ name: plain(w.name) + " (2)", table: second.told, key: "word." + w.name, colour: COLOURS[(k + 2) % COLOURS.length], second: true, silent: true, with: plain(w.name) }] : [])]) });
   if ((data.terms || []).length)

@@ -222,7 +222,7 @@ class Scene {
     g.textBaseline = "middle";
     for (const v of up.list) {
       const p = this.project([...at, v]);
-      g.fillText(short(v).replace(/\.?0+$/, "") + (v === up.list[up.list.length - 1] ? ` ${unit}` : ""), p[0] - 5, p[1]);
+      g.fillText(String(Number(v.toFixed(4))).replace("-", "−") + (v === up.list[up.list.length - 1] ? ` ${unit}` : ""), p[0] - 5, p[1]);
     }
   }
 

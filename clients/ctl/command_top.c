@@ -415,7 +415,8 @@ const ctl_command ctl_command_top = {
     .help =
         "Redraws state and target, action, error, coefficients, rates and latency with their recent past until q is\n"
         "pressed, with colours unless NO_COLOR is set; without a terminal it prints a line each time. A daemon that "
-        "goes away is waited for.\n"
+        "goes\n"
+        "away is waited for.\n"
         "\n"
         "  -i, --interval SECONDS 0.5\n"
         "  -c, --count N          stop after N times\n" CTL_CONNECTION_HELP,

@@ -1,6 +1,7 @@
 /* hilbertd: its main is its architecture. */
 #include <errno.h>
 #include <malloc.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "base/monotonic.h"
 #include "common/options.h"
 #include "config/config.h"
+#include "config/config_edit.h"
 #include "process/journal.h"
 #include "process/log.h"
 #include "process/machine.h"
@@ -26,6 +28,7 @@
 #include "server/replay.h"
 #include "server/server.h"
 #include "server/shadow.h"
+#include "server/signals.h"
 #include "server/sockets.h"
 #include "server/wire.h"
 #include "process/state.h"
@@ -70,7 +73,10 @@ typedef struct hb_daemon {
     void *window; /* what was kept by the state, as it was found: for the recording */
     hb_controller *controller, *shadow_controller;
     hb_journal *journal;
+    hb_signals named; /* their names in recordings */
     hb_sockets sockets;
+    hb_changed_key *changed; /* keys that clients changed, HB_CHANGED_KEYS */
+    int nchanged;
     hb_server *server;
     pthread_t thread;
     bool running;
@@ -346,6 +352,14 @@ static int make_journal(hb_daemon *d, hb_error *err)
                                                   .log = &d->log,
                                                   .clock = {.now = hb_clock_monotonic}},
                            err);
+    if (!r && !(r = hb_signals_new(&d->named, d->model, err)))
+        hb_journal_name(d->journal, &(hb_journal_named){.topic = HB_SIGNALS_TOPIC,
+                                                        .schema_name = HB_SIGNALS_SCHEMA,
+                                                        .schema = d->named.schema,
+                                                        .size = d->named.size,
+                                                        .metadata = d->named.unit[0][0],
+                                                        .nmetadata = 2 * d->named.nunits,
+                                                        .stride = sizeof d->named.unit[0][0]});
     if (!r)
         r = hb_journal_head(d->journal, head, nhead, first, nfirst, err);
     free(head);
@@ -418,6 +432,7 @@ static void tear_down(hb_daemon *d)
     }
     hb_server_free(d->server);
     hb_journal_free(d->journal);
+    hb_signals_free(&d->named);
     hb_sockets_close(&d->sockets);
     hb_controller_free(d->shadow_controller);
     hb_pool_free(d->shadow_pool);
@@ -476,6 +491,21 @@ static void foresee_restart(hb_daemon *d)
     hb_model_free(other);
 }
 
+/* What in d->next can change now, as an order; *text is its recording's. */
+static void order_next(hb_daemon *d, char **text)
+{
+    hb_order *order = d->order;
+
+    *d->spare = *d->config;
+    order->nrestart = hb_config_merge(d->spare, d->next, order->restart);
+    hb_config_resolve(d->spare, d->model, d->errors);
+    order->settings = d->spare->controller;
+    if (d->shadow_model && understand_shadow(d->spare, d->model, d->shadow_model, &order->shadow_settings, d->errors))
+        order->error = d->errors->text[0];
+    order->status_period = d->spare->status_period;
+    order->configuration = *text = config_text(d->spare);
+}
+
 /* Reads the configuration again and has the server apply what can change now; a bad one changes nothing. */
 static void reload(hb_daemon *d)
 {
@@ -493,15 +523,7 @@ static void reload(hb_daemon *d)
         for (int i = 0; i < d->next->warnings.n; i++)
             hb_log_line(&d->log, HB_LOG_WARNING, "reload: %s", d->next->warnings.text[i]);
         foresee_restart(d);
-        *d->spare = *d->config;
-        order->nrestart = hb_config_merge(d->spare, d->next, order->restart);
-        hb_config_resolve(d->spare, d->model, d->errors);
-        order->settings = d->spare->controller;
-        if (d->shadow_model &&
-            understand_shadow(d->spare, d->model, d->shadow_model, &order->shadow_settings, d->errors))
-            order->error = d->errors->text[0];
-        order->status_period = d->spare->status_period;
-        order->configuration = text = config_text(d->spare);
+        order_next(d, &text);
     }
     if (hb_server_order(d->server, order, &err)) {
         hb_log_line(&d->log, HB_LOG_ERROR, "reload: nothing was changed%s: %s",
@@ -510,13 +532,187 @@ static void reload(hb_daemon *d)
         *d->config = *d->spare;
         *d->shadow_settings = order->shadow_settings;
         atomic_store(&d->log.level, d->config->log_level);
-        hb_log_line(&d->log, HB_LOG_NOTICE, "reload: done");
+        hb_log_line(&d->log, HB_LOG_NOTICE, "reload: done%s",
+                    d->nchanged ? "; keys that were set on request are the file's again" : "");
+        d->nchanged = 0;
         for (int i = 0; i < order->nrestart; i++)
             hb_log_line(&d->log, HB_LOG_WARNING, "reload: %s changed, which holds only after a restart",
                         order->restart[i]);
     }
     free(text);
     hb_notify("READY=1\nSTATUS=reloaded");
+}
+
+/* ---- keys that clients change ---- */
+
+/* The file's text with `n` keys changed; allocated, NULL with the reason. File values of the keys are filled in. */
+static char *changed_text(hb_daemon *d, hb_changed_key *changed, int n, hb_error *err)
+{
+    char *text = hb_config_read_text(d->config->file, err), *defaults = NULL;
+
+    if (text && n) {
+        hb_config_default(d->spare);
+        defaults = config_text(d->spare);
+    }
+    for (int i = 0; i < n && text; i++) {
+        char *next = NULL, *before = NULL;
+        if (hb_config_lookup(text, changed[i].key, &before, NULL) == 0)
+            snprintf(changed[i].file_value, sizeof changed[i].file_value, "%s", before ? before : "");
+        if (hb_config_edit(text, changed[i].key, changed[i].value, defaults, &next, err)) {
+            char why[sizeof err->text];
+            snprintf(why, sizeof why, "%s", err->text);
+            hb_fail(err, EINVAL, "%s: %.400s", changed[i].key, why);
+        }
+        free(before);
+        free(text);
+        text = next;
+    }
+    free(defaults);
+    return text;
+}
+
+/* The row of the table that a key is of, or is in: cost of cost.distance.weight; -1: none. */
+static int row_of(const char *key)
+{
+    char name[HB_EDIT_KEY];
+
+    snprintf(name, sizeof name, "%s", key);
+    while (hb_config_find(name) < 0) {
+        char *dot = strrchr(name, '.');
+        if (!dot)
+            return -1;
+        *dot = 0;
+    }
+    return hb_config_find(name);
+}
+
+/* Puts the file with these keys changed in force. The last of them is the one that is new: its error is told as of it.
+ */
+static int put_in_force(hb_daemon *d, hb_changed_key *changed, int n, bool answers, hb_error *err)
+{
+    char *text = changed_text(d, changed, n, err), *recorded = NULL;
+    int r = text ? 0 : -EINVAL;
+
+    *d->order = (hb_order){.setting = answers, .unasked = !answers};
+    if (!r && (hb_config_parse(d->next, d->config->file, text, strlen(text), d->errors) ||
+               hb_config_resolve(d->next, d->model, d->errors)))
+        r = hb_fail(err, EINVAL, "%s", d->errors->text[0]);
+    if (!r)
+        order_next(d, &recorded);
+    if (r)
+        d->order->error = err->text;
+    hb_error why;
+    if (hb_server_order(d->server, d->order, &why)) {
+        *err = why;
+        r = -EINVAL;
+    } else if (!r) {
+        *d->config = *d->spare;
+        *d->shadow_settings = d->order->shadow_settings;
+        atomic_store(&d->log.level, d->config->log_level);
+        memmove(d->changed, changed, (size_t)n * sizeof *changed);
+        d->nchanged = n;
+    }
+    free(recorded);
+    free(text);
+    return r;
+}
+
+/* What a client wants of one key: set, or back to the file's (an empty value). */
+static void set_key(hb_daemon *d, const hb_setting_wish *wish)
+{
+    hb_changed_key *next = calloc(HB_CHANGED_KEYS + 1, sizeof *next);
+    const int row = row_of(wish->key);
+    hb_error err = {0};
+    int n = 0, r = 0;
+
+    for (int i = 0; next && i < d->nchanged; i++)
+        if (strcmp(d->changed[i].key, wish->key))
+            next[n++] = d->changed[i];
+    if (!next)
+        r = hb_fail(&err, ENOMEM, "out of memory");
+    else if (row < 0)
+        r = hb_fail(&err, EINVAL, "%s: there is no such key", wish->key);
+    else if (!hb_config_row(row).live)
+        r = hb_fail(&err, EINVAL, "%s: holds only after a restart: change it in %s", wish->key, d->config->file);
+    else if (!*wish->value && n == d->nchanged)
+        r = hb_fail(&err, EINVAL, "%s: was not set: it is the file's", wish->key);
+    else if (*wish->value && n == HB_CHANGED_KEYS)
+        r = hb_fail(&err, EINVAL, "%d keys are set by now: save them first", n);
+    if (!r && *wish->value) {
+        hb_changed_key *new = &next[n++];
+        memcpy(new->key, wish->key, sizeof new->key);
+        memcpy(new->value, wish->value, sizeof new->value);
+        memcpy(new->by, wish->by, sizeof new->by);
+        new->until = wish->seconds > 0 ? hb_now() + wish->seconds : 0;
+    }
+    if (r) {
+        *d->order = (hb_order){.setting = true, .error = err.text};
+        hb_error told;
+        hb_server_order(d->server, d->order, &told);
+    } else
+        r = put_in_force(d, next, n, true, &err);
+    if (r)
+        hb_log_line(&d->log, HB_LOG_WARNING, "set: nothing was changed for %s: %s", wish->by, err.text);
+    else if (!*wish->value)
+        hb_log_line(&d->log, HB_LOG_NOTICE, "set by %s: %s is the file's again", wish->by, wish->key);
+    else if (wish->seconds > 0)
+        hb_log_line(&d->log, HB_LOG_NOTICE, "set by %s: %s is %s for %g s", wish->by, wish->key, wish->value,
+                    wish->seconds);
+    else
+        hb_log_line(&d->log, HB_LOG_NOTICE, "set by %s: %s is %s until a reload or a restart", wish->by, wish->key,
+                    wish->value);
+    free(next);
+}
+
+static void tell_settings(hb_daemon *d)
+{
+    enum { MOST_LINES = 2 * HB_CONFIG_ROWS };
+    char *text = config_text(d->config), *line[MOST_LINES], *save = NULL;
+    int n = 0;
+
+    for (char *at = strtok_r(text ? text : (char[]){""}, "\n", &save); at && n < MOST_LINES;
+         at = strtok_r(NULL, "\n", &save))
+        line[n++] = at;
+    const hb_settings_told told = {.file = d->config->file,
+                                   .line = line,
+                                   .nlines = n,
+                                   .changed = d->changed,
+                                   .nchanged = d->nchanged,
+                                   .now = hb_now()};
+    hb_error err;
+
+    *d->order = (hb_order){.setting = true, .told = &told};
+    hb_server_order(d->server, d->order, &err);
+    free(text);
+}
+
+/* Keys whose time is over are the file's again. Returns seconds to the next of them; below 0: there is none. */
+static double expire_keys(hb_daemon *d)
+{
+    double now = hb_now(), next = -1;
+    hb_changed_key *left = NULL;
+    int n = 0;
+
+    for (int i = 0; i < d->nchanged; i++) {
+        const hb_changed_key *c = &d->changed[i];
+        if (c->until > 0 && c->until <= now && !left && !(left = calloc(HB_CHANGED_KEYS, sizeof *left)))
+            return 1; /* again in a second */
+        if (c->until > 0 && c->until > now && (next < 0 || c->until - now < next))
+            next = c->until - now;
+    }
+    for (int i = 0; left && i < d->nchanged; i++) {
+        if (d->changed[i].until > 0 && d->changed[i].until <= now)
+            hb_log_line(&d->log, HB_LOG_NOTICE, "%s is the file's again", d->changed[i].key);
+        else
+            left[n++] = d->changed[i];
+    }
+    hb_error err = {0};
+    if (left && put_in_force(d, left, n, false, &err)) {
+        hb_log_line(&d->log, HB_LOG_ERROR, "the file's values could not be put in force: %s", err.text);
+        next = 1;
+    }
+    free(left);
+    return next;
 }
 
 /* The models change places, and all that goes with them. */
@@ -567,12 +763,14 @@ static void run(hb_daemon *d)
 {
     struct pollfd wait[] = {{.fd = d->signals, .events = POLLIN},
                             {.fd = hb_server_reload_fd(d->server), .events = POLLIN},
-                            {.fd = hb_server_promote_fd(d->server), .events = POLLIN}};
+                            {.fd = hb_server_promote_fd(d->server), .events = POLLIN},
+                            {.fd = hb_server_setting_fd(d->server), .events = POLLIN}};
 
     for (;;) {
         struct signalfd_siginfo info = {0};
         eventfd_t count;
-        if (poll(wait, 3, -1) < 0)
+        double seconds = expire_keys(d);
+        if (poll(wait, 4, seconds < 0 ? -1 : (int)fmin(1e3 * seconds + 1, 1e9)) < 0)
             continue;
         bool wanted = wait[1].revents && eventfd_read(wait[1].fd, &count) == 0;
         if (wait[0].revents && read(d->signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGHUP) {
@@ -583,6 +781,13 @@ static void run(hb_daemon *d)
             reload(d);
         if (wait[2].revents && eventfd_read(wait[2].fd, &count) == 0)
             promote(d);
+        if (wait[3].revents && eventfd_read(wait[3].fd, &count) == 0) {
+            const hb_setting_wish *wish = hb_server_setting_wish(d->server);
+            if (wish->tell)
+                tell_settings(d);
+            else
+                set_key(d, wish);
+        }
     }
 }
 
@@ -645,7 +850,8 @@ int main(int argc, char **argv)
     d.order = calloc(1, sizeof *d.order);
     d.errors = calloc(1, sizeof *d.errors);
     d.shadow_settings = calloc(1, sizeof *d.shadow_settings);
-    if (!d.config || !d.first || !d.next || !d.spare || !d.order || !d.errors || !d.shadow_settings)
+    d.changed = calloc(HB_CHANGED_KEYS, sizeof *d.changed);
+    if (!d.changed || !d.config || !d.first || !d.next || !d.spare || !d.order || !d.errors || !d.shadow_settings)
         fputs("hilbertd: out of memory\n", stderr);
     else if (o.print)
         status = print_config(&d, &o);
@@ -657,6 +863,7 @@ int main(int argc, char **argv)
         status = serve_vehicle(&d);
     hb_model_free(d.shadow_model);
     hb_model_free(d.model);
+    free(d.changed);
     free(d.shadow_settings);
     free(d.errors);
     free(d.order);

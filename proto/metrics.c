@@ -253,6 +253,18 @@ void hb_metrics_add(hb_metrics *m, const char *name, const Hilbert__V1__Status *
     gauge(m, "plausibility", "Squared distance from the trained population, per coefficient.", h->plausibility);
     gauge(m, "actuator_lag_seconds", "Time constant of the actuators.", h->actuator_lag);
     gauge(m, "actuator_delay_seconds", "Delay of the actuators.", h->actuator_delay);
+    if (s->n_word)
+        head(m, "learned", "gauge", "Hidden parameters of the vehicle, as the coefficients tell them.");
+    for (size_t i = 0; i < s->n_word; i++)
+        put(m, "learned", s->word[i]->value, "word", s->word[i]->name, "unit", s->word[i]->unit, NULL);
+    if (s->n_word)
+        head(m, "learned_deviation", "gauge", "Their standard deviations.");
+    for (size_t i = 0; i < s->n_word; i++)
+        put(m, "learned_deviation", s->word[i]->deviation, "word", s->word[i]->name, "unit", s->word[i]->unit, NULL);
+    if (s->n_cost_term)
+        head(m, "cost", "gauge", "Cost of the newest plan, by term.");
+    for (size_t i = 0; i < s->n_cost_term; i++)
+        put(m, "cost", s->cost_term[i]->value, "term", s->cost_term[i]->name, NULL);
     gauge(m, "condition", "Condition of the normal equations.", h->condition);
     gauge(m, "window_samples", "Transitions in the window.", h->samples);
     if (s->recorder) {

@@ -4,11 +4,12 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
 #include "ctl/options.h"
-#include "model/model.h"
+#include "model/words.h"
 #include "model/physics.h"
 
 /* --- for people --- */
@@ -184,6 +185,38 @@ static void print_prior(const hb_model *m)
         printf("    %-12s %12.6g\n", m->state_name[i], m->noise[i]);
 }
 
+/* What the mean vehicle of the population is like, in words, and how well coefficients tell it. */
+static void print_words(const hb_model *m)
+{
+    hb_real *mean = calloc((size_t)hb_model_ncoefficients(m) + 1, sizeof *mean);
+    hb_word usual[HB_MAX_WORDS], known[HB_MAX_WORDS];
+    char text[HB_WORD_TEXT];
+
+    if (!m->nwords || !mean) {
+        free(mean);
+        return;
+    }
+    for (int i = 0; m->has_prior && i < hb_model_ncoefficients(m); i++)
+        mean[i] = (hb_real)m->prior_mean[i];
+    hb_words_read(m, mean, m->prior_covariance, NULL, usual);
+    hb_words_read(m, mean, NULL, NULL, known);
+    printf("  words (%d)\n", m->nwords);
+    for (int i = 0; i < m->nwords; i++)
+        printf("    %-16s population %s %s; coefficients tell it to +- %.2g\n", m->word_name[i],
+               hb_word_text(usual[i], text), m->word_unit[i], known[i].deviation);
+    free(mean);
+}
+
+static json_t *words(const hb_model *m)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < m->nwords; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f}", "name", m->word_name[i], "unit", m->word_unit[i],
+                                              "form", hb_word_form_name[m->word_form[i]], "error", m->word_error[i]));
+    return list;
+}
+
 static void print_notes(const char *notes)
 {
     if (!*notes)
@@ -205,6 +238,7 @@ static void print_text(const hb_model *m, const char *path)
     print_controls(m);
     print_actuators(m);
     print_prior(m);
+    print_words(m);
     print_notes(m->notes);
 }
 
@@ -274,14 +308,14 @@ static bool print_json(const hb_model *m, const char *path)
     snprintf(hash, sizeof hash, "%016" PRIx64, m->hash);
     json_t *all =
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:f, s:I, s:o, s:o, s:o, "
-                  "s:o, s:o, s:o, s:s}",
+                  "s:o, s:o, s:o, s:o, s:s}",
                   "file", path, "hash", hash, "nx", m->nx, "nu", m->nu, "nb", m->nb, "architecture",
                   hb_architecture_name[m->architecture], "activation", hb_activation_name[m->activation], "average",
                   hb_average_name[m->average], "integration", hb_integration_name[m->integration], "substeps",
                   m->substeps, "method", hb_method_name[m->method], "shape", hb_shape_name[m->shape], "ridge", m->ridge,
                   "volume", m->volume, "dt", m->dt, "parameters", (json_int_t)m->nparameters, "basis_widths",
                   widths(&m->basis), "average_widths", widths(&m->average_network), "nominal", nominal(m), "states",
-                  states(m), "controls", controls(m), "prior", prior(m), "notes", m->notes);
+                  states(m), "controls", controls(m), "prior", prior(m), "words", words(m), "notes", m->notes);
     bool good = all && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(16)) == 0;
 
     printf("\n");
@@ -320,7 +354,7 @@ const ctl_command ctl_command_model = {
     .help =
         "Checks a basis file (.safetensors) as hilbertd does when it loads it, and prints its sizes, architecture,\n"
         "states and controls with units and normalisation, control bounds, actuators,\n"
-        "the prior of the coefficients, and notes.\n"
+        "the prior of the coefficients, words for what they mean, and notes.\n"
         "\n"
         "  -j, --json  print one JSON object\n"
         "  -h, --help  this text\n",

@@ -53,6 +53,15 @@ static void print_vector(const char *title, size_t n, const double *v, Hilbert__
     putchar('\n');
 }
 
+/* The terms of the newest plan's cost that matter, the largest first. */
+static void print_terms(const Hilbert__V1__Status *s)
+{
+    show_line text = show_terms(s, 3);
+
+    if (*text.text)
+        printf("  driven by %s\n", text.text);
+}
+
 static void print_actions(const Hilbert__V1__Status *s)
 {
     char status[32], reason[32];
@@ -74,6 +83,7 @@ static void print_actions(const Hilbert__V1__Status *s)
     printf("  %" PRIu64 " of %" PRIu64 " late, %" PRIu64 " undelivered; newest plan: cost %.4g in %" PRIu32
            " iterations\n",
            s->counters->replies_late, s->counters->requests, s->counters->replies_undelivered, s->cost, s->iterations);
+    print_terms(s);
 }
 
 static void print_estimate(const Hilbert__V1__Status *s)
@@ -100,6 +110,13 @@ static void print_estimate(const Hilbert__V1__Status *s)
            1e3 * h->actuator_delay_deviation);
 }
 
+/* "mass 0.0221 +- 0.0003 kg (was 0.0340)", a line each */
+static void print_words(const Hilbert__V1__Status *s)
+{
+    for (size_t i = 0; i < s->n_word; i++)
+        printf("%-12s %s\n", i ? "" : "learned", show_learned(s->word[i]).text);
+}
+
 static void print_shadow(const Hilbert__V1__Shadow *s)
 {
     char status[32];
@@ -119,6 +136,7 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
            m->basis_functions);
     print_actions(s);
     print_estimate(s);
+    print_words(s);
     if (s->shadow)
         print_shadow(s->shadow);
     if (s->recorder && (s->recorder->on || s->recorder->errors))
@@ -141,13 +159,18 @@ static void print_text(const Hilbert__V1__Status *s, const Hilbert__V1__ModelInf
 
 static int run(const ctl_command *self, int argc, char **argv)
 {
-    bool json = false;
-    const ctl_option own[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {0}};
+    bool json = false, all = false;
+    const ctl_option own[] = {{'j', "json", CTL_FLAG, &json, 0, 0}, {'a', "all", CTL_FLAG, &all, 0, 0}, {0}};
     ctl_connection c;
     int result = ctl_connection_options(&c, self, argc, argv, own, 0);
 
     if (result)
         return result;
+    if (all) {
+        result = ctl_list(&c, self, json);
+        ctl_connection_end(&c);
+        return result;
+    }
     Hilbert__V1__ControlReply *status = ctl_ask_status(&c, self);
     Hilbert__V1__ControlReply *model = status ? ctl_ask_model(&c, self) : NULL;
     if (!status || !model)
@@ -169,6 +192,7 @@ const ctl_command ctl_command_status = {
     .help =
         "Prints rates, latency, the ladder of replies, the health of the estimate, and the newest state and action.\n"
         "\n"
+        "  -a, --all              of all daemons of this machine, a row each; exit status 1 when one is in trouble\n"
         "  -j, --json             print the Status message of the contract as one line of JSON\n" CTL_CONNECTION_HELP,
     .run = run,
 };

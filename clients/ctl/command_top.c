@@ -124,6 +124,29 @@ static int put_vehicle(FILE *out, const Hilbert__V1__Status *m, const Hilbert__V
     return lines;
 }
 
+/* What was learned, in words, and what drives the plan. Returns the lines. */
+static int put_words(FILE *out, const Hilbert__V1__Status *m, int columns)
+{
+    const show_line terms = show_terms(m, 2);
+    int lines = 0, used = columns;
+
+    for (size_t i = 0; i < m->n_word; i++) {
+        show_line text = show_learned(m->word[i]);
+        int width = (int)strlen(text.text) + 2;
+        if (used + width > columns) {
+            used = fprintf(out, "%s%-10s", lines ? "\n" : "", lines ? "" : "learned") - (lines > 0);
+            lines++;
+        } else
+            used += fprintf(out, ", ");
+        used += fprintf(out, "%s", text.text);
+    }
+    if (lines)
+        fputc('\n', out);
+    if (*terms.text)
+        fprintf(out, "driven by %s\n", terms.text);
+    return lines + (*terms.text != 0);
+}
+
 /* As many coefficients as there are rows left, and how many more there are. */
 static void put_coefficients(FILE *out, const screen *s, const Hilbert__V1__Status *m, int columns, int rows)
 {
@@ -143,6 +166,43 @@ static void put_coefficients(FILE *out, const screen *s, const Hilbert__V1__Stat
         fprintf(out, "  %zu more coefficients: hilbertctl status\n", m->n_coefficient - (size_t)n);
 }
 
+/* A word in a field of its width, green, yellow or red; also readable without: the word says it. */
+typedef struct coloured {
+    char text[64];
+} coloured;
+
+static coloured colour(const char *word, int how_bad)
+{
+    static const char *const code[] = {"\033[32m", "\033[33m", "\033[31m"};
+    const bool plain = getenv("NO_COLOR") && *getenv("NO_COLOR");
+    coloured c;
+
+    snprintf(c.text, sizeof c.text, "%s%-12s%s", plain ? "" : code[how_bad], word, plain ? "" : "\033[0m");
+    return c;
+}
+
+static int how_bad_actions(Hilbert__V1__ActionStatus status)
+{
+    switch (status) {
+    case HILBERT__V1__ACTION_STATUS__ACTION_STATUS_UNSPECIFIED:
+    case HILBERT__V1__ACTION_STATUS__ACTION_STATUS_CONVERGED:
+        return 0;
+    case HILBERT__V1__ACTION_STATUS__ACTION_STATUS_TRUNCATED:
+    case HILBERT__V1__ACTION_STATUS__ACTION_STATUS_LIMITED:
+    case HILBERT__V1__ACTION_STATUS__ACTION_STATUS_WARMING_UP:
+        return 1;
+    default:
+        return 2;
+    }
+}
+
+static int how_bad_estimate(Hilbert__V1__EstimateStatus status)
+{
+    return status == HILBERT__V1__ESTIMATE_STATUS__ESTIMATE_STATUS_OK            ? 0
+           : status >= HILBERT__V1__ESTIMATE_STATUS__ESTIMATE_STATUS_OUT_OF_SPAN ? 2
+                                                                                 : 1;
+}
+
 static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, const char *trouble, int columns,
                     int rows)
 {
@@ -152,15 +212,17 @@ static void compose(FILE *out, const screen *s, const Hilbert__V1__Status *m, co
     hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)m->health->status, estimate, sizeof estimate);
     fprintf(out, "%.20s  hilbertd %.12s  up %s  [q: quit]\n%s\n", m->name, m->version, show_span(m->uptime).text,
             trouble);
-    fprintf(out, "actions   %-12s p50 %s  p99 %s  max %s of %s\n", m->last_status ? status : "none yet",
+    fprintf(out, "actions   %s p50 %s  p99 %s  max %s of %s\n",
+            colour(m->last_status ? status : "none yet", how_bad_actions(m->last_status)).text,
             show_us(m->total->p50_us, 0).text, show_us(m->total->p99_us, 0).text, show_us(m->total->max_us, 0).text,
             show_us(m->budget_us, 0).text);
     int lines = 3 + put_replies(out, m, columns);
     if (m->health->fault > HILBERT__V1__REASON__REASON_NONE)
         hb_json_word(&hilbert__v1__reason__descriptor, (int)m->health->fault, fault, sizeof fault);
-    fprintf(out, "estimate  %-12s %" PRIu32 " samples over %.1f s%s%s%s\n", estimate, m->health->samples,
-            m->health->span_seconds, m->adapting ? "" : "; not used", *fault ? "; telemetry: " : "", fault);
-    lines += 1 + put_vehicle(out, m, s->model, columns);
+    fprintf(out, "estimate  %s %" PRIu32 " samples over %.1f s%s%s%s\n",
+            colour(estimate, how_bad_estimate(m->health->status)).text, m->health->samples, m->health->span_seconds,
+            m->adapting ? "" : "; not used", *fault ? "; telemetry: " : "", fault);
+    lines += 1 + put_vehicle(out, m, s->model, columns) + put_words(out, m, columns);
     line(out, "error", &s->error, "", columns);
     line(out, "expected", &s->expected, "", columns);
     line(out, "out of span", &s->span, "", columns);
@@ -179,8 +241,12 @@ static void put_screen(const char *text, int columns, int rows)
     for (const char *at = text; *at; row++) {
         size_t length = strcspn(at, "\n"), n = 0;
         int column = 0;
-        while (n < length && (column < columns || ((unsigned char)at[n] & 0xc0) == 0x80))
-            column += ((unsigned char)at[n++] & 0xc0) != 0x80;
+        while (n < length && (column < columns || ((unsigned char)at[n] & 0xc0) == 0x80 || at[n] == '\033')) {
+            if (at[n] == '\033') /* a colour takes no room */
+                n += strcspn(at + n, "m") + 1;
+            else
+                column += ((unsigned char)at[n++] & 0xc0) != 0x80;
+        }
         bool last = row >= rows - 2 && at[length] && at[length + 1];
         if (row < rows - 1 && !last)
             printf("%.*s\033[K\n", (int)n, at);
@@ -348,7 +414,9 @@ const ctl_command ctl_command_top = {
     .summary = "a running daemon, live",
     .help =
         "Redraws state and target, action, error, coefficients, rates and latency with their recent past until q is\n"
-        "pressed; without a terminal it prints a line each time. A daemon that goes away is waited for.\n"
+        "pressed, with colours unless NO_COLOR is set; without a terminal it prints a line each time. A daemon that "
+        "goes\n"
+        "away is waited for.\n"
         "\n"
         "  -i, --interval SECONDS 0.5\n"
         "  -c, --count N          stop after N times\n" CTL_CONNECTION_HELP,

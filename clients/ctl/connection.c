@@ -19,7 +19,7 @@ enum { USUAL_MESSAGE = 262144 }; /* a daemon's sockets.max_message unless it is 
 /* ---- options ---- */
 
 /* The three endpoints of a daemon from where its control socket is. */
-static void place(ctl_connection *c, const char *where)
+void ctl_connection_place(ctl_connection *c, const char *where)
 {
     if (strncmp(where, "tcp://", 6) == 0) {
         snprintf(c->control, sizeof c->control, "%s", where);
@@ -51,7 +51,7 @@ int ctl_connection_options(ctl_connection *c, const ctl_command *self, int argc,
     memcpy(next, common, sizeof common);
     int result = ctl_read_options(self, argc, argv, all, operands);
     snprintf(folder, sizeof folder, "/run/hilbertd/%s", name ? name : "");
-    place(c, name ? folder : socket && *socket ? socket : "/run/hilbertd");
+    ctl_connection_place(c, name ? folder : socket && *socket ? socket : "/run/hilbertd");
     return result;
 }
 

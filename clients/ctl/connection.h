@@ -29,6 +29,11 @@ typedef struct ctl_connection {
 int ctl_connection_options(ctl_connection *c, const ctl_command *self, int argc, char **argv, const ctl_option *own,
                            int operands);
 void ctl_connection_end(ctl_connection *c);
+/* Endpoints of a folder, or of a control socket's own. */
+void ctl_connection_place(ctl_connection *c, const char *where);
+
+/* The daemons of this machine, a row each: CTL_FAILURE when one is in trouble. */
+int ctl_list(ctl_connection *c, const ctl_command *self, bool json);
 
 /* A socket of the given type connected to an endpoint, with keys; NULL after a message. */
 void *ctl_open(ctl_connection *c, const ctl_command *self, int type, const char *endpoint);

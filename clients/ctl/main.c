@@ -7,10 +7,11 @@
 
 static const ctl_command *const commands[] = {
 #ifdef HB_WITH_DAEMON
-    &ctl_command_status,  &ctl_command_top,    &ctl_command_watch,        &ctl_command_metrics,
-    &ctl_command_reset,   &ctl_command_target, &ctl_command_reload,       &ctl_command_request,
-    &ctl_command_predict, &ctl_command_keygen, &ctl_command_coefficients, &ctl_command_promote,
-    &ctl_command_record,  &ctl_command_info,   &ctl_command_export,       &ctl_command_recover,
+    &ctl_command_list,         &ctl_command_set,     &ctl_command_get,     &ctl_command_diff,    &ctl_command_save,
+    &ctl_command_status,       &ctl_command_top,     &ctl_command_watch,   &ctl_command_metrics, &ctl_command_reset,
+    &ctl_command_target,       &ctl_command_reload,  &ctl_command_request, &ctl_command_predict, &ctl_command_keygen,
+    &ctl_command_coefficients, &ctl_command_promote, &ctl_command_record,  &ctl_command_info,    &ctl_command_export,
+    &ctl_command_recover,
 #endif
     &ctl_command_model,
 };

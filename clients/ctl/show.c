@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "model/words.h"
 
 show_word show_us(uint64_t us, int width)
 {
@@ -43,6 +44,42 @@ show_word show_ago(double seconds)
 
     snprintf(w.text, sizeof w.text, "%.40s ago", span.text);
     return w;
+}
+
+show_line show_learned(const Hilbert__V1__Word *w)
+{
+    char value[HB_WORD_TEXT], was[HB_WORD_TEXT];
+    show_line line;
+
+    hb_word_text((hb_word){w->value, w->deviation}, value);
+    hb_word_text((hb_word){w->was, w->was_deviation}, was);
+    *strchrnul(was, ' ') = 0;
+    snprintf(line.text, sizeof line.text, "%.60s %s%s%.30s%s%s%s", w->name, value, *w->unit ? " " : "", w->unit,
+             w->changed ? " (was " : "", w->changed ? was : "", w->changed ? ")" : "");
+    return line;
+}
+
+show_line show_terms(const Hilbert__V1__Status *s, int most)
+{
+    show_line line = {""};
+    bool shown[64] = {false};
+    double sum = 0;
+
+    for (size_t i = 0; i < s->n_cost_term; i++)
+        sum += s->cost_term[i]->value;
+    for (int n = 0; n < most; n++) {
+        size_t largest = s->n_cost_term, used = strlen(line.text);
+        for (size_t i = 0; i < s->n_cost_term && i < sizeof shown; i++)
+            if (!shown[i] && (largest == s->n_cost_term || s->cost_term[i]->value > s->cost_term[largest]->value))
+                largest = i;
+        double share = largest < s->n_cost_term && sum > 0 ? s->cost_term[largest]->value / sum : 0;
+        if (share < 0.005) /* less than half a percent drives nothing */
+            break;
+        shown[largest] = true;
+        snprintf(line.text + used, sizeof line.text - used, "%s%.40s %.0f %%", used ? ", " : "",
+                 s->cost_term[largest]->name, 100 * share);
+    }
+    return line;
 }
 
 void show_spark(const double *value, int n, int width, char *text, size_t size)

@@ -44,9 +44,10 @@ typedef struct reader {
     unsigned next_asked;
     double *configured; /* nx: target in force when a request names none */
     bool has_configured;
-    bool telemetry; /* there is some */
-    bool pending;   /* the newest sample is of a request: its control is what the next one says was applied */
-    size_t room[5]; /* of samples, replies, estimates, statuses, events */
+    bool telemetry;           /* there is some */
+    bool pending;             /* the newest sample is of a request: its control is what the next one says was applied */
+    double was[HB_MAX_WORDS]; /* of words that changed, as told last */
+    size_t room[5];           /* of samples, replies, estimates, statuses, events */
 } reader;
 
 /* ---- memory ---- */
@@ -154,6 +155,23 @@ static bool same_channels(const hb_recorded_channel *c, int n, Hilbert__V1__Chan
     return same;
 }
 
+/* The place of a name among those seen so far, which it joins; -1: there are too many. */
+static int place_of(hb_recorded_channel *list, int *n, int most, const char *name, const char *unit)
+{
+    int i = 0;
+
+    while (i < *n && strcmp(list[i].name, name))
+        i++;
+    if (i == most || strlen(name) >= HB_NAME_SIZE || strlen(unit) >= HB_NAME_SIZE)
+        return -1;
+    if (i == *n) {
+        strcpy(list[i].name, name);
+        strcpy(list[i].unit, unit);
+        ++*n;
+    }
+    return i;
+}
+
 static int take_recording(reader *r, const Hilbert__V1__Recording *m)
 {
     hb_recorded_flight *f = r->f;
@@ -176,6 +194,8 @@ static int take_recording(reader *r, const Hilbert__V1__Recording *m)
     f->nu = (int)m->n_control;
     f->state = copy_channels(m->state, m->n_state);
     f->control = copy_channels(m->control, m->n_control);
+    for (size_t k = 0; k < m->n_word; k++)
+        place_of(f->word, &f->nwords, HB_MAX_WORDS, m->word[k]->name, m->word[k]->unit);
     r->configured = calloc(m->n_state ? m->n_state : 1, sizeof *r->configured);
     double *targets = calloc(ASKED * m->n_state + 1, sizeof *targets);
     r->asked[0].target = targets;
@@ -363,6 +383,35 @@ static int take_coefficients(reader *r, const Hilbert__V1__RecordedCoefficients 
     return 0;
 }
 
+/* What was learned, in words, and what drives the plan. */
+static int take_words(reader *r, const Hilbert__V1__Status *m, hb_recorded_status *to)
+{
+    hb_recorded_flight *f = r->f;
+    int bad = 0;
+
+    for (int i = 0; i < HB_MAX_WORDS; i++)
+        to->word[i] = to->word_deviation[i] = NAN;
+    for (int i = 0; i < HB_RECORDED_TERMS; i++)
+        to->term[i] = NAN;
+    for (size_t k = 0; k < m->n_word && !bad; k++) {
+        const Hilbert__V1__Word *w = m->word[k];
+        int i = place_of(f->word, &f->nwords, HB_MAX_WORDS, w->name, w->unit);
+        if (i < 0)
+            continue;
+        to->word[i] = w->value;
+        to->word_deviation[i] = w->deviation;
+        if (w->changed && w->was != r->was[i])
+            bad = note(r, "%s was %.3g, is %.3g +- %.1g %s", w->name, w->was, w->value, w->deviation, w->unit);
+        r->was[i] = w->changed ? w->was : NAN;
+    }
+    for (size_t k = 0; k < m->n_cost_term; k++) {
+        int i = place_of(f->term, &f->nterms, HB_RECORDED_TERMS, m->cost_term[k]->name, "");
+        if (i >= 0)
+            to->term[i] = m->cost_term[k]->value;
+    }
+    return bad;
+}
+
 static int take_status(reader *r, const Hilbert__V1__Status *m)
 {
     hb_recorded_flight *f = r->f;
@@ -379,6 +428,8 @@ static int take_status(reader *r, const Hilbert__V1__Status *m)
                                                      .shadow_error = m->shadow ? m->shadow->error : NAN,
                                                      .shadow_error_in_use = m->shadow ? m->shadow->error_in_use : NAN,
                                                      .model_hash = m->model_hash};
+    if (!bad)
+        bad = take_words(r, m, &f->status[f->nstatuses - 1]);
     return bad || !m->health ? bad : count_changes(r, m->health->changes);
 }
 

@@ -41,12 +41,17 @@ typedef struct hb_recorded_estimate {
     double one_step_error;
 } hb_recorded_estimate;
 
+enum { HB_RECORDED_TERMS = 33 }; /* of a cost, limits included */
+
 /* Once a second. */
 typedef struct hb_recorded_status {
     double time;
     double budget;                            /* seconds */
     double shadow_error, shadow_error_in_use; /* NaN: there was no shadow */
     uint64_t model_hash;
+    /* in the order of hb_recorded_flight.word and .term; NaN: not told */
+    double word[HB_MAX_WORDS], word_deviation[HB_MAX_WORDS];
+    double term[HB_RECORDED_TERMS]; /* of the cost of the newest plan */
 } hb_recorded_status;
 
 /* Something that happened. */
@@ -80,6 +85,8 @@ typedef struct hb_recorded_flight {
 
     size_t nstatuses;
     hb_recorded_status *status;
+    int nwords, nterms; /* what statuses tell of: what was learned, and what a plan costs */
+    hb_recorded_channel word[HB_MAX_WORDS], term[HB_RECORDED_TERMS]; /* names and units */
     size_t nevents;
     hb_recorded_event *event;
 

@@ -13,6 +13,7 @@
 enum { STARTS = 3000 }; /* predictions, at most: more tell no more */
 
 static const double longest_step = 3; /* periods between two samples, beyond which nothing is predicted over them */
+static const double hardly = 0.01;    /* of a state's deviation in training: what moves less, mostly, stands still */
 static const double at_bound = 1e-3;  /* of a control's range */
 
 const int hb_flight_ladder[HB_FLIGHT_NSTATUSES - 1] = {1, 2, 8, 3, 4, 5, 6, 7};
@@ -170,6 +171,8 @@ int hb_flight_predict(hb_flight_prediction *ret, const hb_recorded_flight *f, co
         for (size_t k = 0; k < HB_FLIGHT_AHEAD; k++)
             p.error[k * nx + d] = hb_quantile(w.found + (k * nx + d) * w.room, (int)w.count[k], 0.5);
         p.still[d] = hb_quantile(w.found + (HB_FLIGHT_AHEAD * nx + d) * w.room, (int)w.count[HB_FLIGHT_AHEAD - 1], 0.5);
+        if (p.still[d] < hardly * m->state_std[d])
+            p.still[d] = 0;
     }
     hb_stepper_free(w.stepper);
     free(w.found);

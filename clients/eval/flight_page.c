@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/words.h"
 #include "eval/flight.h"
 #include "view/flight_json.h"
 
@@ -58,6 +59,38 @@ static void print_statuses(table *t, const hb_recorded_flight *f, const hb_fligh
         s->guests ? " (guests' included)" : "");
 }
 
+/* What was learned by the end, in the model's words, and what it was at the beginning where that differs. */
+static void print_learned(table *t, const hb_recorded_flight *f)
+{
+    char text[600] = "";
+
+    for (int i = 0; i < f->nwords; i++) {
+        const hb_recorded_status *first = NULL, *last = NULL;
+        char word[HB_WORD_TEXT], before[HB_WORD_TEXT];
+        size_t used = strlen(text);
+        for (size_t k = 0; k < f->nstatuses; k++)
+            if (isfinite(f->status[k].word[i])) {
+                /* known as well as it will be, about: the first ones say what is usual */
+                if (!first && f->status[k].word_deviation[i] < 4 * f->status[f->nstatuses - 1].word_deviation[i])
+                    first = &f->status[k];
+                last = &f->status[k];
+            }
+        if (!last)
+            continue;
+        bool changed = first && fabs(first->word[i] - last->word[i]) >
+                                    3 * hypot(first->word_deviation[i], last->word_deviation[i]);
+        if (changed)
+            hb_word_text((hb_word){first->word[i], first->word_deviation[i]}, before);
+        if (changed)
+            *strchrnul(before, ' ') = 0;
+        snprintf(text + used, sizeof text - used, "%s%s %s%s%s%s%s%s", used ? ", " : "", f->word[i].name,
+                 hb_word_text((hb_word){last->word[i], last->word_deviation[i]}, word), *f->word[i].unit ? " " : "",
+                 f->word[i].unit, changed ? " (was " : "", changed ? before : "", changed ? ")" : "");
+    }
+    if (*text)
+        row(t, "learned", "%s", text);
+}
+
 static void print_rows(table *t, const hb_recorded_flight *f, const hb_flight_summary *s)
 {
     time_t began = (time_t)(f->start / 1000000000);
@@ -80,6 +113,7 @@ static void print_rows(table *t, const hb_recorded_flight *f, const hb_flight_su
     if (isfinite(s->error_median))
         row(t, "estimate", "one-step error %.3g (median), %.3g (95 %%), normalised; out of span %.3g %% of the time",
             s->error_median, s->error_p95, 100 * s->span);
+    print_learned(t, f);
     if (f->nu && f->nreplies)
         row(t, "controls", "at a bound in %.3g %% of the replies", 100 * s->saturated);
     if (f->lost || f->cut)

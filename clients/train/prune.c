@@ -250,7 +250,8 @@ int hb_prune(hb_model **ret, const hb_model *m, const hb_rotation *r, int n, hb_
         return hb_fail(err, EINVAL, "nb: %d is not in 1..%d, the basis functions of the model", n, most);
     shape.nb = n;
     shape.shape = r && r->joint ? HB_VECTOR : m->shape;
-    shape.has_prior = false; /* of other coefficients */
+    shape.has_prior = false; /* of other coefficients, */
+    shape.nwords = 0;        /* and so are the words */
     if (asprintf(&notes, "pruned from %d to %d basis functions, %s\n%s", m->nb, n,
                  r && r->joint ? "the principal ones of all states together"
                  : r           ? "the principal ones"

@@ -16,6 +16,7 @@
 #include "train/function_fit.h"
 #include "train/prior.h"
 #include "train/prune.h"
+#include "train/words.h"
 #include "common/plot.h"
 #include "common/progress.h"
 
@@ -631,6 +632,24 @@ static int add_prior(run *r, hb_run_result *ret, const hb_watch *watch, hb_error
     return 0;
 }
 
+/* words for its coefficients, where the data name what is hidden */
+static int add_words(run *r, const hb_watch *watch, hb_error *err)
+{
+    hb_word_wishes wishes;
+    hb_model *m = NULL;
+
+    if (r->options->no_prior || r->nlearned < HB_WORD_FUNCTIONS || !hb_words_apply(r->model, r->data))
+        return 0;
+    hb_words_wish_all(&wishes, r->data);
+    if (wishes.n == 0)
+        return 0;
+    int status = hb_words_fit(&m, r->model, r->data, r->function, r->nlearned, &wishes, HB_PRIOR_EXAMPLES,
+                              r->settings->seed, NULL, r->pool, watch, NULL, err);
+    if (!status)
+        replace_model(r, m);
+    return status;
+}
+
 enum { JUDGED = 20 }; /* functions that a verdict is made of, at most */
 
 /* As a daemon would use it, on functions that it was not trained on. */
@@ -670,7 +689,8 @@ static int complete(run *r, hb_run_result *ret, const hb_watch *watch, hb_error 
     ret->validation = validate(r, true);
     ret->without = validate(r, false);
     hb_model_seal(r->model);
-    if ((status = add_prior(r, ret, watch, err)) || (status = hb_model_check(r->model, err)))
+    if ((status = add_prior(r, ret, watch, err)) || (status = add_words(r, watch, err)) ||
+        (status = hb_model_check(r->model, err)))
         return status;
     judge(r, ret);
     return hb_watch_at(watch, 1, err);

@@ -77,6 +77,7 @@ static void print_help(void)
         "       hilbert-train constants MODEL --states LIST --data FILE    a model whose basis functions are "
         "constants\n"
         "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
+        "       hilbert-train words MODEL --data FILE --output FILE        add words for what its coefficients mean\n"
         "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
         "       hilbert-train COMMAND --help, --help, --version\n"
         "\n"
@@ -293,7 +294,7 @@ int main(int argc, char **argv)
     } commands[] = {{"data", describe_data},         {"constants", hb_train_constants},
                     {"import", hb_train_import},     {"import-csv", hb_train_import_csv},
                     {"describe", hb_train_describe}, {"prior", hb_train_prior},
-                    {"prune", hb_train_prune}};
+                    {"words", hb_train_words},       {"prune", hb_train_prune}};
 
     hb_numeric_single_thread();
     if (argc < 2) {

@@ -7,6 +7,7 @@ const hb_view_file hb_view_files[] = {
     {"/scene.js", "text/javascript; charset=utf-8", hb_view_scene_js, &hb_view_scene_js_size},
     {"/panels.js", "text/javascript; charset=utf-8", hb_view_panels_js, &hb_view_panels_js_size},
     {"/flight.js", "text/javascript; charset=utf-8", hb_view_flight_js, &hb_view_flight_js_size},
+    {"/control.js", "text/javascript; charset=utf-8", hb_view_control_js, &hb_view_control_js_size},
     {"/page.js", "text/javascript; charset=utf-8", hb_view_page_js, &hb_view_page_js_size},
     {0},
 };

@@ -97,6 +97,7 @@ static json_t *row(const hb_view_vehicle *v, double now)
 
     if (!r || !s)
         return r;
+    json_object_set_new(r, "keyed", json_boolean(v->keyed));
     json_object_set_new(r, "age", real(now - v->heard));
     json_object_set_new(r, "uptime", real(s->uptime));
     json_object_set_new(r, "status", word(&hilbert__v1__action_status__descriptor, (int)s->last_status));
@@ -119,6 +120,16 @@ static json_t *row(const hb_view_vehicle *v, double now)
     json_object_set_new(r, "changes", count(s->health->changes));
     json_object_set_new(r, "plausibility", real(s->health->plausibility));
     json_object_set_new(r, "adapting", json_boolean(s->adapting));
+    /* the one that changed, or the first */
+    const Hilbert__V1__Word *told = s->n_word ? s->word[0] : NULL;
+    for (size_t i = s->n_word; i > 0; i--)
+        if (s->word[i - 1]->changed)
+            told = s->word[i - 1];
+    if (told)
+        json_object_set_new(r, "word",
+                            json_pack("{s:s%, s:s%, s:f, s:f}", "name", told->name, strlen(told->name), "unit",
+                                      told->unit, strlen(told->unit), "value", told->value, "deviation",
+                                      told->deviation));
     if (v->changed > 0) {
         json_object_set_new(r, "change", json_string(v->change));
         json_object_set_new(r, "changed", real(now - v->changed));

@@ -31,7 +31,14 @@ function flightData(f, number) {
   const estimate = table(e, { estimate: e.status.map(n => CONTRACT_ESTIMATES[n]), ...Object.fromEntries(e.c.map((c, i) => ["c" + i, numbers(c)])),
     ...Object.fromEntries(e.d.map((d, i) => ["d" + i, numbers(d)])) });
   const predicted = f.predicted && table({ t: f.predicted.t, every: 10 }, named("x.", f.state, f.predicted.x));
-  return { flight: f, number, states: f.state, controls: f.control, sample: table(f.sample, named("x.", f.state, f.sample.x)), reply, estimate,
+  const told = table(f.told, { ...named("word.", f.words, f.told.value), ...named("wordd.", f.words, f.told.deviation), ...named("cost.", f.terms, f.told.cost) });
+  told.gap = 5; /* a status a second */
+  told.t.forEach((_, i) => { /* shares of the cost */
+    const sum = f.terms.reduce((all, c) => all + (told.c["cost." + c.name][i] || 0), 0);
+    f.terms.forEach(c => { told.c["cost." + c.name][i] = sum > 0 ? 100 * told.c["cost." + c.name][i] / sum : NaN; });
+  });
+  const newest = f.words.map((w, i) => ({ ...w, value: told.last("word." + w.name), deviation: told.last("wordd." + w.name) }));
+  return { flight: f, number, told, driven: told, words: newest, terms: f.terms.map(c => c.name), states: f.state, controls: f.control, sample: table(f.sample, named("x.", f.state, f.sample.x)), reply, estimate,
     predicted, ncoefficients: Math.min(f.coefficients, e.c.length) };
 }
 
@@ -49,6 +56,8 @@ function flightTiles(data) {
   add("status", "replies", share.length ? `${(100 * share[0][1] / n).toFixed(1)} % ${share[0][0]}` : "none", share.slice(1).map(s => `${s[0]} ${(100 * s[1] / n).toFixed(1)} %`).join(", "), share.length ? severity(share[0][0]) : "");
   add("latency", "latency, p99", short(quantile(r.latency, 0.99), "ms"), `median ${short(quantile(r.latency, 0.5), "ms")}, longest ${short(quantile(r.latency, 1), "ms")}` + (f.budget ? `; budget ${short(f.budget, "ms")}` : ""));
   add("error", "one-step error", short(quantile(r.error, 0.5)), `median; 95 %: ${short(quantile(r.error, 0.95))}`);
+  for (const w of data.words.filter(v => Number.isFinite(v.value)).slice(0, 2))
+    add("learned." + w.name, plain(w.name), told(w), "at the end");
   add("samples", "samples", String(f.samples), f.sample.every > 1 ? `one of ${f.sample.every} is shown` : "");
   add("lost", "recording", f.lost || f.cut ? `${f.lost} lost` : "whole", f.cut ? "cut off at its end" : "", f.lost || f.cut ? "warn" : "");
   return box;

@@ -90,6 +90,10 @@ VALUE(reply_expected, f->reply[i].expected_error)
 VALUE(reply_span, f->reply[i].out_of_span)
 VALUE(reply_target, f->target[i * (size_t)f->nx + (size_t)k])
 VALUE(reply_action, f->action[i * (size_t)f->nu + (size_t)k])
+VALUE(status_time, f->status[i].time)
+VALUE(status_word, f->status[i].word[k])
+VALUE(status_word_deviation, f->status[i].word_deviation[k])
+VALUE(status_term, f->status[i].term[k])
 VALUE(estimate_time, f->estimate[i].time)
 VALUE(estimate_status, f->estimate[i].status)
 VALUE(estimate_value, (double)f->coefficient[i * (size_t)f->nc + (size_t)k])
@@ -206,6 +210,14 @@ void hb_view_write_flight(const hb_recorded_flight *f, const hb_view_report *rep
     put_one(&r, "status", f, estimate_status, false);
     put_columns(&r, "c", f, estimate_value, nc);
     put_columns(&r, "d", f, estimate_deviation, nc);
+    fputc('}', out);
+
+    put_channels(out, "words", f->word, f->nwords, false);
+    put_channels(out, "terms", f->term, f->nterms, false);
+    r = begin_table(out, "told", f, status_time, f->nstatuses, MOST_ESTIMATES);
+    put_columns(&r, "value", f, status_word, f->nwords);
+    put_columns(&r, "deviation", f, status_word_deviation, f->nwords);
+    put_columns(&r, "cost", f, status_term, f->nterms);
     fputc('}', out);
 
     put_events(out, f);

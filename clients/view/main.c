@@ -34,6 +34,10 @@ static void print_help(void)
         "  -k, --client-key FILE  our secret key, for tcp\n"
         "  -a, --address ADDRESS  to listen on: 127.0.0.1; another one needs --certificate, or --insecure\n"
         "  -p, --port PORT        8765; 0: any that is free\n"
+        "      --control          the page may set targets and live keys, reset and reload, of daemons over tcp that "
+        "know\n"
+        "                         our key: it asks back, and they log it with the key's name. Whoever reaches the page "
+        "may\n"
         "      --certificate FILE with --certificate-key FILE: https\n"
         "      --insecure         without https on any address: whoever reaches it sees everything\n"
         "      --origin URL       a page of this origin may connect, too; may be repeated\n"
@@ -97,6 +101,10 @@ static int check(const options *o)
         return wrong("--certificate and --certificate-key belong together");
     if (!o->fleet.keys.server != !o->fleet.keys.client)
         return wrong("--server-key and --client-key belong together");
+    if (o->web.control && !o->fleet.keys.client)
+        return wrong("--control: daemons must know who changes them: give --server-key and --client-key");
+    if (o->web.control && !local && !o->web.certificate)
+        return wrong("--control: on other addresses than this machine's own only with --certificate");
     if (!local && !o->web.certificate && !o->insecure)
         return wrong("--address: others could read along: give --certificate and --certificate-key, or --insecure");
     return 0;
@@ -187,6 +195,7 @@ int main(int argc, char **argv)
         {"port", HB_OPTION_WHOLE, &o.web.port, 0, 65535, 'p'},
         {"certificate", HB_OPTION_TEXT, &o.web.certificate, 0, 0, 0},
         {"certificate-key", HB_OPTION_TEXT, &o.web.certificate_key, 0, 0, 0},
+        {"control", HB_OPTION_FLAG, &o.web.control, 0, 0, 0},
         {"insecure", HB_OPTION_FLAG, &o.insecure, 0, 0, 0},
         {"origin", HB_OPTION_CALL, &origin, 0, 0, 0},
         {"version", HB_OPTION_FLAG, &o.version, 0, 0, 'V'},

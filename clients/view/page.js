@@ -57,6 +57,9 @@ class Vehicle {
     this.model.state.forEach((c, i) => { row["x." + c.name] = (s.state || [])[i]; row["target." + c.name] = (s.target || [])[i]; });
     (this.model.control || []).forEach((c, i) => { row["u." + c.name] = (s.action || [])[i] ?? (s.control || [])[i]; });
     (s.coefficient || []).slice(0, 64).forEach((c, i) => { row["c" + i] = c; row["d" + i] = Math.sqrt((s.variance || [])[i]); });
+    (s.word || []).forEach(w => { row["word." + w.name] = w.value; row["wordd." + w.name] = w.deviation; });
+    const driven = (s.cost_term || []).reduce((sum, c) => sum + c.value, 0);
+    (s.cost_term || []).forEach(c => { row["cost." + c.name] = driven > 0 ? 100 * c.value / driven : 0; });
     this.table.add(time, row);
     this.table.trim(time - KEEP);
     if (this.status)
@@ -81,6 +84,11 @@ class Vehicle {
       this.note(t, "the daemon started again", "bad");
     if (k.changes > h.changes)
       this.note(t, "the vehicle's dynamics changed", "note");
+    for (const w of b.word || []) {
+      const before = (a.word || []).find(o => o.name === w.name);
+      if (w.changed && before && (!before.changed || before.was !== w.was))
+        this.note(t, `${plain(w.name)} was ${inDigits(w.was, w.was_deviation)}, is ${told(w)}`, "note");
+    }
     if (a.last_status !== b.last_status && b.last_status !== "unspecified")
       this.note(t, `actions: ${b.last_status}` + (b.last_reason && !["none", "unspecified"].includes(b.last_reason) ? ` (${b.last_reason})` : ""), "");
     if (h.status !== k.status)
@@ -101,7 +109,7 @@ class Vehicle {
   data() {
     const t = this.table;
     return { live: true, states: this.model.state, controls: this.model.control || [], sample: t, reply: t, estimate: t,
-      ncoefficients: this.model.coefficients, plan: () => {
+      ncoefficients: this.model.coefficients, aim: mayChange(this.id) ? (axes, place) => askTarget(this, axes, place) : undefined, words: this.status.word || [], terms: (this.status.cost_term || []).map(c => c.name), plan: () => {
         const p = this.status && this.status.predicted, n = this.model.state.length;
         return p && p.length ? Array.from({ length: p.length / n }, (_, k) => p.slice(k * n, k * n + n)) : null;
       } };
@@ -246,6 +254,7 @@ const COLUMNS = [
   ["error / expected", v => v.heard ? `${short(v.error)} / ${short(v.expected)}` : "–", v => v.error > 3 * v.expected && v.expected > 0 ? "warn" : "", "n"],
   ["p99 / budget", v => v.heard ? `${ms(v.p99_us)} / ${ms(v.budget_us)}` : "–", v => v.p99_us > v.budget_us ? "warn" : "", "n"],
   ["window", v => v.heard ? `${v.samples} in ${short(v.window)} s` : "–", null, "n"],
+  ["learned", v => v.word ? `${plain(v.word.name)} ${told(v.word)}` : "–"],
   ["model", v => v.heard ? (v.adapting ? v.estimate : "not adapting") : "–", v => v.heard && v.adapting && v.estimate === "ok" ? "good" : ""],
   ["last change", v => v.change ? `${v.change}, ${ago(v.changed)}` : "–"]];
 
@@ -320,7 +329,7 @@ function showVehicle(id) {
 function buildVehicle() {
   const v = page.vehicle, tiles = {}, box = make("div", { className: "tiles" });
   for (const [name, title] of [["actions", "actions"], ["error", "one-step error"], ["latency", "replies, p99"], ["telemetry", "telemetry"],
-    ["requests", "requests"], ["window", "window"], ["distance", "off target"], ["recorder", "recorder"]]) {
+    ["requests", "requests"], ["window", "window"], ["learned", "learned"], ["driven", "the plan is driven by"], ["distance", "off target"], ["recorder", "recorder"]]) {
     tiles[name] = field(name, title);
     box.append(tiles[name].tile);
   }
@@ -328,6 +337,7 @@ function buildVehicle() {
   const list = panels(v.view, v.data()), learned = make("div", { className: "scroll" });
   const log = make("ul", { className: "log" }), counts = make("div", { className: "counts" });
   const extra = [
+    ...(mayChange(v.id) ? [changeCard(v)] : []),
     make("section", { className: "card" }, make("h2", {}, "What was learned"), learned),
     make("section", { className: "card" }, make("h2", {}, "Changes"), make("div", { className: "scroll" }, log)),
     make("section", { className: "card" }, make("h2", {}, "Counters", make("small", { textContent: "since the daemon's start" })), make("div", { className: "scroll" }, counts))];
@@ -361,6 +371,12 @@ function drawVehicle() {
   tiles.telemetry.set(short(s.telemetry_rate, "Hz"), s.telemetry_age === null ? "never" : `newest ${ms(1e6 * s.telemetry_age)} old`, h.fault && h.fault !== "none" ? "bad" : "");
   tiles.requests.set(short(s.request_rate, "Hz"), `${s.clients} client${s.clients === 1 ? "" : "s"}`);
   tiles.window.set(`${h.samples}`, `samples over ${short(h.span_seconds)} s; ${h.changes} change${h.changes === 1 ? "" : "s"}`);
+  const word = (s.word || []).find(w => w.changed) || (s.word || [])[0];
+  tiles.learned.tile.hidden = !word;
+  if (word)
+    tiles.learned.set(told(word), plain(word.name) + (word.changed ? `; was ${inDigits(word.was, word.was_deviation)}` : ""));
+  const terms = [...(s.cost_term || [])].sort((a, b) => b.value - a.value), whole = terms.reduce((sum, c) => sum + c.value, 0);
+  tiles.driven.set(terms.length ? terms[0].name.split(" ")[0] : "–", terms.length ? `${Math.round(100 * terms[0].value / (whole || 1))} % of its cost` + (terms[1] && terms[1].value > 0.005 * whole ? `; ${terms[1].name.split(" ")[0]} ${Math.round(100 * terms[1].value / (whole || 1))} %` : "") : "");
   const apart = v.model.state.map((c, i) => c.unit === "m" && s.target && s.state ? s.state[i] - s.target[i] : 0);
   tiles.distance.set(s.target && s.target.length && s.state && s.state.length ? short(Math.hypot(...apart), "m") : "–", s.target && s.target.length ? "" : "no target");
   tiles.recorder.set(s.recorder && s.recorder.on ? "on" : "off", s.recorder && s.recorder.on ? `${short(s.recorder.bytes / 1e6, "MB")}, ${s.recorder.lost} lost` : "", s.recorder && s.recorder.errors ? "bad" : "");
@@ -395,6 +411,7 @@ function drawLearned(box, s) {
   rows.push(["condition", short(h.condition), `excitation ${short(h.excitation)}`]);
   if (!s.adapting)
     rows.unshift(["not adapting", "plans use the average model", ""]);
+  rows.unshift(...(s.word || []).map(w => [plain(w.name), told(w), w.changed ? `was ${inDigits(w.was, w.was_deviation)}` : ""]));
   const text = JSON.stringify(rows);
   if (box.dataset.text === text)
     return;
@@ -408,8 +425,10 @@ function frame() {
   requestAnimationFrame(frame);
   const v = page.vehicle;
   if (page.showing && page.showing.kind === "vehicle" && v && v.status) {
-    if (page.showing.waiting)
+    const kinds = JSON.stringify([mayChange(v.id), (v.status.cost_term || []).map(c => c.name), (v.status.word || []).map(w => w.name)]);
+    if (page.showing.waiting || (page.showing.kinds !== kinds && v.status.cost_term.length))
       buildVehicle();
+    page.showing.kinds = kinds;
     if (v.news || v.logged) {
       v.news = false;
       page.dirty = true;
@@ -466,8 +485,11 @@ function connect() {
 function take(m) {
   if (m.hello) {
     page.recordings = m.hello.recordings;
+    page.control = m.hello.control;
     if (!page.flight) /* a recording stays as it is when a connection was lost */
       route();
+  } else if (m.answer) {
+    answered(m.answer);
   } else if (m.fleet) {
     const first = !page.fleet.length;
     page.fleet = m.fleet;

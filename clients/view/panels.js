@@ -36,6 +36,14 @@ function elapsed(t, step) {
   return m > 0 ? `${m}:${(t - 60 * m).toFixed(digits).padStart(digits ? digits + 3 : 2, "0")}` : `${t.toFixed(digits)} s`;
 }
 
+/* A number to the digits that its deviation leaves meaning to, as hb_word_text does. */
+function inDigits(value, deviation) {
+  const size = deviation > 0 ? Math.floor(Math.log10(deviation)) : 0, places = (deviation / 10 ** size < 1.95 ? 1 : 0) - size;
+  return value.toFixed(Math.min(Math.max(places, 0), 12)).replace(/^-/, "−");
+}
+const plain = name => name.replaceAll("_", " ");
+const told = w => `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}${w.unit ? " " + w.unit : ""}`;
+
 const ago = s => s < 1.5 ? "now" : s < 90 ? `${Math.round(s)} s ago` : s < 5400 ? `${Math.round(s / 60)} min ago` : `${Math.round(s / 3600)} h ago`;
 const lasting = s => s < 90 ? `${s.toFixed(0)} s` : s < 5400 ? `${(s / 60).toFixed(0)} min` : `${(s / 3600).toFixed(1)} h`;
 const ms = us => us >= 1e6 ? short(us / 1e6, "s") : us >= 1000 ? short(us / 1000, "ms") : `${Math.round(us)} µs`;
@@ -59,7 +67,7 @@ function panels(view, data, second) {
     { name: "actions", table: data.reply, key: "status", words: ACTIONS, hold: data.live ? 0.2 : 0 },
     { name: "model", table: data.estimate, key: "estimate", words: ESTIMATES, hold: data.live ? 0.2 : 0 },
     ...(data.live ? [{ name: "telemetry", table: data.sample, key: "fault", words: FAULTS, hold: 0.2 }] : [])] });
-  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample }));
+  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample, aim: data.aim }));
   for (const group of byUnit(data.states))
     add({ title: group.map(s => s.name).join(", "), note: [group[0].unit && `[${group[0].unit}]`, "dashed: target"].filter(Boolean).join(" "),
       lines: group.flatMap((s, k) => [
@@ -71,6 +79,13 @@ function panels(view, data, second) {
     { name: "error", table: data.errors || data.reply, key: "error", colour: COLOURS[1] },
     { name: "expected", table: data.errors || data.reply, key: "expected", colour: COLOURS[0], dash: true },
     ...(second ? [{ name: "error (2)", table: second.reply, key: "error", colour: COLOURS[1], second: true }] : [])] });
+  for (const group of byUnit(data.words || []))
+    add({ title: group.map(w => plain(w.name)).join(", "), note: `${group[0].unit ? `[${group[0].unit}] ` : ""}with twice its deviation`, bands: true,
+      lines: group.flatMap((w, k) => [{ name: plain(w.name), table: data.told || data.reply, key: "word." + w.name, band: "wordd." + w.name, colour: COLOURS[(k + 2) % COLOURS.length] },
+        ...(second && second.told ? [{ name: plain(w.name) + " (2)", table: second.told, key: "word." + w.name, colour: COLOURS[(k + 2) % COLOURS.length], second: true, silent: true, with: plain(w.name) }] : [])]) });
+  if ((data.terms || []).length)
+    add({ title: "What drives the plan", note: "share of its cost, %", zero: true, lines: data.terms.map((name, k) =>
+      ({ name, table: data.driven || data.reply, key: "cost." + name, colour: COLOURS[k % COLOURS.length], hidden: name === "limits" && !data.live })) });
   if (data.ncoefficients)
     add({ title: "Coefficients", note: "with twice their deviation", lines: coefficientLines(data, second) });
   add({ title: "Latency", note: data.live ? "of replies, over two seconds" : "of each reply", zero: true, lines: [

@@ -64,7 +64,7 @@ function short(v, unit = "") {
   const a = Math.abs(v);
   const text = !Number.isFinite(v) ? (v > 0 ? "∞" : "−∞")
     : a >= 1e5 || (a > 0 && a < 1e-4) ? v.toExponential(1)
-      : a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : a >= 1 ? v.toFixed(2) : a >= 0.01 || a === 0 ? v.toFixed(3) : v.toFixed(5);
+      : a === 0 ? "0" : a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : a >= 1 ? v.toFixed(2) : a >= 0.01 ? v.toFixed(3) : v.toFixed(5);
   return text.replace(/^-/, "−") + (unit ? " " + unit : "");
 }
 
@@ -74,7 +74,7 @@ function ticks(low, high, n) {
   const step = [1, 2, 5, 10].map(k => k * power).find(s => s >= raw) || raw, list = [];
   for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step)
     list.push(Math.abs(v) < 1e-9 * step ? 0 : v);
-  return { list, step };
+  return list.length < 2 && n < 16 ? ticks(low, high, 2 * n + 1) : { list, step }; /* one alone tells no scale */
 }
 
 function timeTicks(low, high, n) {
@@ -222,6 +222,12 @@ class Plot {
       for (let i = Math.max(0, line.table.after(this.view.t0) - 1); i < to; i++)
         if (Number.isFinite(y[i]) && !(this.log && y[i] <= 0))
           take(y[i]);
+      /* the newest band as a whole, where it is what matters; the first ones may be anything */
+      const d = this.bands && line.band && (line.table.c[line.band] || [])[to - 1];
+      if (Number.isFinite(d) && Number.isFinite(y[to - 1])) {
+        take(y[to - 1] - 2.2 * d);
+        take(y[to - 1] + 2.2 * d);
+      }
     }
     for (const limit of this.limits) {
       const v = this.limit(limit);

@@ -4,7 +4,9 @@
 
 class Scene {
   /* states: [{name, unit}]; table: with columns "x." and "target." + name; plan(): rows of states, or null. */
-  constructor(view, { states, table, targets, plan, second }) {
+  constructor(view, { states, table, targets, plan, second, aim }) {
+    this.aim = aim; /* called with where the target was dragged to; undefined: it cannot be */
+    this.dragged = null;
     this.view = view;
     this.table = table;
     this.targets = targets;
@@ -46,9 +48,26 @@ class Scene {
   listen() {
     const c = this.canvas;
     let last = null;
-    c.onpointerdown = e => { last = [e.offsetX, e.offsetY]; c.setPointerCapture(e.pointerId); };
-    c.onpointerup = () => { last = null; };
+    c.onpointerdown = e => {
+      last = [e.offsetX, e.offsetY];
+      c.setPointerCapture(e.pointerId);
+      if (this.aim && this.target && Math.hypot(...this.project(this.target).map((v, i) => v - last[i])) < 16)
+        this.dragged = [...this.target];
+    };
+    c.onpointerup = () => {
+      last = null;
+      if (this.dragged)
+        this.aim(this.axes, this.dragged.slice(0, this.axes.length));
+      this.dragged = null;
+      this.view.changed();
+    };
     c.onpointermove = e => {
+      if (last && this.dragged) {
+        this.pull(e.offsetX - last[0], e.offsetY - last[1], e.shiftKey);
+        last = [e.offsetX, e.offsetY];
+        this.view.changed();
+        return;
+      }
       if (!last || this.axes.length < 3)
         return;
       this.turn += 0.01 * (e.offsetX - last[0]);
@@ -56,6 +75,20 @@ class Scene {
       last = [e.offsetX, e.offsetY];
       this.view.changed();
     };
+  }
+
+  /* Moves the dragged target by pixels: level, or up and down. */
+  pull(dx, dy, upright) {
+    const at = this.project(this.dragged), along = i => this.project(this.dragged.map((v, k) => v + (k === i ? 1 : 0))).map((v, k) => v - at[k]);
+    if (upright && this.axes.length === 3) {
+      this.dragged[2] += dy / (along(2)[1] || -1);
+      return;
+    }
+    const [a, b] = [along(0), along(1)], area = a[0] * b[1] - a[1] * b[0];
+    if (Math.abs(area) < 1e-6)
+      return;
+    this.dragged[0] += (dx * b[1] - dy * b[0]) / area;
+    this.dragged[1] += (a[0] * dy - a[1] * dx) / area;
   }
 
   column(table, prefix, i) { return table.c[prefix + this.states[this.axes[i]].name]; }
@@ -96,13 +129,15 @@ class Scene {
     g.font = "11px system-ui, 'DejaVu Sans', sans-serif";
     const now = this.view.cursor ?? this.view.t1, trail = this.trail(this.table), other = this.second ? this.trail(this.second) : [];
     const k = this.table.after(now) - 1, q = this.targets.after(now) - 1;
-    const target = q >= 0 ? this.row(this.targets, "target.", q) : [NaN, NaN, NaN];
+    const target = this.dragged || (q >= 0 ? this.row(this.targets, "target.", q) : [NaN, NaN, NaN]);
     const aimed = target.every(Number.isFinite);
+    this.target = aimed ? target : null;
     const plan = (this.view.cursor === null && this.plan() || []).map(x => [0, 1, 2].map(i => i < this.axes.length ? x[this.axes[i]] : 0));
     const points = [...trail, ...other, ...(aimed ? [target] : []), ...plan];
     if (!points.length)
       return;
-    this.fit(points, w, h);
+    if (!this.dragged) /* under the hand nothing else moves */
+      this.fit(points, w, h);
     if (this.axes.length === 3)
       this.floor(g, ink);
     else
@@ -187,7 +222,7 @@ class Scene {
     g.textBaseline = "middle";
     for (const v of up.list) {
       const p = this.project([...at, v]);
-      g.fillText(short(v).replace(/\.?0+$/, "") + (v === up.list[up.list.length - 1] ? ` ${unit}` : ""), p[0] - 5, p[1]);
+      g.fillText(String(Number(v.toFixed(4))).replace("-", "−") + (v === up.list[up.list.length - 1] ? ` ${unit}` : ""), p[0] - 5, p[1]);
     }
   }
 

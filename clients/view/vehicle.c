@@ -14,6 +14,7 @@ static const char topic[] = "hilbert.v1.Status";
 static const double shortest_silence = 1.2; /* seconds without a status before a daemon counts as gone */
 static const double past_apart = 0.2;       /* seconds between statuses that are kept */
 static const double ask_again = 1;          /* seconds */
+static const double patience = 5;           /* seconds, for the answer to a page's question */
 
 /* ---- connecting ---- */
 
@@ -87,6 +88,7 @@ hb_view_vehicle *hb_view_vehicle_new(void *context, int id, const char *place, c
         return NULL;
     }
     const hb_view_keys *own = strncmp(place, "tcp://", 6) == 0 ? keys : &none;
+    v->keyed = own->client != NULL;
     v->publisher = open_socket(context, ZMQ_SUB, v->status, own, why, size);
     v->asker = v->publisher ? open_socket(context, ZMQ_DEALER, v->control, own, why, size) : NULL;
     if (!v->asker) {
@@ -222,7 +224,54 @@ static void ask_model(hb_view_vehicle *v, double now)
         zmq_send(v->asker, frame, hilbert__v1__control_request__pack(&request, frame), ZMQ_DONTWAIT);
 }
 
-static hb_view_news receive_model(hb_view_vehicle *v)
+const char *hb_view_vehicle_ask(hb_view_vehicle *v, Hilbert__V1__ControlRequest *request, uint64_t who, double now)
+{
+    hb_view_question *q = v->question;
+    uint8_t frame[4096];
+
+    while (q < v->question + HB_VIEW_QUESTIONS && q->id)
+        q++;
+    if (!v->keyed)
+        return "hilbert-view has no key for this daemon";
+    if (q == v->question + HB_VIEW_QUESTIONS)
+        return "too many questions are under way";
+    request->id = ++v->id_asked;
+    size_t n = hilbert__v1__control_request__get_packed_size(request);
+    if (n > sizeof frame)
+        return "the request is too large";
+    hilbert__v1__control_request__pack(request, frame);
+    if (zmq_send(v->asker, frame, n, ZMQ_DONTWAIT) < 0)
+        return "the daemon does not take questions just now";
+    *q = (hb_view_question){.id = request->id, .who = who, .asked = now};
+    return NULL;
+}
+
+/* Whether a reply is one to a page's question: then that is answered. */
+static bool answers(hb_view_vehicle *v, const Hilbert__V1__ControlReply *reply)
+{
+    for (int i = 0; i < HB_VIEW_QUESTIONS; i++)
+        if (v->question[i].id && v->question[i].id == reply->id) {
+            v->answer = (hb_view_answer){.who = v->question[i].who, .ok = reply->ok};
+            snprintf(v->answer.error, sizeof v->answer.error, "%s", reply->error);
+            v->question[i].id = 0;
+            return true;
+        }
+    return false;
+}
+
+/* A question that stays unanswered is answered by us. */
+static bool gave_up(hb_view_vehicle *v, double now)
+{
+    for (int i = 0; i < HB_VIEW_QUESTIONS; i++)
+        if (v->question[i].id && now - v->question[i].asked > patience) {
+            v->answer = (hb_view_answer){.who = v->question[i].who, .error = "the daemon did not answer"};
+            v->question[i].id = 0;
+            return true;
+        }
+    return false;
+}
+
+static hb_view_news receive_reply(hb_view_vehicle *v)
 {
     hb_view_news news = HB_VIEW_NOTHING;
     zmq_msg_t message;
@@ -237,7 +286,8 @@ static hb_view_news receive_model(hb_view_vehicle *v)
             reply->model = NULL;
             reply->result_case = HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET;
             news = HB_VIEW_MODEL;
-        }
+        } else if (reply && answers(v, reply))
+            news = HB_VIEW_ANSWER;
         hilbert__v1__control_reply__free_unpacked(reply, NULL);
     }
     zmq_msg_close(&message);
@@ -253,7 +303,8 @@ hb_view_news hb_view_vehicle_poll(hb_view_vehicle *v, double now)
     bool known = v->model && v->newest && v->model->hash == v->newest->model_hash;
     if (v->newest && !known && !hb_view_vehicle_gone(v, now) && now - v->asked > ask_again)
         ask_model(v, now);
-    return receive_model(v);
+    news = receive_reply(v);
+    return news == HB_VIEW_NOTHING && gave_up(v, now) ? HB_VIEW_ANSWER : news;
 }
 
 bool hb_view_vehicle_gone(const hb_view_vehicle *v, double now)

@@ -14,6 +14,21 @@ typedef struct hb_view_moment {
     size_t size;
 } hb_view_moment;
 
+enum { HB_VIEW_QUESTIONS = 8 }; /* that may be under way */
+
+/* Something that a page asked for, until it is answered. */
+typedef struct hb_view_question {
+    uint64_t id;  /* of the request; 0: none */
+    uint64_t who; /* asked */
+    double asked; /* monotonic seconds */
+} hb_view_question;
+
+typedef struct hb_view_answer {
+    uint64_t who;
+    bool ok;
+    char error[512];
+} hb_view_answer;
+
 typedef struct hb_view_vehicle {
     int id;
     char name[64];                  /* of the instance; of its place until it was heard */
@@ -27,9 +42,12 @@ typedef struct hb_view_vehicle {
     Hilbert__V1__ModelInfo *model;  /* NULL: not known yet */
     double asked;                   /* for the model, monotonic seconds */
     uint64_t id_asked;
-    uint64_t changes;                  /* of the dynamics, as of the newest status */
-    double changed;                    /* when that last changed, or the action's status did; 0: not since we look */
-    char change[96];                   /* and what it was, in words */
+    uint64_t changes; /* of the dynamics, as of the newest status */
+    double changed;   /* when that last changed, or the action's status did; 0: not since we look */
+    char change[96];  /* and what it was, in words */
+    bool keyed;       /* it knows us by a key: it may be asked to change something */
+    hb_view_question question[HB_VIEW_QUESTIONS];
+    hb_view_answer answer;             /* the newest: see HB_VIEW_ANSWER */
     hb_view_moment past[HB_VIEW_PAST]; /* a ring, oldest at `first` */
     int first, npast;
 } hb_view_vehicle;
@@ -44,9 +62,12 @@ hb_view_vehicle *hb_view_vehicle_new(void *context, int id, const char *place, c
                                      size_t size);
 void hb_view_vehicle_free(hb_view_vehicle *v);
 
-typedef enum { HB_VIEW_NOTHING, HB_VIEW_STATUS, HB_VIEW_MODEL } hb_view_news;
+/* Asks it to do something, for `who`; NULL, or why not. The answer is news. */
+const char *hb_view_vehicle_ask(hb_view_vehicle *v, Hilbert__V1__ControlRequest *request, uint64_t who, double now);
 
-/* Takes one message in, without waiting. STATUS: newest is another; MODEL: model is. */
+typedef enum { HB_VIEW_NOTHING, HB_VIEW_STATUS, HB_VIEW_MODEL, HB_VIEW_ANSWER } hb_view_news;
+
+/* Takes one message in, without waiting. STATUS: newest is another; MODEL: model is; ANSWER: answer is. */
 hb_view_news hb_view_vehicle_poll(hb_view_vehicle *v, double now);
 /* Nothing was heard for longer than statuses are apart: the daemon is gone, or was never there. */
 bool hb_view_vehicle_gone(const hb_view_vehicle *v, double now);

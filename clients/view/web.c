@@ -18,6 +18,7 @@ enum {
     SUBSCRIBE = 65536,     /* and a Foxglove client, which names many channels */
     SUBSCRIPTIONS = 1024,  /* of a Foxglove client */
     CLIENTS = 64,          /* at once */
+    MOST_STATES = 64,      /* of a target that a page sets */
     PIECE = 16384,         /* of a file, at a time */
     TICK_US = 20 * 1000,   /* between two looks at the vehicles */
 };
@@ -39,6 +40,8 @@ typedef struct subscription {
 
 typedef struct client {
     struct lws *wsi;
+    uint64_t number;            /* tells clients apart, also those that are gone */
+    bool own_page;              /* it is the page that we serve, and no other's, nor a program */
     bool foxglove;              /* speaks that protocol, not the page's */
     subscription *subscription; /* of a Foxglove client */
     int nsubscriptions;
@@ -69,6 +72,7 @@ struct hb_view_web {
     lws_sorted_usec_list_t timer;
     client *clients;
     int nclients;
+    uint64_t came; /* clients, ever */
     uint64_t dropped;
     double fleet_sent;
     message *fleet_message; /* the newest */
@@ -259,6 +263,24 @@ static void announce(hb_view_web *w, const hb_view_vehicle *v)
         }
 }
 
+/* What became of something that a page asked for. */
+static void tell_answer(hb_view_web *w, uint64_t who, int vehicle, bool ok, const char *error)
+{
+    json_t *answer =
+        json_pack("{s:{s:i, s:b, s:s%}}", "answer", "vehicle", vehicle, "ok", ok, "error", error, strlen(error));
+    draft d;
+
+    if (answer && draft_begin(&d)) {
+        json_dumpf(answer, d.out, JSON_COMPACT);
+        message *m = draft_end(&d);
+        for (client *c = w->clients; c; c = c->next)
+            if (c->number == who)
+                enqueue(c, m);
+        release(m);
+    }
+    json_decref(answer);
+}
+
 static void look_after_vehicles(hb_view_web *w)
 {
     double now = now_seconds();
@@ -269,6 +291,10 @@ static void look_after_vehicles(hb_view_web *w)
         hb_view_news news;
         /* a daemon that publishes faster than we read must not keep us here */
         for (int k = 0; k < 32 && (news = hb_view_vehicle_poll(v, now)) != HB_VIEW_NOTHING; k++) {
+            if (news == HB_VIEW_ANSWER) {
+                tell_answer(w, v->answer.who, v->id, v->answer.ok, v->answer.error);
+                continue;
+            }
             tell(w, NULL, v, news == HB_VIEW_STATUS ? hb_view_write_status : hb_view_write_model);
             if (news == HB_VIEW_STATUS)
                 tell_foxglove(w, v);
@@ -304,16 +330,69 @@ static void watch(hb_view_web *w, client *c, const json_t *id)
         tell(w, c, v, hb_view_write_past);
 }
 
+/* {"change": {"vehicle": ID, "target": [...]}}, or with "key" and "value" (and "seconds"), "reset": true or "reload":
+ * true. The daemon has the last word, and logs it with our key. */
+static void change(hb_view_web *w, client *c, const json_t *what)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
+    Hilbert__V1__Target target = HILBERT__V1__TARGET__INIT;
+    Hilbert__V1__Setting setting = HILBERT__V1__SETTING__INIT;
+    const json_t *id = json_object_get(what, "vehicle"), *state = json_object_get(what, "target");
+    const char *key = json_string_value(json_object_get(what, "key")),
+               *value = json_string_value(json_object_get(what, "value"));
+    json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
+    double number[MOST_STATES];
+    const char *why = NULL;
+
+    if (i < 0 || i >= w->fleet->n)
+        return;
+    if (!w->settings->control)
+        why = "hilbert-view only looks on: it was started without --control";
+    else if (!c->own_page)
+        why = "only the page that hilbert-view serves may change something";
+    else if (json_is_array(state) && json_array_size(state) <= MOST_STATES) {
+        for (size_t k = 0; k < json_array_size(state); k++) {
+            if (!json_is_number(json_array_get(state, k)))
+                why = "a target is a list of numbers";
+            number[k] = json_number_value(json_array_get(state, k));
+        }
+        target.state = number;
+        target.n_state = json_array_size(state);
+        request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET;
+        request.set_target = &target;
+    } else if (key && value) {
+        setting.key = (char *)(uintptr_t)key;
+        setting.value = (char *)(uintptr_t)value;
+        setting.seconds = json_number_value(json_object_get(what, "seconds"));
+        request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_SET;
+        request.set = &setting;
+    } else if (json_is_true(json_object_get(what, "reset"))) {
+        request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_RESET_WINDOW;
+        request.reset_window = &nothing;
+    } else if (json_is_true(json_object_get(what, "reload"))) {
+        request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD;
+        request.reload = &nothing;
+    } else
+        why = "nothing that can be changed is named";
+    if (!why)
+        why = hb_view_vehicle_ask(w->fleet->vehicle[i], &request, c->number, now_seconds());
+    if (why)
+        tell_answer(w, c->number, (int)i, false, why);
+}
+
 /* False: it is none of ours. */
 static bool hear(hb_view_web *w, client *c, const char *text, size_t size)
 {
     json_t *question = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-    const json_t *what = json_object_get(question, "watch");
+    const json_t *what = json_object_get(question, "watch"), *changed = json_object_get(question, "change");
 
     if (what)
         watch(w, c, what);
+    if (changed)
+        change(w, c, changed);
     json_decref(question);
-    return what != NULL;
+    return what || changed;
 }
 
 static void subscribe(client *c, const json_t *list)
@@ -389,7 +468,8 @@ static void greet(hb_view_web *w, client *c)
 
     for (int i = 0; i < w->nrecordings; i++)
         json_array_append_new(recordings, json_string(w->recording[i].name));
-    json_t *hello = json_pack("{s:{s:s, s:o}}", "hello", "version", HB_VERSION, "recordings", recordings);
+    json_t *hello = json_pack("{s:{s:s, s:o, s:b}}", "hello", "version", HB_VERSION, "recordings", recordings,
+                              "control", w->settings->control);
     if (hello && draft_begin(&d)) {
         json_dumpf(hello, d.out, JSON_COMPACT);
         message *m = draft_end(&d);
@@ -431,20 +511,28 @@ static bool may_ask(const hb_view_web *w, struct lws *wsi)
     return header(wsi, WSI_TOKEN_HOST, host, sizeof host) && own_host(w, host);
 }
 
-/* A browser names the page that connects: ours, or one that was allowed. Programs name none. */
-static bool may_connect(const hb_view_web *w, struct lws *wsi)
+/* Whether it is our own page that connects, by what its browser says. */
+static bool is_own_page(const hb_view_web *w, struct lws *wsi)
 {
     char host[256], origin[256], own[300];
 
+    if (!header(wsi, WSI_TOKEN_HOST, host, sizeof host) || !header(wsi, WSI_TOKEN_ORIGIN, origin, sizeof origin))
+        return false;
+    snprintf(own, sizeof own, "%s://%s", w->settings->certificate ? "https" : "http", host);
+    return strcmp(origin, own) == 0;
+}
+
+/* A browser names the page that connects: ours, or one that was allowed. Programs name none. */
+static bool may_connect(const hb_view_web *w, struct lws *wsi)
+{
+    char host[256], origin[256];
+
     if (!header(wsi, WSI_TOKEN_HOST, host, sizeof host) || !own_host(w, host))
         return false;
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) == 0)
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) == 0 || is_own_page(w, wsi))
         return true;
     if (!header(wsi, WSI_TOKEN_ORIGIN, origin, sizeof origin))
         return false;
-    snprintf(own, sizeof own, "%s://%s", w->settings->certificate ? "https" : "http", host);
-    if (strcmp(origin, own) == 0)
-        return true;
     for (int i = 0; i < w->settings->norigins; i++)
         if (strcmp(origin, w->settings->origin[i]) == 0)
             return true;
@@ -455,7 +543,7 @@ static bool may_connect(const hb_view_web *w, struct lws *wsi)
 
 static void join(hb_view_web *w, client *c, struct lws *wsi)
 {
-    *c = (client){.wsi = wsi, .watching = -1, .next = w->clients};
+    *c = (client){.wsi = wsi, .number = ++w->came, .own_page = is_own_page(w, wsi), .watching = -1, .next = w->clients};
     w->clients = c;
     w->nclients++;
 }

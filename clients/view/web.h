@@ -18,6 +18,7 @@ typedef struct hb_view_settings {
     const char *certificate, *certificate_key; /* files, for TLS; or NULL */
     const char *origin[HB_VIEW_ORIGINS];       /* of pages of others that may connect: "https://app.foxglove.dev" */
     int norigins;
+    bool control; /* pages may change something, of daemons that know us by a key */
 } hb_view_settings;
 
 /* A recorded flight as the page reads it. */

@@ -48,6 +48,16 @@ fit() {
     "$train" prior "$out" --data "$set" --output "config/models/$name.safetensors" --force --threads "$threads"
 }
 
+# words NAME DATA OPTIONS...: what the coefficients of a model mean, from what is hidden in the data
+words() {
+    name=$1 set=$data/$2.h5
+    shift 2
+    "$train" words "config/models/$name.safetensors" --data "$set" --output "config/models/$name.safetensors" \
+        --examples 1000 --threads "$threads" "$@"
+}
+# weak rotors look like a heavy vehicle: only the mass per thrust shows in its motion
+effective_mass='effective_mass[kg]=4*mass/(rotor0+rotor1+rotor2+rotor3)'
+
 # constants NAME MODEL DATA: the model with its basis replaced by constant accelerations, for comparison
 constants() {
     "$train" constants "config/models/$2.safetensors" --states vx,vy,vz,wx,wy,wz --data "$data/$3.h5" \
@@ -83,16 +93,21 @@ make() {
         fit quadrotor vehicles --nb 24 --average nominal:quadrotor --inputs=-x,-y,-z \
             --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
             --steps 6000 --learning-rate 0.015 --decay cosine
+        words quadrotor vehicles --word "$effective_mass" --word inertia --word 'com_x[mm]' --word 'com_y[mm]' \
+            --word 'wind_force_x[N]=drag*wind_x' --word 'wind_force_y[N]=drag*wind_y'
         ;;
     quadrotor-constants)
         collect vehicles quadrotor -f 500 -e 6 -s 6 $vehicles
         constants quadrotor-constants quadrotor vehicles
+        words quadrotor-constants vehicles --word "$effective_mass" --word 'com_x[mm]' --word 'com_y[mm]' \
+            --word 'wind_force_x[N]=drag*wind_x' --word 'wind_force_y[N]=drag*wind_y'
         ;;
     quadrotor-learned)
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
         fit quadrotor-learned quadrotor-mass --nb 8 --inputs=-x,-y,-z \
             --functions 16 --examples 100 --queries 300 --weighting each --ridge 1e-5 --refinements 1 \
             --steps 6000 --learning-rate 0.008 --decay cosine
+        words quadrotor-learned quadrotor-mass --word 'mass[kg]'
         ;;
     quadrotor-paper) # 100 networks of 4 x 51 and one for the average
         collect quadrotor-mass quadrotor -f 160 -e 8 -s 2 -r mass=0.016:0.038
@@ -105,20 +120,25 @@ make() {
             --inputs=-x,-y,-z --functions 16 --examples 100 --queries 100 --ridge 1e-5 \
             --steps 6000 --learning-rate 0.015 --decay cosine \
             --delay 0.006 --lag 0.05,0.038,0.038,0 --controls acting
+        words px4 multirotor --word load --word 'wind_x[m/s]' --word 'wind_y[m/s]' --word 'bandwidth[rad/s]' \
+            --word 'yaw_bandwidth[rad/s]'
         ;;
     px4-constants)
         collect multirotor multirotor -f 200 -e 6 -s 6 -r thrust_lag=0.001 -r delay=0 -r bandwidth=15:40
         constants px4-constants px4 multirotor
+        words px4-constants multirotor --word load --word 'wind_x[m/s]' --word 'wind_y[m/s]'
         ;;
     vanderpol)
         collect vanderpol vanderpol -f 100 -e 10 -n 100 -s 3
         fit vanderpol vanderpol --nb 11 --functions 16 --examples 100 --queries 300 \
             --weighting each --ridge 1e-6 --refinements 1 --steps 4000 --learning-rate 0.005 --decay cosine
+        words vanderpol vanderpol
         ;;
     half-cheetah)
         collect half-cheetah half-cheetah -f 600 -e 2 -s 4
         fit half-cheetah half-cheetah --inputs=-x --nb 24 --coefficients per_state --join 64 --hidden 160,160,160,160 \
             --rollout 5 --steps 7805 $walker
+        words half-cheetah half-cheetah
         ;;
     ant)
         collect ant ant -f 400 -e 2 -s 5

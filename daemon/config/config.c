@@ -344,31 +344,61 @@ int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t s
     return errors->n;
 }
 
-int hb_config_load(hb_config *ret, const char *path, hb_config_errors *errors)
+/* The whole file, ended by a 0 that is not counted; NULL with the reason. */
+static char *read_file(const char *path, size_t *ret_size, hb_error *err)
 {
     char *text = NULL;
     size_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nobody may ever write to a fifo */
     struct stat info;
 
-    *errors = (hb_config_errors){0};
     if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {
-        snprintf(errors->text[0], sizeof errors->text[0], "%s: not a regular file: a reload reads it again", path);
+        hb_fail(err, EINVAL, "%s: not a regular file: a reload reads it again", path);
         close(fd);
-        return errors->n = 1;
+        return NULL;
     }
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (file && (text = malloc(MAX_FILE + 1)))
+    if (file && (text = malloc(MAX_FILE + 2)))
         n = fread(text, 1, MAX_FILE + 1, file);
     if (!text || ferror(file) || n > MAX_FILE) {
-        snprintf(errors->text[0], sizeof errors->text[0], "%s: %s", path,
-                 n > MAX_FILE ? "larger than 1 MiB: this is no configuration" : strerror(errno));
-        errors->n = 1;
-    } else {
-        hb_config_parse(ret, path, text, n, errors);
-    }
+        hb_fail(err, EINVAL, "%s: %s", path,
+                n > MAX_FILE ? "larger than 1 MiB: this is no configuration" : strerror(errno));
+        free(text);
+        text = NULL;
+    } else
+        text[n] = 0;
     if (file)
         fclose(file);
+    *ret_size = n;
+    return text;
+}
+
+char *hb_config_read_text(const char *path, hb_error *err)
+{
+    size_t size;
+    char *text = read_file(path, &size, err);
+
+    if (text && strlen(text) != size) {
+        hb_fail(err, EINVAL, "%s: has a zero byte in it: this is no configuration", path);
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int hb_config_load(hb_config *ret, const char *path, hb_config_errors *errors)
+{
+    hb_error err;
+    size_t size;
+    char *text = read_file(path, &size, &err);
+
+    *errors = (hb_config_errors){0};
+    if (text) {
+        hb_config_parse(ret, path, text, size, errors);
+    } else {
+        snprintf(errors->text[0], sizeof errors->text[0], "%s", err.text);
+        errors->n = 1;
+    }
     free(text);
     return errors->n;
 }

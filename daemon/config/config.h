@@ -184,6 +184,8 @@ bool hb_config_default_fits(const hb_model *m);
 
 /* Returns 0 or the number of errors; *ret is untouched then. */
 int hb_config_load(hb_config *ret, const char *path, hb_config_errors *errors);
+/* The text of a file, allocated; NULL with the reason. */
+char *hb_config_read_text(const char *path, hb_error *err);
 /* From text, as if it stood in a file called `name`. */
 int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t size, hb_config_errors *errors);
 /* Fills in what names and numbers of states and controls mean for this model. Returns the number of errors. */

@@ -77,7 +77,8 @@ struct hb_journal {
     uint64_t opened, flushed, failed; /* ms */
     uint64_t overhead;                /* bytes of the file when it was begun */
     uint64_t skipped;                 /* messages that could not be written since the last that was */
-    uint32_t sequence[HB_NTOPICS];
+    uint32_t sequence[HB_NTOPICS + 1];
+    hb_journal_named named;
 
     note file, error;
     _Atomic uint64_t bytes, messages, lost, files, pruned, errors;
@@ -370,6 +371,12 @@ static void begin_file(hb_journal *j, uint64_t time)
                                                 hb_descriptor_set_size);
         hb_mcap_writer_channel(j->writer, schema, hb_topic_name[i], "protobuf");
     }
+    if (!r && j->named.topic) {
+        const hb_journal_named *named = &j->named;
+        uint16_t schema = hb_mcap_writer_schema(j->writer, named->schema_name, "protobuf", named->schema, named->size);
+        uint16_t channel = hb_mcap_writer_channel(j->writer, schema, named->topic, "protobuf");
+        hb_mcap_writer_metadata(j->writer, channel, named->metadata, named->nmetadata, named->stride);
+    }
     if (!r)
         r = write_head(j, time, &err);
     if (!r)
@@ -597,6 +604,11 @@ int hb_journal_new(hb_journal **ret, const hb_journal_settings *s, hb_error *err
     }
     *ret = j;
     return 0;
+}
+
+void hb_journal_name(hb_journal *j, const hb_journal_named *named)
+{
+    j->named = *named;
 }
 
 int hb_journal_head(hb_journal *j, const void *head, size_t size, const void *first, size_t nfirst, hb_error *err)

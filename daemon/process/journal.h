@@ -37,6 +37,19 @@ void hb_journal_free(hb_journal *j);
  * first one. Both are copied. To be called once; allocates. */
 int hb_journal_head(hb_journal *j, const void *head, size_t size, const void *first, size_t nfirst, hb_error *err);
 
+/* Another topic beside those of hilbert.proto, HB_TOPIC_NAMED: its name, its schema, and what is said of it. All stay the
+ * caller's. To be called before hb_journal_head. */
+typedef struct hb_journal_named {
+    const char *topic, *schema_name;
+    const void *schema;
+    size_t size;
+    const char *metadata; /* nmetadata texts of `stride` bytes: name and value in turn */
+    int nmetadata;
+    size_t stride;
+} hb_journal_named;
+enum { HB_TOPIC_NAMED = HB_NTOPICS };
+void hb_journal_name(hb_journal *j, const hb_journal_named *named);
+
 /* ---- for the one thread that puts ---- */
 
 bool hb_journal_on(const hb_journal *j);

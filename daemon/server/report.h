@@ -3,6 +3,7 @@
 #define HB_REPORT_H
 
 #include "controller/controller.h"
+#include "model/words.h"
 #include "process/journal.h"
 #include "server/histogram.h"
 #include "server/shadow.h"
@@ -51,6 +52,14 @@ typedef struct hb_report {
     const double *predicted;    /* npredicted x nx: states along the newest plan */
     int npredicted;
     double cost;
+    int nterms;                /* of the cost, limits the last; 0: nothing was planned */
+    const double *term;        /* nterms */
+    char (*term_name)[64];     /* nterms */
+    const hb_cost_term *terms; /* nterms - 1: as configured */
+    double limits_weight;
+    const hb_model *model;
+    const hb_word *word, *was; /* of model->nwords: as of now, and before the newest change of the dynamics */
+    bool word_changed[HB_MAX_WORDS];
     int iterations;
     hb_latency queue, planning, preparing, total;
     double budget;

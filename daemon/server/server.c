@@ -12,6 +12,7 @@
 #include "process/realtime.h"
 #include "process/state.h"
 #include "server/server_internal.h"
+#include "server/signals.h"
 #include "server/wake.h"
 
 static const double stop_within = 1;      /* seconds in which the current request is answered at the end */
@@ -183,6 +184,13 @@ static bool take_reload(hb_server *s, const hb_order *order)
     return true;
 }
 
+/* Tells a client what is in force. */
+static bool take_settings(hb_server *s, const hb_order *order)
+{
+    hb_server_answer(s, &s->setter, &(hb_control_reply){.settings = order->told, .error = order->error});
+    return true;
+}
+
 static bool take_promotion(hb_server *s, const hb_order *order)
 {
     if (order->error)
@@ -198,7 +206,7 @@ static void take_order(hb_server *s)
     if (atomic_load_explicit(&s->order_state, memory_order_acquire) != HB_ORDER_POSTED || !hb_worker_idle(s->worker))
         return;
     s->order_error = (hb_error){0};
-    if (!(s->order->promote ? take_promotion : take_reload)(s, s->order))
+    if (!(s->order->promote ? take_promotion : s->order->told ? take_settings : take_reload)(s, s->order))
         return;
     atomic_store_explicit(&s->order_state, HB_ORDER_DONE, memory_order_release);
     hb_wake(s->done_fd);
@@ -242,6 +250,16 @@ void hb_server_stop(hb_server *s)
 hb_worker *hb_server_worker(hb_server *s)
 {
     return s->worker;
+}
+
+int hb_server_setting_fd(const hb_server *s)
+{
+    return s->setting_fd;
+}
+
+const hb_setting_wish *hb_server_setting_wish(const hb_server *s)
+{
+    return &s->wish;
 }
 
 int hb_server_reload_fd(const hb_server *s)
@@ -379,6 +397,7 @@ bool hb_server_turn(hb_server *s)
     notice_lost_state(s);
 
     double now = hb_server_now(s);
+    hb_server_note_words(s);
     hb_server_publish(s, now);
     hb_server_each_second(s, now);
     feed_watchdog(s, now);
@@ -437,6 +456,7 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     hb_server *s = hb_arena_take(arena, 1, sizeof *s);
     hb_config *config = hb_arena_take(arena, 1, sizeof *config);
     uint8_t *frame = hb_arena_take(arena, message, 1);
+    uint8_t *signals = hb_arena_take(arena, hb_signals_size(set->model->nx, set->model->nu), 1);
     double *state = hb_arena_take(arena, nx, sizeof *state);
     double *control = hb_arena_take(arena, nu, sizeof *control);
     double *action = hb_arena_take(arena, nu, sizeof *action);
@@ -451,6 +471,7 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     if (s) {
         s->config = config;
         s->frame = frame;
+        s->signals = signals;
         s->newest_state = state;
         s->newest_control = control;
         s->last_action = action;
@@ -513,6 +534,7 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->promote_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->setting_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
@@ -555,7 +577,7 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
         .stepped = set->stepped || s->lockstep,
         .started = shadow_started,
     };
-    if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0 || s->promote_fd < 0)
+    if (s->wake_fd < 0 || s->done_fd < 0 || s->reload_fd < 0 || s->promote_fd < 0 || s->setting_fd < 0)
         r = hb_fail(err, errno, "eventfd: %s", strerror(errno));
     if (!r)
         r = hb_wire_new(&s->wire, &sizes, err);
@@ -582,7 +604,7 @@ void hb_server_free(hb_server *s)
     hb_worker_free(s->worker);
     hb_queue_free(s->queue);
     hb_wire_free(s->wire);
-    const int fds[] = {s->wake_fd, s->done_fd, s->reload_fd, s->promote_fd};
+    const int fds[] = {s->wake_fd, s->done_fd, s->reload_fd, s->promote_fd, s->setting_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);

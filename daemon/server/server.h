@@ -17,6 +17,7 @@
 #include "process/journal.h"
 #include "process/log.h"
 #include "server/transport.h"
+#include "server/wire.h"
 #include "server/worker.h"
 
 typedef struct hb_server hb_server;
@@ -68,8 +69,22 @@ int hb_server_reload_fd(const hb_server *s);
 int hb_server_promote_fd(const hb_server *s);
 const double *hb_server_trial(const hb_server *s);
 
+/* Readable when a client wants to change a key, or to know what was changed; what it wants stays until an order that
+ * says `setting`. */
+int hb_server_setting_fd(const hb_server *s);
+typedef struct hb_setting_wish {
+    bool tell; /* the settings in force; else: */
+    char key[HB_EDIT_KEY], value[HB_EDIT_VALUE];
+    double seconds;
+    char by[HB_NAME_SIZE];
+} hb_setting_wish;
+const hb_setting_wish *hb_server_setting_wish(const hb_server *s);
+
 /* What came of reading the configuration again, or of testing the shadow. */
 typedef struct hb_order {
+    bool setting; /* it answers a wish; with `told` that is all */
+    bool unasked; /* by no client: the time of a key that one had set is over */
+    const hb_settings_told *told;
     bool promote;      /* the shadow and the model in use are to change places; the rest but error is not looked at */
     const char *error; /* NULL: the rest is to be applied */
     hb_controller_settings settings, shadow_settings;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "server/server_internal.h"
+#include "server/wake.h"
 
 static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
 {
@@ -19,12 +20,34 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
 
 /* ---- changes ---- */
 
+/* Who asks: the name of its key. */
+static const char *name_of(hb_server *s, const hb_envelope *e)
+{
+    const char *name = s->transport.name_of ? s->transport.name_of(s->transport.context, e->key) : NULL;
+
+    return name ? name : "a client without a key";
+}
+
+/* "distance x y z"; NULL: limits */
+static void name_term(const hb_model *m, const hb_cost_term *t, char name[64])
+{
+    snprintf(name, 64, "%s", t ? hb_cost_kind_name[t->kind] : "limits");
+    for (int i = 0; t && i < t->nindices; i++) {
+        const bool controls = hb_cost_kind_table[t->kind].over == HB_COST_OVER_CONTROLS;
+        size_t used = strlen(name);
+        snprintf(name + used, 64 - used, " %s", (controls ? m->control_name : m->state_name)[t->index[i]]);
+    }
+}
+
 void hb_server_take_settings(hb_server *s)
 {
     const hb_controller_settings *set = &s->settings;
 
     memcpy(s->safe_action, set->nsafe_action ? set->safe_action : s->model->control_trim,
            (size_t)s->model->nu * sizeof *s->safe_action);
+    s->nterms = 0; /* of a plan with other terms */
+    for (int i = 0; i <= set->cost.nterms; i++)
+        name_term(s->model, i < set->cost.nterms ? &set->cost.term[i] : NULL, s->term_name[i]);
 }
 
 static int retune_shadow(hb_server *s, const hb_controller_settings *next, hb_error *err)
@@ -127,10 +150,9 @@ static int start_target(hb_server *s, const hb_envelope *e, const hb_control_req
 
     if (result)
         return result;
-    const char *name = s->transport.name_of ? s->transport.name_of(s->transport.context, e->key) : NULL;
     s->wanted = (hb_kept_target){.n = s->model->nx, .since = s->wall.now(s->wall.context)};
     memcpy(s->wanted.target, r->target, (size_t)s->model->nx * sizeof *r->target);
-    snprintf(s->wanted.by, sizeof s->wanted.by, "%s", name ? name : "a client without a key");
+    snprintf(s->wanted.by, sizeof s->wanted.by, "%s", name_of(s, e));
     s->aiming = true;
     return 0;
 }
@@ -257,20 +279,35 @@ static int start_reload(hb_server *s, const hb_envelope *e, uint64_t id, hb_erro
     return result;
 }
 
+static int start_setting(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
+{
+    int result = hb_server_call(&s->setter, e, r->id, "change of settings", err);
+
+    if (result)
+        return result;
+    s->wish = (hb_setting_wish){.tell = r->kind == HB_CONTROL_GET_SETTINGS, .seconds = r->seconds};
+    snprintf(s->wish.key, sizeof s->wish.key, "%s", r->key ? r->key : "");
+    snprintf(s->wish.value, sizeof s->wish.value, "%s", r->value ? r->value : "");
+    snprintf(s->wish.by, sizeof s->wish.by, "%s", name_of(s, e));
+    hb_wake(s->setting_fd);
+    return 0;
+}
+
 void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error)
 {
-    hb_server_answer(s, &s->reloader,
-                     &(hb_control_reply){.error = error,
-                                         .needs_restart = error ? NULL : order->restart,
-                                         .nneeds_restart = error ? 0 : order->nrestart,
-                                         .restart_error = error ? "" : order->restart_error});
+    if (!order->unasked)
+        hb_server_answer(s, order->setting ? &s->setter : &s->reloader,
+                         &(hb_control_reply){.error = error,
+                                             .needs_restart = error || order->setting ? NULL : order->restart,
+                                             .nneeds_restart = error || order->setting ? 0 : order->nrestart,
+                                             .restart_error = error ? "" : order->restart_error});
 }
 
 static const char stopping[] = "the daemon is shutting down";
 
 void hb_server_refuse_callers(hb_server *s)
 {
-    hb_caller *all[] = {&s->reloader, &s->predictor, &s->targeter, &s->promoter};
+    hb_caller *all[] = {&s->reloader, &s->predictor, &s->targeter, &s->promoter, &s->setter};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         hb_server_answer(s, all[i], &(hb_control_reply){.error = stopping});
@@ -296,9 +333,11 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
         hb_shadow_forget(s->shadow);
+        hb_server_forget_words(s);
         hb_queue_vacate(s->queue, hb_server_now(s));
         if (hb_log_due(&s->reset_limit, hb_server_now(s), &held))
-            hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request (%u more like it before)", held);
+            hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request by %s (%u more like it before)",
+                        name_of(s, e), held);
         break;
     case HB_CONTROL_SET_TARGET:
         result = start_target(s, e, r, err);
@@ -329,6 +368,12 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         if (!result)
             return false;
         break;
+    case HB_CONTROL_SET:
+    case HB_CONTROL_GET_SETTINGS:
+        result = start_setting(s, e, r, err);
+        if (!result)
+            return false;
+        break;
     case HB_CONTROL_RECORD:
         if (s->journal)
             hb_journal_switch(s->journal, r->on);
@@ -346,7 +391,8 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
 static bool changes_something(hb_control_kind kind)
 {
     return kind == HB_CONTROL_RESET_WINDOW || kind == HB_CONTROL_SET_COEFFICIENTS || kind == HB_CONTROL_SET_TARGET ||
-           kind == HB_CONTROL_RELOAD || kind == HB_CONTROL_PROMOTE || kind == HB_CONTROL_RECORD;
+           kind == HB_CONTROL_RELOAD || kind == HB_CONTROL_PROMOTE || kind == HB_CONTROL_RECORD ||
+           kind == HB_CONTROL_SET;
 }
 
 /* A prediction changes nothing, but takes the planner's time. */

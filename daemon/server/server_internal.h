@@ -9,6 +9,7 @@
 #include "server/queue.h"
 #include "server/server.h"
 #include "server/worker.h"
+#include "model/words.h"
 
 enum {
     HB_RING = 1024,          /* samples that may wait to be learned from */
@@ -38,6 +39,21 @@ typedef struct hb_caller {
     uint64_t id;
     hb_envelope envelope;
 } hb_caller;
+
+enum { HB_WORD_LOOKS = 5 }; /* over about a second */
+
+/* What the coefficients mean: see server_words.c. */
+typedef struct hb_server_words_seen {
+    hb_word now[HB_MAX_WORDS];
+    hb_word look[HB_WORD_LOOKS][HB_MAX_WORDS]; /* of the last second, oldest first */
+    int nlooks;
+    double next;               /* when to look again */
+    uint64_t changes;          /* of the dynamics, as of the newest look */
+    hb_word was[HB_MAX_WORDS]; /* before the newest one, */
+    bool compared;             /* if there was one; */
+    bool awaited;              /* and it is to be told what changed, */
+    double due;                /* then */
+} hb_server_words_seen;
 
 enum { HB_ORDER_NONE, HB_ORDER_POSTED, HB_ORDER_DONE };
 
@@ -102,7 +118,8 @@ struct hb_server {
     hb_flown_plan flown;
 
     /* control */
-    hb_caller reloader, predictor, targeter, promoter;
+    hb_caller reloader, predictor, targeter, promoter, setter;
+    hb_setting_wish wish; /* the setter's */
     hb_prediction prediction;
     bool aiming; /* a target is to be set: */
     hb_kept_target wanted;
@@ -124,6 +141,10 @@ struct hb_server {
     double *last_states; /* along the newest plan, */
     int last_horizon;    /* of so many steps; 0: there is none */
     double last_cost;
+    int nterms; /* of the cost of the newest plan, limits included; 0: there is none */
+    double last_term[HB_COST_TERMS + 1];
+    char term_name[HB_COST_TERMS + 1][64];
+    hb_server_words_seen words;
     int last_iterations;
     hb_estimate_status last_estimate;
     uint64_t last_changes;
@@ -140,6 +161,7 @@ struct hb_server {
     uint64_t day_offset;       /* from the monotonic clock to the time of day, nanoseconds */
     uint64_t recorded_version; /* of the coefficients */
     double next_deviation, next_covariance;
+    uint8_t *signals; /* a sample under its names */
     hb_journal_report recorder;
     const hb_prepared *prepared_before; /* the last change of settings */
 
@@ -155,7 +177,7 @@ struct hb_server {
     _Atomic int order_state;
     const hb_order *order;
     hb_error order_error;
-    int wake_fd, done_fd, reload_fd, promote_fd; /* eventfds: to the server, back, and clients' wishes */
+    int wake_fd, done_fd, reload_fd, promote_fd, setting_fd; /* eventfds: to the server, back, and clients' wishes */
 };
 
 static inline double hb_server_now(const hb_server *s)
@@ -227,6 +249,12 @@ void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command 
 void hb_server_record_control(hb_server *s, double received, const char *error, size_t size);
 void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const char *configuration);
 void hb_server_record_status(hb_server *s);
+
+/* server_words.c */
+const hb_word *hb_server_words(hb_server *s);           /* as of now: model->nwords */
+bool hb_server_word_changed(const hb_server *s, int i); /* with the newest change of the dynamics */
+void hb_server_note_words(hb_server *s);                /* each turn */
+void hb_server_forget_words(hb_server *s);              /* what was before is another vehicle's, or model's */
 
 /* server_status.c */
 void hb_server_report(hb_server *s, hb_report *ret);

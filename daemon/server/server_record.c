@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/server_internal.h"
+#include "server/signals.h"
 
 /* Of a moment of the flight's clock, the time of day in nanoseconds; in lock-step, in which seconds pass as fast as the
  * simulator is, that of its start and what has passed since for the vehicle. */
@@ -72,6 +73,8 @@ void hb_server_record_sample(hb_server *s, const hb_sample *sample, bool more)
     size_t n = hb_wire_record_sample(s->wire, o, sample->sequence, sample->arrived, hb_controller_heard(s->controller),
                                      more, &data);
     put(s, HB_TOPIC_TELEMETRY, sample->arrived, data, n, NULL, 0);
+    n = hb_signals_write(o->nx, o->x, o->nu, o->u, s->signals);
+    put(s, (hb_topic)HB_TOPIC_NAMED, sample->arrived, s->signals, n, NULL, 0);
     record_coefficients(s, sample->arrived, o->time_us);
 }
 

@@ -68,6 +68,7 @@ static void exchange(hb_server *s)
     s->card.model = s->model;
     s->last_estimate = hb_controller_health(s->controller)->status;
     s->last_changes = hb_controller_health(s->controller)->changes;
+    hb_server_forget_words(s);
 }
 
 int hb_server_promote(hb_server *s, hb_error *err)

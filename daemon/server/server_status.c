@@ -41,6 +41,14 @@ void hb_server_report(hb_server *s, hb_report *ret)
         .predicted = s->last_states,
         .npredicted = s->last_horizon ? s->last_horizon + 1 : 0,
         .cost = s->last_cost,
+        .nterms = s->nterms,
+        .term = s->last_term,
+        .term_name = s->term_name,
+        .terms = s->settings.cost.term,
+        .limits_weight = s->settings.cost.limits.weight,
+        .model = s->model,
+        .word = hb_server_words(s),
+        .was = s->words.was,
         .iterations = s->last_iterations,
         .queue = hb_histogram_summary(&s->queued),
         .planning = hb_histogram_summary(&s->planned),
@@ -52,6 +60,8 @@ void hb_server_report(hb_server *s, hb_report *ret)
         .resumed = s->resumed,
         .adapting = s->settings.adapt,
     };
+    for (int i = 0; i < s->model->nwords; i++)
+        ret->word_changed[i] = hb_server_word_changed(s, i);
     if (s->journal) {
         hb_journal_read(s->journal, &s->recorder);
         ret->recorder = &s->recorder;
@@ -115,6 +125,9 @@ void hb_server_note_reply(hb_server *s, const hb_request *to, const hb_action_re
     if (r->command) {
         s->last_cost = r->command->cost;
         s->last_iterations = r->command->iterations;
+        s->nterms = r->command->nterms;
+        if (s->nterms)
+            memcpy(s->last_term, r->command->terms, (size_t)s->nterms * sizeof *s->last_term);
         s->targeted = to->target && to->ntargets > 0;
         if (s->targeted)
             memcpy(s->last_target, to->target, nx * sizeof *to->target);

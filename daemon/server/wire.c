@@ -14,7 +14,7 @@ enum {
     UNPACKED = 4, /* an unpacked message takes at most so many times its packed size, and */
     UNPACKED_FIXED = 4096,
     NUMBER_TEXT = 20,     /* characters of a number in JSON, at most */
-    STATUS_FIXED = 16384, /* bytes of a status beside its vectors */
+    STATUS_FIXED = 32768, /* bytes of a status beside its vectors */
 };
 
 /* lib's lists in the order of the contract; an entry that one has and the other has not does not compile */
@@ -305,6 +305,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
     if (r->command) {
         const hb_command *c = r->command;
         m.cost = c->cost;
+        m.cost_term = vector(c->nterms ? c->terms : NULL, (size_t)c->nterms, &m.n_cost_term);
         m.iterations = (uint32_t)c->iterations;
         if (c->limit)
             m.limit = text(c->limit);
@@ -327,6 +328,8 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
 
 /* In the states' units: beyond, costs of single precision overflow, and no plan to it can be made. */
 static const double farthest_target = 1e9;
+
+static const double longest_setting = 1e6; /* seconds that a setting may be for */
 
 static int read_predict(const hb_wire *w, const Hilbert__V1__Predict *m, hb_control_request *ret, hb_error *err)
 {
@@ -418,6 +421,21 @@ int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_r
     case HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE:
         ret->kind = HB_CONTROL_PROMOTE;
         return 0;
+    case HILBERT__V1__CONTROL_REQUEST__COMMAND_SET:
+        ret->kind = HB_CONTROL_SET;
+        ret->key = m->set->key;
+        ret->value = m->set->value;
+        ret->seconds = m->set->seconds;
+        if (strlen(ret->key) >= HB_EDIT_KEY || strlen(ret->value) >= HB_EDIT_VALUE)
+            return hb_fail(err, EINVAL, "set: a key has at most %d bytes, and a value %d", HB_EDIT_KEY - 1,
+                           HB_EDIT_VALUE - 1);
+        if (!(ret->seconds >= 0 && ret->seconds <= longest_setting))
+            return hb_fail(err, EINVAL, "set: for %g seconds, expected 0 (no end) to %g", ret->seconds,
+                           longest_setting);
+        return 0;
+    case HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_SETTINGS:
+        ret->kind = HB_CONTROL_GET_SETTINGS;
+        return 0;
     default:
         return hb_fail(err, ENOSYS, "the request names no command that this version knows");
     }
@@ -435,6 +453,8 @@ typedef struct status_messages {
     Hilbert__V1__ReasonCounts refused, set_aside;
     Hilbert__V1__Counters counters;
     Hilbert__V1__Recorder recorder;
+    Hilbert__V1__CostTerm term[HB_COST_TERMS + 1], *terms[HB_COST_TERMS + 1];
+    Hilbert__V1__Word word[HB_MAX_WORDS], *words[HB_MAX_WORDS];
 } status_messages;
 
 static void fill_latency(Hilbert__V1__Latency *m, const hb_latency *l)
@@ -525,6 +545,42 @@ static void fill_shadow(hb_wire *w, status_messages *m, const hb_shadow_report *
     m->status.shadow = s;
 }
 
+static void fill_terms(status_messages *m, const hb_report *r)
+{
+    for (int i = 0; i < r->nterms; i++) {
+        hilbert__v1__cost_term__init(m->terms[i] = &m->term[i]);
+        m->term[i].name = r->term_name[i];
+        m->term[i].weight = i + 1 < r->nterms ? r->terms[i].weight : r->limits_weight;
+        m->term[i].value = r->term[i];
+    }
+    m->status.cost_term = m->terms;
+    m->status.n_cost_term = (size_t)r->nterms;
+}
+
+/* Words that are not known just now are left out. */
+static void fill_words(status_messages *m, const hb_report *r)
+{
+    size_t n = 0;
+
+    for (int i = 0; r->model && i < r->model->nwords; i++) {
+        Hilbert__V1__Word *word = &m->word[n];
+        if (!isfinite(r->word[i].value) || !isfinite(r->word[i].deviation))
+            continue;
+        hilbert__v1__word__init(m->words[n++] = word);
+        word->name = r->model->word_name[i];
+        word->unit = r->model->word_unit[i];
+        word->value = r->word[i].value;
+        word->deviation = r->word[i].deviation;
+        if (r->word_changed[i]) {
+            word->changed = true;
+            word->was = r->was[i].value;
+            word->was_deviation = r->was[i].deviation;
+        }
+    }
+    m->status.word = m->words;
+    m->status.n_word = n;
+}
+
 static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
 {
     Hilbert__V1__Status *s = &m->status;
@@ -556,6 +612,8 @@ static void fill_status(hb_wire *w, status_messages *m, const hb_report *r)
     s->predicted = vector(r->npredicted ? r->predicted : NULL, (size_t)r->npredicted * nx, &s->n_predicted);
     s->cost = r->cost;
     s->iterations = (uint32_t)r->iterations;
+    fill_terms(m, r);
+    fill_words(m, r);
     fill_latency(s->queue = &m->queue, &r->queue);
     fill_latency(s->planning = &m->planning, &r->planning);
     fill_latency(s->preparing = &m->preparing, &r->preparing);
@@ -652,12 +710,35 @@ static void fill_model(hb_wire *w, Hilbert__V1__ModelInfo *m, const hb_model_car
     m->notes = text(model->notes ? model->notes : "");
 }
 
+static void fill_settings(hb_wire *w, Hilbert__V1__Settings *m, const hb_settings_told *t)
+{
+    Hilbert__V1__Setting **list = hb_bump_take(&w->out, (size_t)t->nchanged * sizeof *list + 1);
+
+    hilbert__v1__settings__init(m);
+    m->file = text(t->file);
+    m->line = t->line;
+    m->n_line = (size_t)t->nlines;
+    m->changed = list;
+    for (int i = 0; list && i < t->nchanged; i++) {
+        Hilbert__V1__Setting *s = hb_bump_take(&w->out, sizeof *s);
+        if (!s)
+            return;
+        hilbert__v1__setting__init(list[m->n_changed++] = s);
+        s->key = text(t->changed[i].key);
+        s->value = text(t->changed[i].value);
+        s->file_value = text(t->changed[i].file_value);
+        s->by = text(t->changed[i].by);
+        s->seconds = t->changed[i].until > 0 ? fmax(t->changed[i].until - t->now, 0) : 0;
+    }
+}
+
 size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void **ret)
 {
     Hilbert__V1__ControlReply m = HILBERT__V1__CONTROL_REPLY__INIT;
     Hilbert__V1__ModelInfo model;
     Hilbert__V1__Coefficients coefficients = HILBERT__V1__COEFFICIENTS__INIT;
     Hilbert__V1__Prediction prediction = HILBERT__V1__PREDICTION__INIT;
+    Hilbert__V1__Settings settings;
     status_messages status;
 
     hb_bump_clear(&w->out);
@@ -693,6 +774,10 @@ size_t hb_wire_write_control(hb_wire *w, const hb_control_reply *r, const void *
             vector(r->predicted, (size_t)r->count * (size_t)(r->steps + 1) * (size_t)w->sizes.nx, &prediction.n_state);
         m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_PREDICTION;
         m.prediction = &prediction;
+    } else if (r->settings) {
+        fill_settings(w, &settings, r->settings);
+        m.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_SETTINGS;
+        m.settings = &settings;
     }
     size_t n = hb_wire_pack(w, &m.base, ret);
     if (n == 0 && !r->error)

@@ -6,6 +6,7 @@
 #ifndef HB_WIRE_H
 #define HB_WIRE_H
 
+#include "config/config_edit.h"
 #include "server/report.h"
 
 typedef struct hb_wire hb_wire;
@@ -72,6 +73,8 @@ typedef enum {
     HB_CONTROL_PREDICT,
     HB_CONTROL_PROMOTE,
     HB_CONTROL_RECORD,
+    HB_CONTROL_SET,
+    HB_CONTROL_GET_SETTINGS,
 } hb_control_kind;
 
 typedef struct hb_predict {
@@ -88,8 +91,29 @@ typedef struct hb_control_request {
     const hb_real *coefficient; /* ncoefficients */
     uint64_t model_hash;        /* that the coefficients belong to */
     hb_predict predict;
-    bool on; /* to record */
+    bool on;                 /* to record */
+    const char *key, *value; /* of a setting */
+    double seconds;          /* that it holds; 0: no end */
 } hb_control_request;
+
+/* A key that a client changed. */
+typedef struct hb_changed_key {
+    char key[HB_EDIT_KEY], value[HB_EDIT_VALUE], file_value[HB_EDIT_VALUE];
+    double until; /* monotonic seconds; 0: no end */
+    char by[HB_NAME_SIZE];
+} hb_changed_key;
+
+enum { HB_CHANGED_KEYS = 32 };
+
+/* What get_settings answers. */
+typedef struct hb_settings_told {
+    const char *file;
+    char **line; /* of the configuration in force */
+    int nlines;
+    const hb_changed_key *changed;
+    int nchanged;
+    double now;
+} hb_settings_told;
 
 /* 0 or -errno with the reason; the id is filled in whenever it could be read. */
 int hb_wire_read_control(hb_wire *w, const void *data, size_t size, hb_control_request *ret, hb_error *err);
@@ -102,7 +126,7 @@ typedef struct hb_model_card {
     double plan_dt;
 } hb_model_card;
 
-/* At most one of report, card, coefficient and predicted is set. */
+/* At most one of report, card, coefficient, predicted and settings is set. */
 typedef struct hb_control_reply {
     uint64_t id;
     const char *error; /* NULL: ok */
@@ -114,6 +138,7 @@ typedef struct hb_control_reply {
     uint64_t model_hash, version;
     const double *predicted; /* count x (steps + 1) x nx */
     int count, steps;
+    const hb_settings_told *settings;
     const char *const *needs_restart;
     int nneeds_restart;
     const char *restart_error; /* NULL or empty: none */

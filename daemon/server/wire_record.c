@@ -48,7 +48,7 @@ static void fill_channels(int n, Hilbert__V1__Channel *channel, Hilbert__V1__Cha
 int hb_wire_recording(const hb_recording *r, uint8_t **ret, size_t *ret_size, hb_error *err)
 {
     const hb_model *model = r->model;
-    size_t n = (size_t)(model->nx + model->nu);
+    size_t n = (size_t)(model->nx + model->nu + model->nwords);
     Hilbert__V1__Recording m = HILBERT__V1__RECORDING__INIT;
     Hilbert__V1__Channel *channel = calloc(n, sizeof *channel), **list = calloc(n, sizeof *list);
 
@@ -64,6 +64,10 @@ int hb_wire_recording(const hb_recording *r, uint8_t **ret, size_t *ret_size, hb
         channel[model->nx + i].max = model->control_max[i];
         channel[model->nx + i].trim = model->control_trim[i];
     }
+    fill_channels(model->nwords, channel + model->nx + model->nu, list + model->nx + model->nu, model->word_name,
+                  model->word_unit);
+    m.word = list + model->nx + model->nu;
+    m.n_word = (size_t)model->nwords;
     m.version = text(HB_VERSION);
     m.name = text(r->name);
     m.model = text(r->model_path);

@@ -56,6 +56,7 @@ static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s
     c->effective = hb_arena_take(arena, nu, sizeof(double));
     c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
     c->arrest = hb_arena_take(arena, (size_t)HB_ARREST * nu, sizeof(double));
+    c->cost_rows = hb_arena_take(arena, (nx + 2 * nu) * HB_STRIDE, sizeof(hb_real));
     c->trim = hb_arena_take(arena, nu, sizeof(double));
     c->trim_for = hb_arena_take(arena, nx, sizeof(double));
     c->target = hb_arena_take(arena, (size_t)(s->planner.horizon + 1) * nx, sizeof(double));

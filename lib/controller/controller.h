@@ -72,6 +72,8 @@ typedef struct hb_command {
     hb_reason reason;
     const char *limit; /* with HB_STATUS_LIMITED or worse: the name of the limit that the plan breaks; else NULL */
     double cost;
+    const double *terms; /* what each term of the cost, then all limits together, add to it */
+    int nterms;          /* those of the cost and one; 0: nothing was planned */
     int iterations;
     double planning;   /* seconds, from the request on */
     double preparing;  /* seconds spent before it, between requests */

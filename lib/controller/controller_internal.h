@@ -132,6 +132,8 @@ struct hb_controller {
     double *request_state;                 /* nx: of the last request that was planned for, its angles without jumps */
     double *actuator_state;                /* nu, at the start of the plan */
     hb_trim *trimming;                     /* NULL: the model has no controls */
+    hb_real *cost_rows;                    /* (nx + 2 nu) x HB_STRIDE, scratch */
+    double cost_terms[HB_COST_TERMS + 1];  /* of the newest plan */
     double *arrest;                        /* HB_ARREST x nu: commands that stop what the controls move directly */
     double *trim, *trim_for;               /* nu, nx: control that holds the target state trim_for, */
     bool trimmed;                          /* under the coefficients in the predictor */

@@ -437,6 +437,10 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->plan = plan->action;
     reply->step = hb_planner_step(c->planner);
     reply->states = hb_planner_states(c->planner);
+    hb_cost_by_term(&c->s.cost, &goal, c->nx, c->nu, c->s.planner.horizon, reply->states, reply->plan, c->cost_rows,
+                    c->cost_terms);
+    reply->terms = c->cost_terms;
+    reply->nterms = c->s.cost.nterms + 1;
     hb_controller_count(c, HB_COUNTER(dropped_candidates), plan->dropped);
     c->followed = plan->evaluated || young(c, r);
     /* a model with which every rollout explodes is nobody's: the next plans are made with the average */

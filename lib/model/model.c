@@ -26,6 +26,8 @@ const char *const hb_average_name[] = {[HB_AVERAGE_NONE] = "none",
 const char *const hb_integration_name[] = {
     [HB_SEPARATE] = "separate", [HB_COMBINED] = "combined", [HB_DIRECT] = "direct", NULL};
 
+const char *const hb_word_form_name[] = {[HB_WORD_LINEAR] = "linear", [HB_WORD_RECIPROCAL] = "reciprocal", NULL};
+
 /* --- sizes --- */
 
 static int check_range(const char *what, long long value, long long least, long long most, hb_error *err)
@@ -154,6 +156,8 @@ int hb_model_size(hb_model *m, hb_error *err)
         r = check_range("the number of controls", m->nu, 0, HB_MAX_STATES, err);
     if (r == 0)
         r = check_range("the number of basis functions", m->nb, 0, HB_MAX_BASIS, err);
+    if (r == 0)
+        r = check_range("the number of words", m->nwords, 0, m->nb ? HB_MAX_WORDS : 0, err);
     if (r)
         return r;
     if (m->input)
@@ -324,6 +328,20 @@ static int check_prior(const hb_model *m, hb_error *err)
     return r;
 }
 
+static int check_words(const hb_model *m, hb_error *err)
+{
+    int nc = hb_model_ncoefficients(m), r = check_names("word", m->nwords, m->word_name, m->word_unit, err);
+
+    for (int i = 0; i < m->nwords && r == 0; i++) {
+        if (!isfinite(m->word_offset[i]) || !hb_all_finite(m->word_slope + (size_t)i * (size_t)nc, nc))
+            r = hb_fail(err, EINVAL, "the map of word '%s' is not finite", m->word_name[i]);
+        else if (!(m->word_error[i] >= 0) || isinf(m->word_error[i]))
+            r = hb_fail(err, EINVAL, "the error of word '%s' is %g, expected a finite number, 0 or above",
+                        m->word_name[i], m->word_error[i]);
+    }
+    return r;
+}
+
 /* Calls `row` with the head's weights and bias of each row of the basis that the output mask leaves out; its sum. */
 static int for_masked_rows(const hb_model *m, hb_real *vector, int (*row)(hb_real *weight, size_t width, hb_real *bias))
 {
@@ -395,6 +413,8 @@ int hb_model_check(const hb_model *m, hb_error *err)
     if (r == 0)
         r = check_prior(m, err);
     if (r == 0)
+        r = check_words(m, err);
+    if (r == 0)
         r = check_mask(m, err);
     for (size_t i = 0; i < m->nparameters && r == 0; i++)
         if (!isfinite(m->parameter[i]))
@@ -450,6 +470,13 @@ static hb_model *lay_out(const hb_model *shape_of, size_t notes_size, hb_arena *
         to->prior_covariance = hb_arena_take(arena, prior_size(shape_of), sizeof(double));
         to->noise = hb_arena_take(arena, nx, sizeof(double));
     }
+    size_t nw = (size_t)shape_of->nwords;
+    to->word_name = hb_arena_take(arena, nw, sizeof *to->word_name);
+    to->word_unit = hb_arena_take(arena, nw, sizeof *to->word_unit);
+    to->word_form = hb_arena_take(arena, nw, sizeof *to->word_form);
+    to->word_offset = hb_arena_take(arena, nw, sizeof(double));
+    to->word_slope = hb_arena_take(arena, nw * (size_t)hb_model_ncoefficients(shape_of), sizeof(double));
+    to->word_error = hb_arena_take(arena, nw, sizeof(double));
     to->parameter = hb_arena_take(arena, shape_of->nparameters, sizeof(hb_real));
     to->notes = hb_arena_take(arena, notes_size, 1);
     if (shape_of->nominal && shape_of->nominal->physics) {
@@ -493,6 +520,8 @@ int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb
     }
     for (int i = 0; m->has_prior && i < m->nx; i++)
         m->noise[i] = 1;
+    for (int i = 0; i < m->nwords; i++)
+        snprintf(m->word_name[i], HB_NAME_SIZE, "w%d", i);
     if (notes)
         memcpy(m->notes, notes, notes_size);
     hb_model_seal(m);
@@ -511,12 +540,29 @@ static void copy_doubles(double *to, const double *from, size_t n)
         memcpy(to, from, n * sizeof *to);
 }
 
-int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char *notes, hb_error *err)
+static void copy_words(hb_model *to, const hb_model *m)
+{
+    size_t n = (size_t)m->nwords;
+
+    if (n == 0)
+        return;
+    memcpy(to->word_name, m->word_name, n * sizeof *m->word_name);
+    memcpy(to->word_unit, m->word_unit, n * sizeof *m->word_unit);
+    memcpy(to->word_form, m->word_form, n * sizeof *m->word_form);
+    copy_doubles(to->word_offset, m->word_offset, n);
+    copy_doubles(to->word_slope, m->word_slope, n * (size_t)hb_model_ncoefficients(m));
+    copy_doubles(to->word_error, m->word_error, n);
+}
+
+/* With room for nwords words, without their content. */
+static int copy_but_words(hb_model **ret, const hb_model *m, bool with_prior, int nwords, const char *notes,
+                          hb_error *err)
 {
     hb_model shape = *m, *to;
     size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
 
     shape.has_prior = with_prior;
+    shape.nwords = nwords;
     int r = hb_model_new(&to, &shape, notes ? notes : m->notes, err);
     if (r)
         return r;
@@ -548,6 +594,20 @@ int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char
     hb_model_seal(to);
     *ret = to;
     return 0;
+}
+
+int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char *notes, hb_error *err)
+{
+    int r = copy_but_words(ret, m, with_prior, with_prior ? m->nwords : 0, notes, err);
+
+    if (r == 0 && with_prior)
+        copy_words(*ret, m);
+    return r;
+}
+
+int hb_model_copy_with_words(hb_model **ret, const hb_model *m, int nwords, const char *notes, hb_error *err)
+{
+    return copy_but_words(ret, m, m->has_prior, nwords, notes, err);
 }
 
 /* --- hash --- */

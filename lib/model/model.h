@@ -18,7 +18,7 @@
 #include "base/base.h"
 #include "model/nominal.h"
 
-enum { HB_MAX_LAYERS = 16 };
+enum { HB_MAX_LAYERS = 16, HB_MAX_WORDS = 32 };
 enum { HB_MAX_STATES = 4096, HB_MAX_BASIS = 65536, HB_MAX_WIDTH = 65536, HB_MAX_SUBSTEPS = 1000 };
 
 typedef enum { HB_SHARED, HB_INDEPENDENT } hb_architecture;
@@ -65,6 +65,7 @@ typedef struct hb_model {
     hb_mlp average_network;
 
     bool has_prior; /* the fields prior_* and noise are there; false: they are NULL */
+    int nwords;     /* hidden parameters that coefficients tell of: the fields word_*; see words.h */
 
     const hb_nominal *nominal;                       /* with HB_AVERAGE_NOMINAL, else NULL */
     double nominal_parameter[HB_NOMINAL_PARAMETERS]; /* in the order of nominal->parameter_name */
@@ -88,10 +89,14 @@ typedef struct hb_model {
     double *reference_noise; /* nx, what the adapted model leaves of functions that were held back, in the long run: the
                                 root of the innovations' long-run variance per step, normalised; 0: not measured */
 
+    char (*word_name)[HB_NAME_SIZE], (*word_unit)[HB_NAME_SIZE]; /* nwords */
+    int *word_form;                                              /* nwords, of hb_word_form */
+    double *word_offset, *word_slope, *word_error;               /* nwords, nwords x coefficients, nwords */
+
     size_t nparameters;
     hb_real *parameter; /* nparameters, see the order above */
     char *notes;        /* free text: how it was made */
-    uint64_t hash;      /* of parameters and metadata but the notes: names the model in state files and replies */
+    uint64_t hash;      /* of parameters and metadata but notes and words: names the model in state files and replies */
 } hb_model;
 
 /* Checks the fields up to and including nominal_parameter, and works out those that follow from others: widths of
@@ -103,7 +108,8 @@ int hb_model_check(const hb_model *m, hb_error *err);
 
 /* A model to fill in: `shape_of` gives every field up to and including nominal_parameter (input may be NULL for all
  * states, output NULL likewise). The rest is set so that it says nothing: names x0.., u0.., no units, mean 0, std 1,
- * bounds -1..1, trim 0, ideal actuators, prior (when shape_of has one) 0 with noise 1, parameters 0. Of basis and
+ * bounds -1..1, trim 0, ideal actuators, prior (when shape_of has one) 0 with noise 1, words w0.. that are always 0,
+ * parameters 0. Of basis and
  * average_network only nlayers and the hidden widths (width[1..nlayers-1]) are read. notes is copied (NULL: empty). The
  * model is one block of memory; of a nominal model that is expressions it has a copy. */
 int hb_model_new(hb_model **ret, const hb_model *shape_of, const char *notes, hb_error *err);
@@ -112,9 +118,13 @@ int hb_model_load(hb_model **ret, const char *path, hb_error *err);
 /* Writes to a temporary file beside `path`, syncs, and renames: a reader never sees half a model. */
 int hb_model_save(const hb_model *m, const char *path, hb_error *err);
 void hb_model_free(hb_model *m);
-/* A copy with room for a prior when `with_prior`, else without one. A prior that m has is copied; one that it has not
- * is to be filled in (mean 0, covariance 0, noise 1), and the copy sealed again. notes: NULL for those of m. */
+/* A copy with room for a prior when `with_prior`, else without one, and without words. A prior that m has is copied;
+ * one that it has not is to be filled in (mean 0, covariance 0, noise 1), and the copy sealed again. notes: NULL for
+ * those of m. */
 int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char *notes, hb_error *err);
+
+/* A copy with room for so many words, to be filled in, in the place of those that m has. */
+int hb_model_copy_with_words(hb_model **ret, const hb_model *m, int nwords, const char *notes, hb_error *err);
 
 /* Recomputes the hash. Call it after filling in the fields or parameters of a new model. */
 void hb_model_seal(hb_model *m);
@@ -183,9 +193,13 @@ void hb_model_mask(const hb_model *m, hb_real *vector);
 /* Index of the first of four states in a row that are an attitude, named qx qy qz qw; -1: there are none. */
 int hb_model_quaternion(const hb_model *m);
 
+/* How a word follows from y = offset + slope c: y itself, or 1 / y. */
+typedef enum { HB_WORD_LINEAR, HB_WORD_RECIPROCAL } hb_word_form;
+
 /* Names of the enumerations, as in files and configurations; NULL-terminated. */
 extern const char *const hb_architecture_name[],
     *const hb_activation_name[], *const hb_method_name[], *const hb_shape_name[], *const hb_average_name[],
-                                                                                      *const hb_integration_name[];
+                                                                                      *const hb_integration_name[],
+                                                                                          *const hb_word_form_name[];
 
 #endif

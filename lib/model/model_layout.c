@@ -54,6 +54,17 @@ void hb_layout_prior(const hb_model *m, hb_prior_part part[HB_PRIOR_PARTS])
     part[2] = (hb_prior_part){"prior.noise", PLACE(noise), 1, {nx}};
 }
 
+const char *const hb_layout_word_key[HB_WORD_TEXTS] = {"word_names", "word_units", "word_forms"};
+
+void hb_layout_words(const hb_model *m, hb_prior_part part[HB_WORD_PARTS])
+{
+    size_t n = (size_t)m->nwords;
+
+    part[0] = (hb_prior_part){"words.offset", PLACE(word_offset), 1, {n}};
+    part[1] = (hb_prior_part){"words.slope", PLACE(word_slope), 2, {n, (size_t)hb_model_ncoefficients(m)}};
+    part[2] = (hb_prior_part){"words.error", PLACE(word_error), 1, {n}};
+}
+
 /* `rows` is what the tensor has of the layer's rows; leading 0: no such dimension. */
 static hb_part *add_part(hb_part *p, const char *name, const char *suffix, size_t blocks, size_t rows, size_t columns,
                          size_t offset, size_t stride)

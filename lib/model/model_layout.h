@@ -12,6 +12,7 @@
  *     nominal             with average = nominal: name of the nominal model,
  *     nominal_parameters  and all its parameters, as name=value
  *     nominal_expressions with nominal = expressions: what they are, a line each (physics.h)
+ *     word_names, word_units, word_forms  of hidden parameters that coefficients tell of (words.h); left out: none
  *     notes               free text
  *
  * Tensors (F64 or F32; F16 and BF16 are read as well). Those without elements are left out.
@@ -31,6 +32,8 @@
  *
  *     prior.reference_noise                                   [nx], what the adapted model leaves of held-back
  * functions in the long run (model.h); left out when it was not measured
+ *
+ *     words.offset, .slope, .error                            [nw], [nw, coefficients], [nw], with word_names
  *
  * The first three of the prior are all there or none of them: a file without them has no prior.
  * {l} counts layers from 0. Widths and depths are those of the tensors. */
@@ -89,7 +92,7 @@ typedef struct hb_part {
     size_t offset, blocks, length, stride;
 } hb_part;
 
-/* A tensor of the prior. */
+/* A tensor of the prior, or of the words. */
 typedef struct hb_prior_part {
     const char *name;
     size_t place; /* of a double * */
@@ -101,6 +104,12 @@ enum { HB_PRIOR_PARTS = 3 };
 
 /* The tensors of the prior of a model whose sizes are set, whether it has one or not. */
 void hb_layout_prior(const hb_model *m, hb_prior_part part[HB_PRIOR_PARTS]);
+
+enum { HB_WORD_PARTS = 3, HB_WORD_TEXTS = 3 };
+
+/* The same of the words, and the keys of their metadata: names, units, forms. */
+void hb_layout_words(const hb_model *m, hb_prior_part part[HB_WORD_PARTS]);
+extern const char *const hb_layout_word_key[HB_WORD_TEXTS];
 
 enum { HB_MAX_PARTS = 4 * HB_MAX_LAYERS + 4 };
 

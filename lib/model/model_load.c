@@ -370,9 +370,10 @@ static int load_networks(const hb_safetensors *f, hb_model *shape, hb_error *err
 static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts,
                               hb_error *err)
 {
-    hb_prior_part prior[HB_PRIOR_PARTS];
+    hb_prior_part prior[HB_PRIOR_PARTS], words[HB_WORD_PARTS];
 
     hb_layout_prior(shape, prior);
+    hb_layout_words(shape, words);
     for (int i = 0; i < f->ntensors; i++) {
         const char *name = f->tensor[i].name;
         bool known = false;
@@ -382,6 +383,8 @@ static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, co
             known = !strcmp(name, hb_layout_vector[k].name) && hb_layout_count(shape, hb_layout_vector[k].count);
         for (int k = 0; k < HB_PRIOR_PARTS && shape->has_prior && !known; k++)
             known = !strcmp(name, prior[k].name);
+        for (int k = 0; k < HB_WORD_PARTS && shape->nwords && !known; k++)
+            known = !strcmp(name, words[k].name);
         if (!known)
             return hb_fail(err, EINVAL,
                            "%s: tensor '%s' has no place in this model (architecture %s, average %s, %d "
@@ -397,6 +400,8 @@ static int check_nothing_else(const hb_safetensors *f, const hb_model *shape, co
             known = !strcmp(key, hb_layout_key[k].name);
         for (int k = 0; k < HB_NLISTS && !known; k++)
             known = !strcmp(key, hb_layout_list[k].name) && hb_layout_count(shape, hb_layout_list[k].count);
+        for (int k = 0; k < HB_WORD_TEXTS && shape->nwords && !known; k++)
+            known = !strcmp(key, hb_layout_word_key[k]);
         if (!known && shape->nominal)
             known = !strcmp(key, "nominal") || !strcmp(key, "nominal_parameters") ||
                     (shape->nominal->physics && !strcmp(key, "nominal_expressions"));
@@ -429,7 +434,7 @@ static bool is_left_out(const hb_safetensors *f, const hb_vector *v)
 
 static int check_shapes(const hb_safetensors *f, const hb_model *shape, const hb_part *parts, int nparts, hb_error *err)
 {
-    hb_prior_part prior[HB_PRIOR_PARTS];
+    hb_prior_part prior[HB_PRIOR_PARTS], words[HB_WORD_PARTS];
     int r = 0;
 
     for (int i = 0; i < HB_NVECTORS && r == 0; i++) {
@@ -440,6 +445,9 @@ static int check_shapes(const hb_safetensors *f, const hb_model *shape, const hb
     hb_layout_prior(shape, prior);
     for (int i = 0; i < HB_PRIOR_PARTS && shape->has_prior && r == 0; i++)
         r = check_shape(f, prior[i].name, prior[i].rank, prior[i].shape, err);
+    hb_layout_words(shape, words);
+    for (int i = 0; i < HB_WORD_PARTS && shape->nwords && r == 0; i++)
+        r = check_shape(f, words[i].name, words[i].rank, words[i].shape, err);
     for (int i = 0; i < nparts && r == 0; i++)
         r = check_shape(f, parts[i].name, parts[i].rank, parts[i].shape, err);
     return r;
@@ -448,7 +456,7 @@ static int check_shapes(const hb_safetensors *f, const hb_model *shape, const hb
 /* Reads the numbers; shapes are known to be right. */
 static int load_tensors(const hb_safetensors *f, hb_model *m, const hb_part *parts, int nparts, hb_error *err)
 {
-    hb_prior_part prior[HB_PRIOR_PARTS];
+    hb_prior_part prior[HB_PRIOR_PARTS], words[HB_WORD_PARTS];
     hb_real *flat = malloc((m->nparameters + 1) * sizeof *flat);
     int r = flat ? 0 : hb_fail(err, ENOMEM, "%s: out of memory", f->path);
 
@@ -462,6 +470,11 @@ static int load_tensors(const hb_safetensors *f, hb_model *m, const hb_part *par
     for (int i = 0; i < HB_PRIOR_PARTS && m->has_prior && r == 0; i++) {
         double **numbers = hb_layout_place(m, prior[i].place);
         r = hb_safetensors_doubles(f, hb_safetensors_find(f, prior[i].name), *numbers, err);
+    }
+    hb_layout_words(m, words);
+    for (int i = 0; i < HB_WORD_PARTS && m->nwords && r == 0; i++) {
+        double **numbers = hb_layout_place(m, words[i].place);
+        r = hb_safetensors_doubles(f, hb_safetensors_find(f, words[i].name), *numbers, err);
     }
     for (int i = 0; i < nparts && r == 0; i++) {
         const hb_part *p = &parts[i];
@@ -516,6 +529,8 @@ static int load_shape(const hb_safetensors *f, hb_model *shape, char (**names)[H
         r = load_networks(f, shape, err);
     if (r == 0)
         find_prior(f, shape);
+    const char *words = hb_safetensors_text(f, hb_layout_word_key[0]);
+    shape->nwords = words ? count_items(words) : 0;
     return r ? r : hb_fail_in(err, f->path, hb_model_size(shape, err));
 }
 
@@ -530,6 +545,20 @@ static int load_angles(const hb_safetensors *f, hb_model *m, hb_error *err)
     for (int i = 0; r == 0 && i < n; i++)
         m->angle[index[i]] = true;
     free(index);
+    return r;
+}
+
+static int load_words(const hb_safetensors *f, hb_model *m, hb_error *err)
+{
+    char form[HB_MAX_WORDS][HB_NAME_SIZE];
+    int r = load_list(f, hb_layout_word_key[0], m->nwords, false, m->word_name, err);
+
+    if (r == 0)
+        r = load_list(f, hb_layout_word_key[1], m->nwords, true, m->word_unit, err);
+    if (r == 0)
+        r = load_list(f, hb_layout_word_key[2], m->nwords, false, form, err);
+    for (int i = 0; i < m->nwords && r == 0; i++)
+        r = parse_choice(f, hb_layout_word_key[2], form[i], hb_word_form_name, &m->word_form[i], err);
     return r;
 }
 
@@ -554,6 +583,8 @@ static int load_model(hb_model **ret, const hb_safetensors *f, const hb_model *s
     }
     if (r == 0)
         r = load_angles(f, m, err);
+    if (r == 0 && m->nwords)
+        r = load_words(f, m, err);
     if (r == 0)
         r = load_tensors(f, m, parts, nparts, err);
     if (r == 0)

@@ -11,7 +11,7 @@
 /* Metadata under construction. Values are allocated; NULL where that failed. */
 typedef struct texts {
     int n;
-    hb_text item[HB_NKEYS + HB_NLISTS + 8];
+    hb_text item[HB_NKEYS + HB_NLISTS + HB_WORD_TEXTS + 8];
 } texts;
 
 static void add_text(texts *t, const char *key, char *value)
@@ -81,6 +81,19 @@ static char *key_text(const hb_model *m, const hb_key *key)
     return strdup(hb_number_text(key->kind == HB_KEY_COUNT ? *(const int *)place : *(const double *)place, number));
 }
 
+static char *word_forms(const hb_model *m)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    for (int i = 0; i < m->nwords; i++)
+        fprintf(out, "%s%s", i ? "," : "", hb_word_form_name[m->word_form[i]]);
+    return fclose(out) == 0 ? text : NULL;
+}
+
 static void describe(const hb_model *m, texts *t)
 {
     add_text(t, "format", strdup(HB_BASIS_FORMAT));
@@ -104,6 +117,11 @@ static void describe(const hb_model *m, texts *t)
         if (m->nominal->physics)
             add_text(t, "nominal_expressions", strdup(hb_physics_text(m->nominal->physics)));
     }
+    if (m->nwords) {
+        add_text(t, hb_layout_word_key[0], join(m->nwords, m->word_name, NULL));
+        add_text(t, hb_layout_word_key[1], join(m->nwords, m->word_unit, NULL));
+        add_text(t, hb_layout_word_key[2], word_forms(m));
+    }
     add_text(t, "notes", strdup(m->notes));
 }
 
@@ -115,10 +133,20 @@ static bool all_zero(const double *value, size_t n)
     return true;
 }
 
+static int list_parts(const hb_model *m, const hb_prior_part *part, int n, hb_tensor *tensor)
+{
+    for (int i = 0; i < n; i++) {
+        double **data = hb_layout_place(m, part[i].place);
+        tensor[i] = (hb_tensor){.name = part[i].name, .dtype = HB_F64, .rank = part[i].rank, .data = *data};
+        memcpy(tensor[i].shape, part[i].shape, sizeof part[i].shape);
+    }
+    return n;
+}
+
 /* Vectors as they are, parameters gathered into `flat`, in the order of the file; returns the number of tensors. */
 static int list_tensors(const hb_model *m, const hb_part *parts, int nparts, hb_real *flat, hb_tensor *tensor)
 {
-    hb_prior_part prior[HB_PRIOR_PARTS];
+    hb_prior_part prior[HB_PRIOR_PARTS], words[HB_WORD_PARTS];
     int n = 0;
 
     for (int i = 0; i < HB_NVECTORS; i++) {
@@ -129,12 +157,11 @@ static int list_tensors(const hb_model *m, const hb_part *parts, int nparts, hb_
             tensor[n++] = (hb_tensor){.name = v->name, .dtype = HB_F64, .rank = 1, .shape = {count}, .data = *data};
     }
     hb_layout_prior(m, prior);
-    for (int i = 0; i < HB_PRIOR_PARTS && m->has_prior; i++) {
-        hb_tensor *t = &tensor[n++];
-        double **data = hb_layout_place(m, prior[i].place);
-        *t = (hb_tensor){.name = prior[i].name, .dtype = HB_F64, .rank = prior[i].rank, .data = *data};
-        memcpy(t->shape, prior[i].shape, sizeof prior[i].shape);
-    }
+    if (m->has_prior)
+        n += list_parts(m, prior, HB_PRIOR_PARTS, tensor + n);
+    hb_layout_words(m, words);
+    if (m->nwords)
+        n += list_parts(m, words, HB_WORD_PARTS, tensor + n);
     for (int i = 0; i < nparts; i++) {
         const hb_part *p = &parts[i];
         hb_tensor *t = &tensor[n++];
@@ -149,7 +176,7 @@ static int list_tensors(const hb_model *m, const hb_part *parts, int nparts, hb_
 int hb_model_save(const hb_model *m, const char *path, hb_error *err)
 {
     hb_part parts[HB_MAX_PARTS];
-    hb_tensor tensor[HB_MAX_PARTS + HB_NVECTORS + HB_PRIOR_PARTS];
+    hb_tensor tensor[HB_MAX_PARTS + HB_NVECTORS + HB_PRIOR_PARTS + HB_WORD_PARTS];
     texts t = {0};
     int r = hb_fail_in(err, path, hb_model_check(m, err));
 

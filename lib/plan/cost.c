@@ -370,6 +370,54 @@ void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh
     hb_limits_stage(&c->limits, goal->last_control, nh, k, n, x, u, u_before, cost);
 }
 
+/* one sample's rows, in all lanes that are computed on */
+static const hb_real *spread_rows(const double *from, int rows, hb_real *to)
+{
+    for (int i = 0; i < rows; i++)
+        for (int s = 0; s < HB_LANES; s++)
+            to[i * HB_STRIDE + s] = (hb_real)from[i];
+    return to;
+}
+
+void hb_cost_by_term(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, const double *x, const double *u,
+                     hb_real *scratch, double *ret)
+{
+    hb_real *controls[2] = {scratch + nx * HB_STRIDE, scratch + (nx + nu) * HB_STRIDE};
+    hb_limits limits = c->limits;
+
+    if (goal->step > 0)
+        limits.step = goal->step;
+    for (int i = 0; i <= c->nterms; i++)
+        ret[i] = 0;
+    for (int k = 0; k <= nh; k++) {
+        _Alignas(HB_ALIGNMENT) hb_real cost[HB_LANES] = {0};
+        const hb_real *xk = spread_rows(x + (ptrdiff_t)k * nx, nx, scratch);
+        const hb_real *uk = k < nh ? spread_rows(u + (ptrdiff_t)k * nu, nu, controls[k % 2]) : NULL;
+        const hb_real *before = k > 0 ? controls[(k + 1) % 2] : NULL;
+        for (int i = 0; i < c->nterms; i++) {
+            const hb_cost_term *t = &c->term[i];
+            if (!uk && is_control_kind(t->kind))
+                continue;
+            for (int s = 0; s < HB_LANES; s++)
+                cost[s] = 0;
+            value_of[t->kind](&(stage){.t = t,
+                                       .goal = goal,
+                                       .target = stage_target(goal, nx, k),
+                                       .weight = (hb_real)stage_weight(t, nh, k),
+                                       .n = HB_LANES,
+                                       .x = xk,
+                                       .u = uk,
+                                       .u_before = before,
+                                       .cost = cost});
+            ret[i] += (double)cost[0];
+        }
+        for (int s = 0; s < HB_LANES; s++)
+            cost[s] = 0;
+        hb_limits_stage(&limits, goal->last_control, nh, k, 1, xk, uk, before, cost);
+        ret[c->nterms] += (double)cost[0];
+    }
+}
+
 /* gradient of scale (a - b)^2 for two rows; db NULL: b is the constant `at` */
 static void add_difference(int n, hb_real scale, const hb_real *a, const hb_real *b, hb_real at, hb_real *restrict da,
                            hb_real *restrict db)

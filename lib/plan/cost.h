@@ -104,4 +104,9 @@ typedef struct hb_stage_model {
 void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
                          const double *u, const double *u_before, hb_stage_model *to);
 
+/* What each term, and then all limits together, add to the cost of one trajectory: ret, nterms + 1; their sum is its
+ * cost where nothing is impossible. x: (nh + 1) x nx, u: nh x nu, physical. scratch: (nx + 2 nu) x HB_STRIDE. */
+void hb_cost_by_term(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, const double *x, const double *u,
+                     hb_real *scratch, double *ret);
+
 #endif

@@ -21,6 +21,9 @@ typedef struct schema {
 typedef struct channel {
     uint16_t schema;
     const char *topic, *encoding;
+    const char *metadata; /* nmetadata texts of `stride` bytes each: name, value, name, value ... */
+    int nmetadata;
+    size_t stride;
     uint64_t messages;
     uint32_t in_chunk; /* messages of the current chunk */
 } channel;
@@ -225,6 +228,30 @@ static void put_schema(hb_mcap_writer *w, int i)
     end_record(w, at);
 }
 
+static size_t metadata_size(const channel *c)
+{
+    size_t n = 0;
+
+    for (int k = 0; k < c->nmetadata; k++)
+        n += 4 + strlen(c->metadata + (size_t)k * c->stride);
+    return n;
+}
+
+bool hb_mcap_writer_metadata(hb_mcap_writer *w, uint16_t id, const char *texts, int n, size_t stride)
+{
+    channel *c = id && id <= w->nchannels ? &w->channel[id - 1] : NULL;
+
+    if (!c)
+        return false;
+    c->metadata = texts;
+    c->nmetadata = n;
+    c->stride = stride;
+    if (metadata_size(c) + strlen(c->topic) + strlen(c->encoding) + 64 <= DESCRIPTION)
+        return true;
+    c->nmetadata = 0;
+    return false;
+}
+
 static void put_channel(hb_mcap_writer *w, int i)
 {
     const channel *c = &w->channel[i];
@@ -234,7 +261,9 @@ static void put_channel(hb_mcap_writer *w, int i)
     put_number(w, c->schema, 2);
     put_text(w, c->topic);
     put_text(w, c->encoding);
-    put_number(w, 0, 4); /* no metadata */
+    put_number(w, metadata_size(c), 4);
+    for (int k = 0; k < c->nmetadata; k++)
+        put_text(w, c->metadata + (size_t)k * c->stride);
     end_record(w, at);
 }
 

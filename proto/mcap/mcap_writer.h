@@ -29,6 +29,9 @@ int hb_mcap_writer_begin(hb_mcap_writer *w, int fd, const char *profile, const c
 /* Ids are 1, 2, ... in order; 0: too many, or too large. To be called before the first message. */
 uint16_t hb_mcap_writer_schema(hb_mcap_writer *w, const char *name, const char *encoding, const void *data, size_t n);
 uint16_t hb_mcap_writer_channel(hb_mcap_writer *w, uint16_t schema, const char *topic, const char *encoding);
+/* What is said of a channel: n texts of `stride` bytes each, a name and its value in turn, which stay the caller's. Also
+ * before the first message. false: there is no such channel, or it is too much. */
+bool hb_mcap_writer_metadata(hb_mcap_writer *w, uint16_t channel, const char *texts, int n, size_t stride);
 /* Times are nanoseconds. Writes a chunk when it is full. -EMSGSIZE: larger than any message may be. */
 int hb_mcap_writer_message(hb_mcap_writer *w, uint16_t channel, uint32_t sequence, uint64_t log_time,
                            uint64_t publish_time, const void *data, size_t size, hb_error *err);

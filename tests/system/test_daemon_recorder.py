@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import signal
+import struct
 import subprocess
 
 from harness import BUILD, CART, HILBERTCTL, HILBERTD, TRAP, TestCase, connect_telemetry, main, shipped, wait_until
@@ -28,6 +29,26 @@ def recordings(daemon):
 def rows(path):
     with open(path) as table:
         return len(list(csv.reader(table))) - 1
+
+
+def text(data):
+    """A text of MCAP and what follows it."""
+    n = struct.unpack("<I", data[:4])[0]
+    return data[4 : 4 + n].decode(), data[4 + n :]
+
+
+def inner(data):
+    """Records, one behind the other: their kind and content."""
+    at = 0
+    while at + 9 <= len(data):
+        n = struct.unpack("<Q", data[at + 1 : at + 9])[0]
+        yield data[at], data[at + 9 : at + 9 + n]
+        at += 9 + n
+
+
+def records(path):
+    with open(path, "rb") as file:
+        return list(inner(file.read()[8:-8]))
 
 
 class Recorder(TestCase):
@@ -53,6 +74,47 @@ class Recorder(TestCase):
         out = run(HILBERTD, "--replay", *options, *files, status=status)
         counts = re.fullmatch(r"(\d+) replies, (\d+) identical", out.strip().splitlines()[-1])
         return out, counts and (int(counts[1]), int(counts[2]))
+
+    def test_signals_have_their_names(self):
+        """As any reader of MCAP and protobuf sees them: the schema in the file alone says which number is which."""
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+        daemon = self.started(CART + RECORDER % "")
+        client, _ = self.fly_cart(daemon, 20, wait=True)
+        client.publish(50_000 * 20, [3.25, -0.5], [1.5])
+        wait_until(lambda: client.status().counters.telemetry > 20, "arrival of the last sample")
+        self.assertEqual(daemon.stop(), 0)
+        schemas, channels, chunks = {}, {}, []
+        for opcode, data in records(recordings(daemon)[0]):
+            if opcode == 3:
+                name, rest = text(data[2:])
+                encoding, rest = text(rest)
+                schemas[struct.unpack("<H", data[:2])[0]] = (name, encoding, rest[4:])
+            elif opcode == 4:
+                number, schema = struct.unpack("<HH", data[:4])
+                topic, rest = text(data[4:])
+                _, rest = text(rest)
+                rest, said = rest[4:], {}
+                while rest:
+                    key, rest = text(rest)
+                    said[key], rest = text(rest)
+                channels[number] = (topic, schema, said)
+            elif opcode == 6:
+                _, rest = text(data[28:])
+                chunks.append(subprocess.run(["zstd", "-dc"], input=rest[8:], capture_output=True, check=True).stdout)
+        number = next(n for n, c in channels.items() if c[0] == "signals")
+        name, encoding, description = schemas[channels[number][1]]
+        self.assertEqual((name, encoding), ("hilbert.Signals", "protobuf"))
+        self.assertEqual(channels[number][2], {"state.position": "m", "state.velocity": "m/s", "control.force": "N"})
+        pool = descriptor_pool.DescriptorPool()
+        for file in descriptor_pb2.FileDescriptorSet.FromString(description).file:
+            pool.Add(file)
+        signals = message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) if hasattr(message_factory, "GetMessageClass") \
+            else message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName(name))
+        seen = [signals.FromString(data[22:]) for chunk in chunks for opcode, data in inner(chunk)
+                if opcode == 5 and struct.unpack("<H", data[:2])[0] == number]
+        self.assertEqual((seen[-1].state.position, seen[-1].state.velocity, seen[-1].control.force), (3.25, -0.5, 1.5))
+        self.assertGreaterEqual(len(seen), 21)
 
     def test_every_plant_is_replayed_to_the_byte(self):
         if not os.path.exists(SIM):

@@ -215,6 +215,28 @@ class Server(WithView):
         self.assertIsNone(view.metric('hilbert_uptime_seconds{name="cart1"}'))
         self.assertIsNotNone(view.metric('hilbert_uptime_seconds{name="cart0"}'))
 
+    def test_alerts_and_dashboard_name_what_there_is(self):
+        rules, board = (f"{SOURCE}/packaging/prometheus/{name}" for name in ("hilbert.rules.yml", "hilbert.grafana.json"))
+        daemon = self.started(shipped("quadrotor") + "recorder: {{enabled: true, directory: {folder}}}\n", model=None)
+        with daemon.client() as client:
+            client.request(0, [0] * 9 + [1] + [0] * 3)
+        view = self.view("--socket", daemon.folder)
+        wait_until(lambda: view.metric('hilbert_up{name="hilbertd"}') == 1 or "hilbert_cost" in view.get("/metrics")[1], "a status", PATIENCE)
+        there = set(re.findall(r"(?m)^(hilbert_\w+)", view.get("/metrics")[1]))
+        self.assertIn("hilbert_learned", there)
+        for path in (rules, board):
+            with open(path) as file:
+                named = set(re.findall(r"\b(hilbert_\w+)", file.read()))
+            self.assertGreater(len(named), 5)
+            self.assertEqual(named - there, set(), path)
+        with open(board) as file:
+            self.assertEqual(json.load(file)["uid"], "hilbert")
+        if shutil.which("promtool"):
+            done = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        else:
+            print("NOT CHECKED by promtool, which is not installed (Debian: prometheus)", flush=True)
+
     def test_wrong_usage(self):
         def wrong(*arguments, code=2):
             done = subprocess.run([VIEW, *arguments], capture_output=True, text=True, timeout=PATIENCE)
@@ -224,6 +246,8 @@ class Server(WithView):
         self.assertIn("others could read along", wrong("--address", "0.0.0.0"))
         self.assertIn("belong together", wrong("--certificate", "x"))
         self.assertIn("belong together", wrong("--server-key", "x"))
+        self.assertIn("--server-key", wrong("--control"))
+        self.assertIn("only with --certificate", wrong("--control", "--server-key", "x", "--client-key", "x", "--address", "0.0.0.0", "--insecure"))
         self.assertIn("a comma", wrong("--socket", "tcp://127.0.0.1:1", code=1))
         self.assertIn("usage: hilbert-view", wrong("--help", code=0))
         taken = socket.create_server(("127.0.0.1", 0))
@@ -296,7 +320,103 @@ class Foxglove(WithView):
         wait_until(binary, "a message", PATIENCE)
 
 
+def keyed(test):
+    """A daemon over tcp that knows the key "ground", and the arguments with which hilbert-view finds it."""
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(2)]
+    config = CART.replace("control: ipc://{folder}/control", f"control: [ipc://{{folder}}/control, tcp://127.0.0.1:{ports[0]}]")
+    config = config.replace("status: ipc://{folder}/status", f"status: [ipc://{{folder}}/status, tcp://127.0.0.1:{ports[1]}]")
+    daemon = test.daemon(config + "security: {{server_key: server.key, authorized_keys: authorized_keys}}\n")
+    for name in ("server", "ground"):
+        subprocess.run([HILBERTCTL, "keygen", f"{daemon.folder}/{name}"], check=True, capture_output=True)
+    with open(f"{daemon.folder}/ground.pub") as key, open(f"{daemon.folder}/authorized_keys", "w") as file:
+        file.write(f"ground {key.read().strip()} observe,operate\n")
+    daemon.start()
+    return daemon, ["--socket", f"tcp://127.0.0.1:{ports[0]},tcp://127.0.0.1:{ports[1]}", "--server-key", f"{daemon.folder}/server.pub",
+                    "--client-key", f"{daemon.folder}/ground.key"]
+
+
+class Control(WithView):
+    def answer(self, view, what, origin=True):
+        s = self.socket(view, origin=f"http://127.0.0.1:{view.port}" if origin else None)
+        s.send(json.dumps({"change": {"vehicle": 0, **what}}))
+        while True:
+            message = json.loads(s.receive()[1])
+            if "answer" in message:
+                return message["answer"]
+
+    def test_who_may_change_what(self):
+        daemon, arguments = keyed(self)
+        looking, view = self.view(*arguments), self.view(*arguments, "--control")
+        self.assertIn("without --control", self.answer(looking, {"reset": True})["error"])
+        self.assertIn("only the page", self.answer(view, {"reset": True}, origin=False)["error"])
+        self.assertIn("nothing that can be changed", self.answer(view, {"frob": 1})["error"])
+        self.assertIn("list of numbers", self.answer(view, {"target": [1, "x"]})["error"])
+        self.assertIn("2 expected, 1 given", self.answer(view, {"target": [1]})["error"])
+        self.assertIn("below 0", self.answer(view, {"key": "cost.0.weight", "value": "-1"})["error"])
+        self.assertTrue(self.answer(view, {"key": "cost.0.weight", "value": "6", "seconds": 600})["ok"])
+        self.assertTrue(self.answer(view, {"target": [0.5, 0]})["ok"])
+        self.assertTrue(self.answer(view, {"reset": True})["ok"])
+        self.assertTrue(self.answer(view, {"reload": True})["ok"])
+        for line in ("set by ground: cost.0.weight is 6 for 600 s", "the target was set on request by ground: position 0.5", "reset on request by ground",
+                     "reload: done"):
+            self.assertIn(line, daemon.text())
+        # a daemon that knows no key of ours is only looked at
+        other = self.started()
+        plain = self.view("--socket", other.folder, "--server-key", f"{daemon.folder}/server.pub", "--client-key", f"{daemon.folder}/ground.key", "--control")
+        self.assertIn("no key", self.answer(plain, {"reset": True})["error"])
+
+
 class InBrowser(WithView):
+    def test_words_and_terms(self):
+        """What was learned and what drives the plan, of one vehicle and in the list: as the status says it."""
+        daemon = self.started(shipped("quadrotor"), model=None)
+        view = self.view("--socket", daemon.folder)
+        with daemon.client() as client:
+            client.request(0, [0] * 9 + [1] + [0] * 3)
+            status = client.status()
+        b = self.browser()
+        b.open(view.address + "#vehicle=0")
+        b.wait("return page.showing && page.showing.tiles && page.showing.tiles.learned && document.querySelector('[data-field=driven]').textContent !== '–'", "tiles")
+        word, term = status.word[0], max(status.cost_term, key=lambda t: t.value)
+        self.assertEqual(b.run("return told(page.vehicle.status.word[0])"), b.text("[data-field=learned]"))
+        self.assertAlmostEqual(b.run("return page.vehicle.status.word[0].value"), word.value, delta=1e-6 * abs(word.value))
+        self.assertEqual(b.text("[data-field=driven]"), term.name.split()[0])
+        self.assertTrue(b.run("return [...document.querySelectorAll('h2')].some(h => h.textContent.startsWith('What drives the plan'))"))
+        b.run("location.hash = '#fleet'")
+        b.wait("return [...document.querySelectorAll('.fleet tbody td')].some(c => c.textContent.includes(' ± '))", "a row that says what was learned")
+        self.assertEqual(b.complaints(), [])
+
+    def test_changes_ask_back(self):
+        daemon, arguments = keyed(self)
+        view = self.view(*arguments, "--control")
+        with daemon.client() as client:
+            client.request(0, [0, 0])
+        b = self.browser()
+        b.open(view.address)
+        b.wait("return document.querySelector('[data-key=\"cost.0.weight\"]')", "the card of changes")
+
+        def change(button):
+            b.run("""const i = document.querySelector('[data-key="cost.0.weight"]'); i.value = 8;
+                i.closest('tr').querySelector('button').click();""")
+            self.assertIn("Set the weight of squared position of cart to 8 for 30 s?", b.text("#question"))
+            b.run(f"document.querySelector('#ask button[value={button}]').click()")
+
+        change("no")
+        change("yes")
+        b.wait("return document.querySelector('.change p.good')", "an answer")
+        self.assertEqual(daemon.text().count("set by ground"), 1)
+        # the target's cross, dragged
+        at = b.run("const s = page.view.plots.find(p => p instanceof Scene); s.canvas.scrollIntoView(); const r = s.canvas.getBoundingClientRect(), p = s.project(s.target); return [r.x + p[0], r.y + p[1]]")
+        pointer = [{"type": "pointerMove", "x": round(at[0]), "y": round(at[1])}, {"type": "pointerDown", "button": 0},
+                   {"type": "pointerMove", "x": round(at[0]) + 30, "y": round(at[1]), "duration": 50}, {"type": "pointerUp", "button": 0}]
+        b.call("/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": pointer}]})
+        b.wait("return document.getElementById('ask').open", "a question")
+        self.assertIn("Set the target of cart to position", b.text("#question"))
+        b.run("document.querySelector('#ask button[value=yes]').click()")
+        wait_until(lambda: "the target was set on request by ground" in daemon.text(), "another target", PATIENCE)
+        self.assertEqual(b.complaints(), [])
+
     def browser(self, **options):
         b = browser.Browser(**options)
         self.addCleanup(b.close)

@@ -283,6 +283,45 @@ static void test_reference_trajectory_gives_each_stage_its_target(void **state)
     compare_with_reference(&s);
 }
 
+/* Each term by itself against its formula, and the limits against their stages; together they are the cost. */
+static void test_cost_by_term_is_that_of_each(void **state)
+{
+    (void)state;
+    static hb_real scratch[(NX + 2 * NU) * HB_STRIDE];
+    double term[KINDS + 1];
+    setting all, one;
+    trajectory t;
+
+    for (int ntargets = 1; ntargets <= NH + 1; ntargets += NH) {
+        make_setting(&all, -1, ntargets);
+        all.cost.limits =
+            (hb_limits){.n = 1,
+                        .weight = 50,
+                        .limit = {{.kind = HB_LIMIT_BOX, .nindices = 1, .index = {2}, .low = {-0.1}, .high = {0.1}}}};
+        make_trajectory(&t, 0);
+        hb_cost_by_term(&all.cost, &all.goal, NX, NU, NH, &t.x[0][0], &t.u[0][0], scratch, term);
+        for (int i = 0; i < KINDS; i++) {
+            make_setting(&one, i, ntargets);
+            double expected = reference(&one, &t);
+            if (!(fabs(term[i] - expected) <= 10 * tolerance * (1 + fabs(expected))))
+                fail_msg("term %d (%s): %.9g, expected %.9g", i, hb_cost_kind_name[every_kind[i].kind], term[i],
+                         expected);
+        }
+        double excess = 0;
+        for (int k = 1; k <= NH; k++)
+            excess += pow(fmax(fabs(t.x[k][2]) - 0.1, 0), 2);
+        assert_true(excess > 0 && term[KINDS] > 0);
+        /* the weight of a stage is the same for all: the ratio of two trajectories is that of their excesses */
+        double before = term[KINDS], was = excess;
+        t.x[1][2] += 1;
+        excess = 0;
+        for (int k = 1; k <= NH; k++)
+            excess += pow(fmax(fabs(t.x[k][2]) - 0.1, 0), 2);
+        hb_cost_by_term(&all.cost, &all.goal, NX, NU, NH, &t.x[0][0], &t.u[0][0], scratch, term);
+        assert_true(fabs(term[KINDS] / before - excess / was) < 1e-5 * excess / was);
+    }
+}
+
 static void test_gradient_is_finite_where_the_formula_is_not(void **state)
 {
     (void)state;
@@ -500,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_each_term_matches_its_formula),
         cmocka_unit_test(test_all_terms_add_up),
         cmocka_unit_test(test_reference_trajectory_gives_each_stage_its_target),
+        cmocka_unit_test(test_cost_by_term_is_that_of_each),
         cmocka_unit_test(test_gradient_is_finite_where_the_formula_is_not),
         cmocka_unit_test(test_model_has_the_gradient_of_the_cost),
         cmocka_unit_test(test_model_of_quadratic_terms_is_exact),

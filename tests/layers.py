@@ -22,7 +22,7 @@ LEVELS = [
     ["daemon/config", "clients/common"],
     ["daemon/process", "clients/data", "clients/c"],
     ["daemon/server", "clients/train", "clients/ctl", "clients/mavlink", "clients/view"],
-    ["daemon/main.c", "clients/sim"],
+    ["daemon/main.c", "clients/sim", "clients/model"],
     ["clients/eval"],
 ]
 LEVEL = {room: k for k, rooms in enumerate(LEVELS) for room in rooms}

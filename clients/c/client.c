@@ -1,4 +1,4 @@
-/* The client is three sockets, two fixed buffers and a counter of requests.
+/* The client is four sockets, two fixed buffers and a counter of requests.
  *
  * Actions go over a DEALER rather than a REQ socket: after a time-out the next question can be asked at once, and an
  * answer to an old question is told by its id and dropped. ZMQ_IMMEDIATE keeps questions from piling up for a daemon
@@ -32,8 +32,8 @@ static const double CONNECT_TIMEOUT = 1; /* seconds, unless options say */
 _Static_assert((int)HILBERT_REFUSED == (int)HILBERT__V1__ACTION_STATUS__ACTION_STATUS_REFUSED, "hilbert.proto");
 
 struct hilbert_client {
-    void *context, *telemetry, *actions, *control; /* control: NULL until it is needed */
-    char *control_endpoint, *server_key, *client_key;
+    void *context, *telemetry, *actions, *control, *status; /* the last two: NULL until they are needed */
+    char *control_endpoint, *status_endpoint, *server_key, *client_key;
     void *watch; /* of the handshakes of actions, over tcp */
     hb_handshakes seen;
     uint64_t sequence, id; /* of the newest sample and question */
@@ -47,6 +47,12 @@ struct hilbert_client {
     char reason[32], estimate[32], fault[32]; /* of the newest reply */
     char error[256];
 };
+
+/* A call begins: what the last one complained of is over. */
+static void begin(hilbert_client *h)
+{
+    *h->error = 0;
+}
 
 static int fail(hilbert_client *h, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -77,13 +83,10 @@ static int open_socket(hilbert_client *h, const hilbert_options *o, int type, co
     const struct {
         int option, value;
     } settings[] = {
-        {ZMQ_LINGER, 0},
-        {ZMQ_IMMEDIATE, 1},
-        {ZMQ_SNDHWM, 100},
-        {ZMQ_RECONNECT_IVL, 10},
-        {ZMQ_RECONNECT_IVL_MAX, 50},
-        {ZMQ_HEARTBEAT_IVL, 1000},
-        {ZMQ_HEARTBEAT_TIMEOUT, 3000},
+        {ZMQ_LINGER, 0},           {ZMQ_IMMEDIATE, type != ZMQ_SUB}, /* a subscription waits for the daemon, and goes
+                                                                        out by itself */
+        {ZMQ_SNDHWM, 100},         {ZMQ_RECONNECT_IVL, 10},          {ZMQ_RECONNECT_IVL_MAX, 50},
+        {ZMQ_HEARTBEAT_IVL, 1000}, {ZMQ_HEARTBEAT_TIMEOUT, 3000},
     };
 
     void *socket = *ret = zmq_socket(h->context, type);
@@ -150,9 +153,10 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
     h->unpacked = malloc(max * UNPACKED + UNPACKED_FIXED);
     h->context = zmq_ctx_new();
     h->control_endpoint = strdup(o.control ? o.control : "ipc:///run/hilbertd/control");
+    h->status_endpoint = strdup(o.status ? o.status : "ipc:///run/hilbertd/status");
     h->server_key = o.server_key ? strdup(o.server_key) : NULL;
     h->client_key = o.client_key ? strdup(o.client_key) : NULL;
-    if (h->out && h->in && h->carried && h->unpacked && h->context && h->control_endpoint &&
+    if (h->out && h->in && h->carried && h->unpacked && h->context && h->control_endpoint && h->status_endpoint &&
         !o.server_key == !h->server_key && !o.client_key == !h->client_key) {
         hb_bump_start(&h->bump, h->unpacked, max * UNPACKED + UNPACKED_FIXED);
         const char *telemetry = o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry";
@@ -182,11 +186,14 @@ void hilbert_close(hilbert_client *h)
         zmq_close(h->actions);
     if (h->control)
         zmq_close(h->control);
+    if (h->status)
+        zmq_close(h->status);
     if (h->watch)
         zmq_close(h->watch);
     if (h->context)
         zmq_ctx_term(h->context);
     free(h->control_endpoint);
+    free(h->status_endpoint);
     free(h->server_key);
     free(h->client_key);
     free(h->unpacked);
@@ -242,6 +249,7 @@ int hilbert_publish(hilbert_client *h, const hilbert_telemetry *t)
 {
     Hilbert__V1__Telemetry m = HILBERT__V1__TELEMETRY__INIT;
 
+    begin(h);
     if (!h->telemetry && !h->lockstep)
         return fail(h, ENOTCONN, "this client was made without telemetry");
     m.time_us = t->time_us;
@@ -278,6 +286,7 @@ int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeo
     double until = hb_now() + timeout;
     Hilbert__V1__ActionRequest m = HILBERT__V1__ACTION_REQUEST__INIT;
 
+    begin(h);
     m.id = ++h->id;
     m.time_us = r->time_us;
     m.state = vector(r->state, r->nstate, &m.n_state);
@@ -351,6 +360,7 @@ int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret)
 {
     double until = hb_now() + timeout;
 
+    begin(h);
     while (wait_for(h->actions, ZMQ_POLLIN, until)) {
         int n = zmq_recv(h->actions, h->in, h->max_message, ZMQ_DONTWAIT);
         if (n < 0)
@@ -381,6 +391,7 @@ static int ask_control(hilbert_client *h, Hilbert__V1__ControlRequest *request, 
                        Hilbert__V1__ControlReply **ret)
 {
     double until = hb_now() + timeout;
+    begin(h);
     int r = open_control(h);
 
     request->id = ++h->id;
@@ -457,15 +468,8 @@ int hilbert_get_model(hilbert_client *h, double timeout, hilbert_model_info *ret
     return 0;
 }
 
-int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret)
+static void take_status(hilbert_client *h, const Hilbert__V1__Status *m, hilbert_daemon_status *ret)
 {
-    Hilbert__V1__ControlReply *reply;
-    int r = ask_for(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS, HILBERT__V1__CONTROL_REPLY__RESULT_STATUS,
-                    "a status", timeout, &reply);
-
-    if (r)
-        return r;
-    const Hilbert__V1__Status *m = reply->status;
     *ret = (hilbert_daemon_status){
         .name = m->name,
         .version = m->version,
@@ -485,6 +489,17 @@ int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status 
         .fault = h->fault,
     };
     take_health(h, m->health, &ret->one_step_error, &ret->out_of_span);
+}
+
+int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret)
+{
+    Hilbert__V1__ControlReply *reply;
+    int r = ask_for(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS, HILBERT__V1__CONTROL_REPLY__RESULT_STATUS,
+                    "a status", timeout, &reply);
+
+    if (r)
+        return r;
+    take_status(h, reply->status, ret);
     return 0;
 }
 
@@ -521,6 +536,155 @@ int hilbert_set_target(hilbert_client *h, const double *target, int ntarget, dou
     request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_SET_TARGET;
     request.set_target = &m;
     return ask_control(h, &request, timeout, &reply);
+}
+
+/* A command that is answered with nothing but yes or no. */
+static int command(hilbert_client *h, Hilbert__V1__ControlRequest__CommandCase what, double timeout,
+                   Hilbert__V1__ControlReply **ret)
+{
+    return ask_for(h, what, HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET, "one to this", timeout, ret);
+}
+
+int hilbert_reset_window(hilbert_client *h, double timeout)
+{
+    Hilbert__V1__ControlReply *reply;
+
+    return command(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_RESET_WINDOW, timeout, &reply);
+}
+
+int hilbert_promote(hilbert_client *h, double timeout)
+{
+    Hilbert__V1__ControlReply *reply;
+
+    return command(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE, timeout, &reply);
+}
+
+int hilbert_reload(hilbert_client *h, double timeout, const char *const **needs_restart)
+{
+    Hilbert__V1__ControlReply *reply;
+    int r = command(h, HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD, timeout, &reply);
+
+    if (r || !needs_restart)
+        return r;
+    const char **key = hb_bump_take(&h->bump, (reply->n_needs_restart + 1) * sizeof *key);
+    if (!key)
+        return fail(h, EMSGSIZE, "the answer does not fit into max_message");
+    for (size_t i = 0; i < reply->n_needs_restart; i++)
+        key[i] = reply->needs_restart[i];
+    key[reply->n_needs_restart] = NULL;
+    *needs_restart = key;
+    return 0;
+}
+
+int hilbert_predict(hilbert_client *h, const hilbert_prediction_request *p, double timeout, hilbert_prediction *ret)
+{
+    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
+    Hilbert__V1__Predict m = HILBERT__V1__PREDICT__INIT;
+    Hilbert__V1__ControlReply *reply;
+
+    if (p->count < 0 || p->steps < 0)
+        return fail(h, EINVAL, "%d trajectories of %d steps: neither may be negative", p->count, p->steps);
+    m.count = (uint32_t)p->count;
+    m.steps = (uint32_t)p->steps;
+    m.dt = p->dt;
+    m.state = vector(p->state, p->nstate, &m.n_state);
+    m.control = vector(p->control, p->ncontrol, &m.n_control);
+    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_PREDICT;
+    request.predict = &m;
+    int r = ask_control(h, &request, timeout, &reply);
+    if (r)
+        return r;
+    if (reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_PREDICTION)
+        return fail(h, EPROTO, "the answer is not a prediction");
+    *ret = (hilbert_prediction){
+        .count = (int)reply->prediction->count,
+        .steps = (int)reply->prediction->steps,
+        .state = reply->prediction->state,
+        .nstate = (int)reply->prediction->n_state,
+        .coefficient_version = reply->prediction->coefficient_version,
+    };
+    return 0;
+}
+
+/* ---- what is published, and descriptors ---- */
+
+static int descriptor_of(hilbert_client *h, void *socket)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+
+    return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) ? fail(h, errno, "%s", zmq_strerror(errno)) : fd;
+}
+
+int hilbert_descriptor(hilbert_client *h)
+{
+    begin(h);
+    return descriptor_of(h, h->actions);
+}
+
+static int subscribe(hilbert_client *h)
+{
+    static const char topic[] = "hilbert.v1.Status";
+    const hilbert_options o = {.server_key = h->server_key, .client_key = h->client_key};
+
+    if (h->status)
+        return 0;
+    int r = open_socket(h, &o, ZMQ_SUB, h->status_endpoint, &h->status);
+    if (r == 0 && zmq_setsockopt(h->status, ZMQ_SUBSCRIBE, topic, sizeof topic - 1))
+        r = fail(h, errno, "%s: %s", h->status_endpoint, zmq_strerror(errno));
+    if (r && h->status) {
+        zmq_close(h->status);
+        h->status = NULL;
+    }
+    return r;
+}
+
+int hilbert_status_descriptor(hilbert_client *h)
+{
+    begin(h);
+    int r = subscribe(h);
+
+    return r ? r : descriptor_of(h, h->status);
+}
+
+/* The second frame of a message; its size, or -EAGAIN: there is no message, or -EPROTO: it has one frame alone. */
+static int receive_second(void *socket, uint8_t *to, size_t size)
+{
+    int more = 1, length = -EPROTO, n;
+    size_t room = sizeof more;
+
+    for (int frame = 0; more; frame++) {
+        uint8_t rest[1];
+        n = frame == 1 ? zmq_recv(socket, to, size, ZMQ_DONTWAIT) : zmq_recv(socket, rest, sizeof rest, ZMQ_DONTWAIT);
+        if (n < 0)
+            return -EAGAIN;
+        length = frame == 1 ? n : length;
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &room);
+    }
+    return length;
+}
+
+int hilbert_next_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret)
+{
+    double until = hb_now() + timeout;
+    begin(h);
+    int r = subscribe(h);
+
+    while (r == 0 && wait_for(h->status, ZMQ_POLLIN, until)) {
+        int n = receive_second(h->status, h->in, h->max_message);
+        if (n == -EAGAIN)
+            continue;
+        hb_bump_clear(&h->bump);
+        Hilbert__V1__Status *m = n < 0 || (size_t)n > h->max_message
+                                     ? NULL
+                                     : hilbert__v1__status__unpack(&h->bump.allocator, (size_t)n, h->in);
+        if (!m)
+            return fail(h, EPROTO, "%s: what was published is not a Status: is it hilbertd's status socket?",
+                        h->status_endpoint);
+        take_status(h, m, ret);
+        return 0;
+    }
+    return r ? r : fail(h, ETIMEDOUT, "no state was published within %g s", timeout);
 }
 
 const char *hilbert_error(const hilbert_client *h)

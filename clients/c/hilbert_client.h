@@ -9,7 +9,8 @@
  *     }
  *     hilbert_close(h);
  *
- * Names, units and bounds: hilbert_get_model. How the daemon is: hilbert_get_status. Where to go: hilbert_set_target.
+ * Names, units and bounds: hilbert_get_model. How the daemon is: hilbert_get_status, hilbert_next_status. Where to go:
+ * hilbert_set_target. What would happen: hilbert_predict. hilbert_client(3) has it all on a page.
  *
  * Every call returns 0 or a negative errno value; hilbert_error says the rest in words. No call blocks longer than its
  * time-out or allocates memory of ours. The connection comes back by itself when the daemon does: after an error, call
@@ -55,6 +56,7 @@ typedef struct hilbert_options {
      * request is answered. What is published goes with the next request, which is answered once it was learned from.
      * The same flight then gives the same replies to the byte, whatever this machine and its load. */
     bool lockstep;
+    const char *status; /* of hilbert_next_status; NULL: ipc:///run/hilbertd/status */
 } hilbert_options;
 
 /* The state at a moment, and the control in force from that moment on. */
@@ -130,6 +132,13 @@ int hilbert_request(hilbert_client *h, const hilbert_action_request *r, double t
 int hilbert_ask(hilbert_client *h, const hilbert_action_request *r, double timeout);
 int hilbert_answer(hilbert_client *h, double timeout, hilbert_action_reply *ret); /* timeout 0: look and return */
 
+/* For a caller's own poll, epoll or select: a descriptor that becomes readable when something may have changed. It
+ * tells so once, like an edge: after each hilbert_ask, and whenever it is readable, call hilbert_answer with a time-out
+ * of 0 until it returns -ETIMEDOUT. Never read from it. The client owns it. */
+int hilbert_descriptor(hilbert_client *h);
+/* The same for hilbert_next_status, which it subscribes for; negative: it failed. */
+int hilbert_status_descriptor(hilbert_client *h);
+
 /* A state or a control of the model. */
 typedef struct hilbert_channel {
     const char *name, *unit;
@@ -180,8 +189,38 @@ int hilbert_get_status(hilbert_client *h, double timeout, hilbert_daemon_status 
 int hilbert_get_coefficients(hilbert_client *h, double timeout, hilbert_coefficients *ret);
 /* The target of requests that name none: all states, in the model's order. Until the next reload or restart. */
 int hilbert_set_target(hilbert_client *h, const double *target, int ntarget, double timeout);
+/* Has the daemon forget its window and the coefficients. */
+int hilbert_reset_window(hilbert_client *h, double timeout);
+/* Has it read its configuration again. needs_restart (may be NULL): keys that hold only after a restart, with NULL at
+ * the end; a file that is wrong changes nothing and is -EINVAL. */
+int hilbert_reload(hilbert_client *h, double timeout, const char *const **needs_restart);
+/* Has the shadow's model fly from the next request on; the one in use becomes the shadow. */
+int hilbert_promote(hilbert_client *h, double timeout);
 
-/* Of the last call on this client that failed. */
+/* Trajectories of given controls with the coefficients of now. */
+typedef struct hilbert_prediction_request {
+    int count, steps;      /* trajectories, and steps of each */
+    double dt;             /* seconds a step; 0: the model's */
+    const double *state;   /* count x nx: where each starts */
+    int nstate;            /* numbers in it */
+    const double *control; /* count x steps x nu */
+    int ncontrol;
+} hilbert_prediction_request;
+
+typedef struct hilbert_prediction {
+    int count, steps;
+    const double *state; /* count x (steps + 1) x nx; the first of each is its start */
+    int nstate;
+    uint64_t coefficient_version;
+} hilbert_prediction;
+
+int hilbert_predict(hilbert_client *h, const hilbert_prediction_request *r, double timeout, hilbert_prediction *ret);
+
+/* The next state that the daemon publishes by itself, a few times a second; the first call subscribes. -ETIMEDOUT: none
+ * came. Those that are not taken in time are lost, the oldest last. */
+int hilbert_next_status(hilbert_client *h, double timeout, hilbert_daemon_status *ret);
+
+/* Of the last call on this client, if it failed; empty after one that did not. */
 const char *hilbert_error(const hilbert_client *h);
 const char *hilbert_status_name(hilbert_status status);
 /* Whether a plan from the given state stands behind the action: every status but fallback and refused. */

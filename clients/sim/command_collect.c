@@ -147,30 +147,77 @@ static void take_defaults(hb_collect *c)
     }
 }
 
-int hb_command_collect(int argc, char **argv)
+/* With the plant in c. */
+static int collect(hb_collect *c, int argc, char **argv)
 {
-    hb_collect c = {.functions = 100, .episodes = 8};
     part p = {1, 1};
     const char *policy = NULL;
     bool quiet = false, force = false;
     const hb_option options[] = {
-        {"output", HB_OPTION_TEXT, &c.path, 0, 0, 'o'},
-        {"functions", HB_OPTION_WHOLE, &c.functions, 1, INT_MAX, 'f'},
-        {"episodes", HB_OPTION_WHOLE, &c.episodes, 1, 1 << 20, 'e'},
-        {"steps", HB_OPTION_WHOLE, &c.steps, 1, 10000000, 'n'},
-        {"seed", HB_OPTION_COUNT, &c.seed, 0, INT64_MAX, 's'},
+        {"output", HB_OPTION_TEXT, &c->path, 0, 0, 'o'},
+        {"functions", HB_OPTION_WHOLE, &c->functions, 1, INT_MAX, 'f'},
+        {"episodes", HB_OPTION_WHOLE, &c->episodes, 1, 1 << 20, 'e'},
+        {"steps", HB_OPTION_WHOLE, &c->steps, 1, 10000000, 'n'},
+        {"seed", HB_OPTION_COUNT, &c->seed, 0, INT64_MAX, 's'},
         {"policy", HB_OPTION_TEXT, &policy, 0, 0, 'p'},
-        {"range", HB_OPTION_CALL, &(hb_option_call){read_range, &c}, 0, 0, 'r'},
-        {"weather", HB_OPTION_CALL, &(hb_option_call){read_weather, &c}, 0, 0, 'w'},
-        {"dt", HB_OPTION_NUMBER, &(hb_option_number){&c.dt, 1e-4, 10}, 0, 0, 0},
-        {"irregular", HB_OPTION_FLAG, &c.irregular, 0, 0, 0},
+        {"range", HB_OPTION_CALL, &(hb_option_call){read_range, c}, 0, 0, 'r'},
+        {"weather", HB_OPTION_CALL, &(hb_option_call){read_weather, c}, 0, 0, 'w'},
+        {"dt", HB_OPTION_NUMBER, &(hb_option_number){&c->dt, 1e-4, 10}, 0, 0, 0},
+        {"irregular", HB_OPTION_FLAG, &c->irregular, 0, 0, 0},
         {"shard", HB_OPTION_CALL, &(hb_option_call){read_shard, &p}, 0, 0, 0},
         {"force", HB_OPTION_FLAG, &force, 0, 0, 0},
-        {"threads", HB_OPTION_WHOLE, &c.threads, 1, 256, 'j'},
+        {"threads", HB_OPTION_WHOLE, &c->threads, 1, 256, 'j'},
         {"quiet", HB_OPTION_FLAG, &quiet, 0, 0, 'q'},
     };
     hb_error err = {0};
     char path[PATH_MAX];
+
+    take_defaults(c);
+    find_rank(&p);
+    int code = hb_plant_options("collect", help, options, sizeof options / sizeof *options, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!c->path)
+        return hb_usage_error("collect", "-o FILE is missing");
+    c->policy = hb_policy_find(policy, c->plant, &err);
+    if (!c->policy)
+        return hb_usage_error("collect", "%s", err.text);
+    if (wind_without_drag(c))
+        return hb_usage_error("collect", "wind and gusts act through drag: give a range for drag too");
+
+    if (p.nshards > c->functions)
+        return hb_usage_error("collect", "%d functions cannot be shared among %d parts", c->functions, p.nshards);
+    if (p.nshards > 1)
+        take_shard(c, &p, path);
+    if (!force && access(c->path, F_OK) == 0) {
+        hb_fail(&err, EEXIST, "%s exists: name another --output, or add --force to replace it", c->path);
+        return hb_failure("collect", &err);
+    }
+
+    hb_progress progress;
+    hb_collected collected;
+    hb_progress_start(&progress, c->plant->name);
+    if (!quiet) {
+        c->progress = show;
+        c->context = &progress;
+    }
+    int status = hb_collect_run(c, &collected, &err);
+    hb_progress_end(&progress);
+    if (status)
+        return hb_failure("collect", &err);
+    if (!quiet) {
+        double seconds = hb_progress_elapsed(&progress);
+        printf("%s: %d functions x %d episodes, %ld transitions (%ld episodes cut short, %ld starts and %ld functions "
+               "drawn again), %.1f s, %.0f transitions/s\n",
+               c->path, c->functions, c->episodes, collected.transitions, collected.cut, collected.refused,
+               collected.redrawn, seconds, (double)collected.transitions / seconds);
+    }
+    return 0;
+}
+
+int hb_command_collect(int argc, char **argv)
+{
+    hb_collect c = {.functions = 100, .episodes = 8};
 
     /* the plant comes first, because ranges refer to it */
     if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
@@ -179,48 +226,10 @@ int hb_command_collect(int argc, char **argv)
     }
     if (argc < 2 || argv[1][0] == '-')
         return hb_usage_error("collect", "the plant is missing: it comes first");
-    c.plant = hb_plant_type_find(argv[1], &err);
-    if (!c.plant)
-        return hb_usage_error("collect", "%s", err.text);
-    take_defaults(&c);
-    find_rank(&p);
-    int code = hb_plant_options("collect", help, options, sizeof options / sizeof *options, argc, argv);
-    if (code >= 0)
+    int code = hb_plant_named("collect", argv[1], &c.plant);
+    if (code)
         return code;
-    if (!c.path)
-        return hb_usage_error("collect", "-o FILE is missing");
-    c.policy = hb_policy_find(policy, c.plant, &err);
-    if (!c.policy)
-        return hb_usage_error("collect", "%s", err.text);
-    if (wind_without_drag(&c))
-        return hb_usage_error("collect", "wind and gusts act through drag: give a range for drag too");
-
-    if (p.nshards > c.functions)
-        return hb_usage_error("collect", "%d functions cannot be shared among %d parts", c.functions, p.nshards);
-    if (p.nshards > 1)
-        take_shard(&c, &p, path);
-    if (!force && access(c.path, F_OK) == 0) {
-        hb_fail(&err, EEXIST, "%s exists: name another --output, or add --force to replace it", c.path);
-        return hb_failure("collect", &err);
-    }
-
-    hb_progress progress;
-    hb_collected collected;
-    hb_progress_start(&progress, c.plant->name);
-    if (!quiet) {
-        c.progress = show;
-        c.context = &progress;
-    }
-    int status = hb_collect_run(&c, &collected, &err);
-    hb_progress_end(&progress);
-    if (status)
-        return hb_failure("collect", &err);
-    if (!quiet) {
-        double seconds = hb_progress_elapsed(&progress);
-        printf("%s: %d functions x %d episodes, %ld transitions (%ld episodes cut short, %ld starts and %ld functions "
-               "drawn again), %.1f s, %.0f transitions/s\n",
-               c.path, c.functions, c.episodes, collected.transitions, collected.cut, collected.refused,
-               collected.redrawn, seconds, (double)collected.transitions / seconds);
-    }
-    return 0;
+    code = collect(&c, argc, argv);
+    hb_plant_done(c.plant);
+    return code;
 }

@@ -12,6 +12,7 @@
 #include "base/statistics.h"
 #include "sim/collect.h"
 #include "sim/model_plant.h"
+#include "sim/robot.h"
 #include "common/progress.h"
 #include "sim/render.h"
 #include "sim/flight_report.h"
@@ -19,10 +20,14 @@
 
 static const char help[] =
     "usage: hilbert-sim fly PLANT [OPTIONS]\n"
+    "       hilbert-sim fly ROBOT.xml --in-process --config F [OPTIONS]\n"
     "       hilbert-sim fly MODEL.safetensors --config F [OPTIONS]\n"
     "\n"
     "Closes the loop around a plant: over hilbertd's sockets, as any simulator bridge would, or, with --in-process,\n"
     "with the same controller in this process. Ends with a summary.\n"
+    "\n"
+    "A robot of one's own starts and goes where ROBOT.yaml says (hilbert-sim describe), unless --start or --target "
+    "do.\n"
     "\n"
     "A basis file in the place of a plant is a rehearsal: the model itself is flown, in process, with vehicles of its\n"
     "population. Its parameters are vehicle (0: the mean; another number: another vehicle), spread, noise, delay, "
@@ -76,7 +81,7 @@ static const char help[] =
 /* Everything the options say. */
 typedef struct fly {
     const hb_plant_type *plant;
-    bool in_process, pid, json;
+    bool in_process, pid, json, robot;
     hb_loop_endpoints endpoints;
     char base_telemetry[256], base_actions[256];
     hb_loop_controller controller;
@@ -356,9 +361,10 @@ static int one_flight(const fly *f, int index, hb_plant *p, hb_loop *l, hb_fligh
         e->parameter[i] = hb_draw_uniform(&parameters, f->low[i], f->high[i]);
         status = hb_plant_set(p, i, e->parameter[i], err);
     }
+    /* robots say themselves where they start */
+    const bool near_target = !f->robot && (f->plant->target || s.has_target);
     if (!status && !f->has_start)
-        status = hb_flight_draw_start(p, f->plant->target || s.has_target ? s.target : NULL, f->radius, &start, s.start,
-                                      err);
+        status = hb_flight_draw_start(p, near_target ? s.target : NULL, f->radius, &start, s.start, err);
     memcpy(e->start, s.start, sizeof e->start);
     s.key = hb_flight_draws(f->seed, HB_FLIGHT_WEATHER, function, episode).key;
     s.reset_counter = (uint32_t)index + 1;
@@ -498,10 +504,9 @@ static int find_plant(fly *f, int argc, char **argv)
 {
     hb_error err = {0};
 
-    if (!hb_model_plant_named(argv[1])) {
-        f->plant = hb_plant_type_find(argv[1], &err);
-        return f->plant ? 0 : hb_usage_error("fly", "%s", err.text);
-    }
+    f->robot = hb_robot_named(argv[1]);
+    if (!hb_model_plant_named(argv[1]))
+        return hb_plant_named("fly", argv[1], &f->plant);
     const char *config = config_among(argc, argv);
     if (!config)
         return hb_usage_error("fly", "a rehearsal wants the vehicle's configuration: --config F");
@@ -523,6 +528,7 @@ static int fly_all(fly *f, int argc, char **argv)
     f->flight.dt = f->plant->dt;
     if (f->plant->target)
         memcpy(f->flight.target, f->plant->target, (size_t)f->plant->nx * sizeof(double));
+    f->flight.has_target = f->robot && f->plant->target; /* the robot's file says where to go */
     for (int i = 0; i < f->plant->nparameters; i++)
         f->low[i] = f->high[i] = NAN;
     int code = read_options(f, argc, argv);
@@ -546,12 +552,12 @@ static int fly_all(fly *f, int argc, char **argv)
         b.status = hb_fail(&b.err, ENOMEM, "out of memory");
     int crashes = 0;
     if (!b.status && !run_batch(&b)) {
-        const bool rehearsal = hb_model_plant_named(f->plant->name);
+        const bool ends = f->robot || hb_model_plant_named(f->plant->name);
         int place[HB_PLANT_STATES];
         /* where nothing is a place, a distance would be nothing too */
-        if (!rehearsal || f->json || hb_flight_places(f->plant, place) > 0)
+        if (!ends || f->json || hb_flight_places(f->plant, place) > 0)
             report(f, &b);
-        if (rehearsal && !f->json)
+        if (ends && !f->json)
             print_ends(f, &b);
         for (int i = 0; i < b.n; i++)
             crashes += b.entry[i].summary.crashed;
@@ -581,5 +587,7 @@ int hb_command_fly(int argc, char **argv)
                 "is less kind.\n");
     code = fly_all(&f, argc, argv);
     hb_model_plant_free(f.plant);
+    if (f.robot)
+        hb_plant_done(f.plant);
     return code;
 }

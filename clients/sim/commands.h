@@ -8,6 +8,12 @@
 int hb_command_list(int argc, char **argv);
 int hb_command_collect(int argc, char **argv);
 int hb_command_fly(int argc, char **argv);
+int hb_command_describe(int argc, char **argv);
+
+/* The plant that an argument names: one of the table, or a robot's MJCF file, whose warnings are printed. Returns 0, or
+ * the exit code. hb_plant_done frees it. */
+int hb_plant_named(const char *command, const char *name, const hb_plant_type **ret);
+void hb_plant_done(const hb_plant_type *type);
 
 /* Prints "hilbert-sim COMMAND: ..." and returns 2. */
 int hb_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

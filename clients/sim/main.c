@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/policy.h"
+#include "sim/robot.h"
 #include "sim/weather.h"
 
 static void print_help(void)
@@ -15,12 +16,14 @@ static void print_help(void)
     for (int i = 0; hb_plant_type_at(i); i++)
         printf("%s%s", i ? ", " : "", hb_plant_type_at(i)->name);
     printf(") as a source of data\n"
-           "and as something to fly.\n"
+           "and as something to fly. A PLANT may also be a robot of one's own: robot.xml (MJCF) with robot.yaml beside "
+           "it.\n"
            "\n"
            "commands\n"
            "  list [PLANT]     plants, their states, controls and hidden parameters, policies and weather\n"
            "  collect PLANT    simulate many versions of a plant and write a data set\n"
            "  fly PLANT        close the loop around a plant with hilbertd or in this process\n"
+           "  describe F.xml   write a first F.yaml for a robot of one's own\n"
            "\n"
            "  -h, --help       this text; hilbert-sim COMMAND --help: that command's\n"
            "  -V, --version    the version\n"
@@ -35,6 +38,7 @@ static const struct {
     {"list", hb_command_list},
     {"collect", hb_command_collect},
     {"fly", hb_command_fly},
+    {"describe", hb_command_describe},
 };
 
 int hb_usage_error(const char *command, const char *format, ...)
@@ -101,6 +105,27 @@ int hb_parse_range(const hb_plant_type *type, const char *text, int *parameter, 
     return 0;
 }
 
+int hb_plant_named(const char *command, const char *name, const hb_plant_type **ret)
+{
+    hb_error err = {0};
+    char warning[700];
+
+    if (!hb_robot_named(name)) {
+        *ret = hb_plant_type_find(name, &err);
+        return *ret ? 0 : hb_usage_error(command, "%s", err.text);
+    }
+    if (hb_robot_new(ret, name, warning, sizeof warning, &err))
+        return hb_failure(command, &err);
+    if (*warning)
+        fprintf(stderr, "hilbert-sim %s: warning: %s\n", command, warning);
+    return 0;
+}
+
+void hb_plant_done(const hb_plant_type *type)
+{
+    hb_robot_free(type);
+}
+
 static void list_plant(const hb_plant_type *t)
 {
     printf("%s: %s\n", t->name, t->help);
@@ -123,6 +148,8 @@ static void list_plant(const hb_plant_type *t)
                p->live ? "" : " (not in flight)");
     }
     printf("  policies ");
+    if (t->policy)
+        printf(" %s: %s\n           ", t->policy->name, t->policy->help);
     for (int i = 0; hb_policy_at(i); i++)
         if (!hb_policy_at(i)->plant || hb_policy_at(i)->plant == t)
             printf(" %s: %s%s", hb_policy_at(i)->name, hb_policy_at(i)->help,
@@ -148,20 +175,21 @@ static void list_weather(void)
 
 int hb_command_list(int argc, char **argv)
 {
-    hb_error err = {0};
-
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hilbert-sim list [PLANT]\n\nWithout PLANT, all of them.\n");
+        printf("usage: hilbert-sim list [PLANT | ROBOT.xml]\n\nWithout PLANT, all of them.\n");
         return 0;
     }
     if (argc > 2 || (argc > 1 && argv[1][0] == '-'))
         return hb_usage_error("list", "expected at most the name of a plant");
-    const hb_plant_type *only = argc > 1 ? hb_plant_type_find(argv[1], &err) : NULL;
-    if (argc > 1 && !only)
-        return hb_usage_error("list", "%s", err.text);
-    for (int i = 0; hb_plant_type_at(i); i++)
-        if (!only || only == hb_plant_type_at(i))
-            list_plant(hb_plant_type_at(i));
+    const hb_plant_type *only = NULL;
+    int code = argc > 1 ? hb_plant_named("list", argv[1], &only) : 0;
+    if (code)
+        return code;
+    if (only)
+        list_plant(only);
+    for (int i = 0; !only && hb_plant_type_at(i); i++)
+        list_plant(hb_plant_type_at(i));
+    hb_plant_done(only);
     list_weather();
     return 0;
 }

@@ -7,9 +7,9 @@
 
 #include "config/config.h"
 #include "dynamics/stepper.h"
+#include "sim/actuation.h"
 
 enum { VEHICLE, SPREAD, NOISE, DELAY, LAG, NPARAMETERS };
-enum { COMMANDS = 512 }; /* that are on their way at most */
 
 static const double beyond = 30; /* standard deviations from the mean of the data: nobody has been there */
 
@@ -28,9 +28,8 @@ typedef struct model_plant {
 typedef struct vehicle {
     hb_stepper *stepper;
     hb_real *coefficient;
-    double x[HB_PLANT_STATES], acting[HB_PLANT_CONTROLS];
-    int ncommands; /* since the reset; the last COMMANDS of them are kept */
-    double told_at[COMMANDS], told[COMMANDS][HB_PLANT_CONTROLS];
+    double x[HB_PLANT_STATES];
+    hb_actuation actuation;
 } vehicle;
 
 static const model_plant *of(const hb_plant *p)
@@ -95,8 +94,7 @@ static int reset(hb_plant *p, const double *x, hb_error *err)
     (void)err;
 
     memcpy(v->x, x, (size_t)p->type->nx * sizeof *x);
-    memcpy(v->acting, p->type->control_trim, (size_t)p->type->nu * sizeof *v->acting);
-    v->ncommands = 0;
+    hb_actuation_reset(&v->actuation, p->type->nu, p->type->control_trim);
     take_coefficients(p);
     return 0;
 }
@@ -115,35 +113,16 @@ static int start(hb_plant *p, hb_draws *d, double *x, hb_error *err)
     return 0;
 }
 
-/* What was told last at a time; the trim before the first. */
-static const double *told_at(const hb_plant *p, double time)
-{
-    const vehicle *v = p->own;
-
-    for (int k = v->ncommands - 1; k >= 0 && k >= v->ncommands - COMMANDS; k--)
-        if (v->told_at[k % COMMANDS] <= time + 1e-9)
-            return v->told[k % COMMANDS];
-    return p->type->control_trim;
-}
-
 static void step(hb_plant *p, const double *u, double dt)
 {
     enum { PARTS = 4 }; /* of a step, in each of which one command acts */
-    const double h = dt / PARTS, lag = p->parameter[LAG];
-    const int nu = p->type->nu, slot = ((vehicle *)p->own)->ncommands % COMMANDS;
+    const double h = dt / PARTS;
     vehicle *v = p->own;
+    double mean[HB_PLANT_CONTROLS];
 
-    v->told_at[slot] = p->time;
-    memcpy(v->told[slot], u, (size_t)nu * sizeof *u);
-    v->ncommands++;
+    hb_actuation_tell(&v->actuation, p->time, u);
     for (int part = 0; part < PARTS; part++) {
-        const double *command = told_at(p, p->time + part * h - p->parameter[DELAY]);
-        const double kept = lag > 0 ? exp(-h / lag) : 0, share = lag > 0 ? lag / h * (1 - kept) : 0;
-        double mean[HB_PLANT_CONTROLS];
-        for (int i = 0; i < nu; i++) {
-            mean[i] = command[i] + (v->acting[i] - command[i]) * share;
-            v->acting[i] = command[i] + (v->acting[i] - command[i]) * kept;
-        }
+        hb_actuation_advance(&v->actuation, p->time + part * h, h, p->parameter[DELAY], p->parameter[LAG], mean);
         hb_stepper_step(v->stepper, v->x, mean, h);
     }
 }
@@ -169,7 +148,9 @@ static void control(const hb_plant *p, hb_plant_report what, const double *comma
     const vehicle *v = p->own;
 
     (void)command;
-    memcpy(u, what == HB_REPORT_MADE ? v->acting : told_at(p, p->time - p->parameter[DELAY]),
+    memcpy(u,
+           what == HB_REPORT_MADE ? v->actuation.acting
+                                  : hb_actuation_told(&v->actuation, p->time - p->parameter[DELAY]),
            (size_t)p->type->nu * sizeof *u);
 }
 

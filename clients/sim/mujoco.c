@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 /* MuJoCo keeps the last parsed XML in a global: one parser at a time */
 static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
@@ -28,6 +32,193 @@ static void install_handlers(void)
     mju_user_error = engine_error;
     mju_user_warning = engine_warning;
 }
+
+/* ---- files ---- */
+
+/* A cube with an edge of 2 cm, as the text of an OBJ file and as triangles. */
+static const signed char corner[8][3] = {{-1, -1, -1}, {1, -1, -1}, {1, 1, -1}, {-1, 1, -1},
+                                         {-1, -1, 1},  {1, -1, 1},  {1, 1, 1},  {-1, 1, 1}};
+static const unsigned char triangle[12][3] = {{0, 2, 1}, {0, 3, 2}, {4, 5, 6}, {4, 6, 7}, {0, 1, 5}, {0, 5, 4},
+                                              {1, 2, 6}, {1, 6, 5}, {2, 3, 7}, {2, 7, 6}, {3, 0, 4}, {3, 4, 7}};
+static const float half_edge = 0.01f; /* metres, before the mesh's scale */
+
+static size_t cube_stl(char *to)
+{
+    const size_t size = 84 + 12 * 50;
+
+    memset(to, 0, size);
+    to[80] = 12;
+    for (int t = 0; t < 12; t++)
+        for (int k = 0; k < 9; k++) {
+            const float value = half_edge * (float)corner[triangle[t][k / 3]][k % 3];
+            memcpy(to + 84 + 50 * t + 12 + 4 * k, &value, sizeof value);
+        }
+    return size;
+}
+
+static size_t cube_obj(char *to, size_t size)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < 8; i++)
+        n += (size_t)snprintf(to + n, size - n, "v %g %g %g\n", (double)half_edge * corner[i][0],
+                              (double)half_edge * corner[i][1], (double)half_edge * corner[i][2]);
+    for (int t = 0; t < 12; t++)
+        n += (size_t)snprintf(to + n, size - n, "f %d %d %d\n", triangle[t][0] + 1, triangle[t][1] + 1,
+                              triangle[t][2] + 1);
+    return n;
+}
+
+/* One grey pixel. */
+static size_t grey_png(char *to)
+{
+    static const unsigned char png[] = {
+        0x89, 'P',  'N',  'G', '\r', '\n', 0x1a, '\n', 0,    0,    0,    13,   'I',  'H',  'D',  'R',  0,    0,
+        0,    1,    0,    0,   0,    1,    8,    2,    0,    0,    0,    0x90, 0x77, 0x53, 0xde, 0,    0,    0,
+        12,   'I',  'D',  'A', 'T',  0x78, 0x9c, 0x63, 0x68, 0x68, 0x68, 0x00, 0x00, 0x03, 0x04, 0x01, 0x81, 0x4b,
+        0xd3, 0xd2, 0x10, 0,   0,    0,    0,    'I',  'E',  'N',  'D',  0xae, 0x42, 0x60, 0x82};
+
+    memcpy(to, png, sizeof png);
+    return sizeof png;
+}
+
+/* Puts a stand-in for the file that a message of the compiler misses into vfs; false: it misses none. */
+static bool stand_in(mjVFS *vfs, const char *message, char *missing, size_t size)
+{
+    const char *open = strchr(message, '\''), *close = open ? strchr(open + 1, '\'') : NULL;
+    const bool misses = strstr(message, "ould not open") || strstr(message, "rror opening") ||
+                        strstr(message, "ould not load") || strstr(message, "rror loading");
+    char name[mjMAXVFSNAME], file[2048];
+    size_t n = 0;
+
+    if (!misses || !close || close - open >= (long)sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)(close - open - 1), open + 1);
+    const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name, *dot = strrchr(base, '.');
+    if (dot && strcasecmp(dot, ".stl") == 0)
+        n = cube_stl(file);
+    else if (dot && strcasecmp(dot, ".obj") == 0)
+        n = cube_obj(file, sizeof file);
+    else if (dot && strcasecmp(dot, ".png") == 0)
+        n = grey_png(file);
+    if (n == 0 || access(name, R_OK) == 0 || mj_makeEmptyFileVFS(vfs, base, (int)n) != 0)
+        return false;
+    memcpy(vfs->filedata[mj_findFileVFS(vfs, base)], file, n);
+    snprintf(missing, size, "%s", name);
+    return true;
+}
+
+static char *read_text(const char *path)
+{
+    FILE *in = fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+
+    if (in && getdelim(&text, &size, 0, in) < 0) {
+        free(text);
+        text = NULL;
+    }
+    if (in)
+        fclose(in);
+    return text;
+}
+
+/* MuJoCo forgets the lines of files that are included: looks for the word in quotation marks of its message there.
+ * place becomes FILE:LINE. */
+static bool find_in_includes(const char *path, const char *message, char *place, size_t size)
+{
+    const char *open = strchr(message, '\''), *close = open ? strchr(open + 1, '\'') : NULL;
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash - path) + 1 : 0;
+    char word[80], file[2048];
+    bool found = false;
+
+    if (!close || close - open >= (long)sizeof word)
+        return false;
+    snprintf(word, sizeof word, "%.*s", (int)(close - open - 1), open + 1);
+    char *text = *word ? read_text(path) : NULL;
+    for (char *at = text ? strstr(text, "<include") : NULL; at && !found; at = strstr(at + 1, "<include")) {
+        char *name = strstr(at, "file=\""), *end = name ? strchr(name + 6, '"') : NULL;
+        if (!end)
+            break;
+        snprintf(file, sizeof file, "%.*s%.*s", folder, path, (int)(end - name - 6), name + 6);
+        char *included = read_text(file), *where = included ? strstr(included, word) : NULL;
+        int line = 1;
+        for (char *c = included; where && c < where; c++)
+            line += *c == '\n';
+        found = where != NULL;
+        if (found)
+            snprintf(place, size, "%s:%d", file, line);
+        free(included);
+    }
+    free(text);
+    return found;
+}
+
+/* "FILE:LINE: text" of the compiler's message, whose line stands in one of several forms. */
+static int explain(const char *path, const char *message, hb_error *err)
+{
+    static const char *const form[] = {"line = ", "Line number=", "line "};
+    char text[400], place[2100], *to = text;
+    long line = 0;
+
+    for (size_t i = 0; i < sizeof form / sizeof *form && line <= 0; i++) {
+        const char *at = strstr(message, form[i]);
+        line = at ? strtol(at + strlen(form[i]), NULL, 10) : 0;
+    }
+    for (const char *c = message; *c && to < text + sizeof text - 1; c++)
+        if (*c != '\n')
+            *to++ = *c;
+        else if (to > text && to[-1] != ' ' && c[1] && c[1] != '\n')
+            *to++ = ' ';
+    *to = 0;
+    if (access(path, R_OK))
+        return hb_fail(err, ENOENT, "%s: %s", path, strerror(errno));
+    if (line > 0)
+        return hb_fail(err, EINVAL, "%s:%ld: %s", path, line, *text ? text : "cannot be loaded");
+    if (find_in_includes(path, message, place, sizeof place))
+        return hb_fail(err, EINVAL, "%s: %s", place, text);
+    return hb_fail(err, EINVAL, "%s: %s", path, *text ? text : "cannot be loaded");
+}
+
+int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char *missing, size_t size, hb_error *err)
+{
+    enum { MOST = 1000 }; /* stand-ins */
+    char message[1000] = "", name[mjMAXVFSNAME];
+    mjVFS *vfs = malloc(sizeof *vfs);
+    mjModel *model = NULL;
+    int n = 0;
+
+    if (!vfs)
+        return hb_fail(err, ENOMEM, "out of memory");
+    pthread_once(&once, install_handlers);
+    mj_defaultVFS(vfs);
+    *missing = 0;
+    pthread_mutex_lock(&parser);
+    while (!(model = mj_loadXML(path, vfs, message, sizeof message)) && n < MOST &&
+           stand_in(vfs, message, name, sizeof name))
+        if (n++ == 0)
+            snprintf(missing, size, "%s", name);
+    mj_freeLastXML();
+    pthread_mutex_unlock(&parser);
+    mj_deleteVFS(vfs);
+    free(vfs);
+    if (!model)
+        return explain(path, message, err);
+    /* frames are drawn at this size at least */
+    model->vis.global.offwidth = model->vis.global.offwidth > 640 ? model->vis.global.offwidth : 640;
+    model->vis.global.offheight = model->vis.global.offheight > 480 ? model->vis.global.offheight : 480;
+    mjData *data = mj_makeData(model);
+    if (!data) {
+        mj_deleteModel(model);
+        return hb_fail(err, ENOMEM, "out of memory");
+    }
+    *ret = (hb_mujoco){model, data};
+    *ret_missing = n;
+    return 0;
+}
+
+/* ---- text ---- */
 
 static mjModel *parse(const char *name, const char *xml, hb_error *err)
 {

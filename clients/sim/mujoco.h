@@ -1,4 +1,4 @@
-/* MuJoCo models from text in memory. MuJoCo's own handlers exit or write MUJOCO_LOG.TXT: ours do neither lightly. */
+/* MuJoCo models from text in memory and from files. MuJoCo's own handlers exit or write MUJOCO_LOG.TXT: ours do neither lightly. */
 #ifndef HB_MUJOCO_H
 #define HB_MUJOCO_H
 
@@ -15,6 +15,9 @@ typedef struct hb_mujoco hb_mujoco;
 
 /* Compiles MJCF. Safe to call from several threads. */
 int hb_mujoco_load(hb_mujoco *ret, const char *name, const char *xml, hb_error *err);
+/* Compiles an MJCF file with all that it includes. Shapes and pictures that are missing are replaced by small cubes and
+ * grey; *ret_missing counts them, and `missing` names the first. Errors are FILE:LINE: what is wrong. */
+int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char *missing, size_t size, hb_error *err);
 void hb_mujoco_free(hb_mujoco *m);
 
 /* Advances by dt seconds in equal steps of about `step` seconds. */

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/numeric.h"
 
-enum { HB_PLANT_STATES = 64, HB_PLANT_CONTROLS = 16, HB_PLANT_PARAMETERS = 48, HB_PLANT_EPISODE = 125 };
+enum { HB_PLANT_STATES = 128, HB_PLANT_CONTROLS = 32, HB_PLANT_PARAMETERS = 48, HB_PLANT_EPISODE = 125 };
 
 /* What is hidden from a controller. */
 typedef struct hb_plant_parameter {
@@ -32,6 +32,7 @@ double hb_draw_normal(hb_draws *d);
 
 typedef struct hb_plant hb_plant;
 struct hb_mujoco;
+struct hb_policy;
 
 /* A control on its way from the command to what the actuators do. */
 typedef enum { HB_REPORT_COMMAND, HB_REPORT_IN_FORCE, HB_REPORT_MADE } hb_plant_report;
@@ -47,6 +48,7 @@ typedef struct hb_plant_type {
     double dt;                           /* default control period, seconds */
     int episode_steps;                   /* of collected episodes unless told otherwise; 0: HB_PLANT_EPISODE */
     bool irregular;                      /* collected with steps that vary, 0.5 .. 1.5 of the period */
+    const struct hb_policy *policy;      /* of its own, which moves it unless told otherwise; NULL: see policy.c */
 
     int (*create)(hb_plant *p, hb_error *err);
     void (*destroy)(hb_plant *p);                                     /* safe when create failed half-way */

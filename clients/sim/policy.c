@@ -13,6 +13,8 @@ const hb_policy *hb_policy_at(int index)
 
 const hb_policy *hb_policy_find(const char *name, const hb_plant_type *plant, hb_error *err)
 {
+    if (plant->policy && (!name || strcmp(plant->policy->name, name) == 0))
+        return plant->policy;
     for (int i = 0; policies[i]; i++) {
         bool fits = !policies[i]->plant || policies[i]->plant == plant;
         if (name && strcmp(policies[i]->name, name) == 0 && !fits) {

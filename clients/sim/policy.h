@@ -8,7 +8,7 @@ typedef struct hb_policy_memory {
     hb_draws draws;
     double dt;         /* control period */
     double until;      /* when the present manoeuvre ends */
-    double number[32]; /* the policy's own */
+    double number[2 * HB_PLANT_CONTROLS + HB_PLANT_STATES]; /* the policy's own */
 } hb_policy_memory;
 
 typedef struct hb_policy {

@@ -154,6 +154,15 @@ static int make_scene(hb_render *r, const mjModel *m, hb_error *err)
         return hb_fail(err, ENODEV, "cannot draw: OpenGL has no off-screen buffer");
     r->camera.type = mjCAMERA_FIXED;
     r->camera.fixedcamid = mj_name2id(m, mjOBJ_CAMERA, "view");
+    if (r->camera.fixedcamid < 0) {
+        /* from where all of it is seen, following what flies or walks */
+        mjv_defaultFreeCamera(m, &r->camera);
+        for (int j = m->njnt - 1; j >= 0; j--)
+            if (m->jnt_type[j] == mjJNT_FREE) {
+                r->camera.type = mjCAMERA_TRACKING;
+                r->camera.trackbodyid = m->jnt_bodyid[j];
+            }
+    }
     return 0;
 }
 

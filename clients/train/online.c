@@ -120,6 +120,7 @@ static double difference(const hb_model *m, const hb_online_quantity *q, const d
 
     for (int i = 0; i < q->n; i++) {
         double a = hb_physical_state(m, q->state[i], z[q->state[i]]), b = x[q->state[i]];
+        b += m->angle[q->state[i]] ? 2 * M_PI * rint((a - b) / (2 * M_PI)) : 0; /* the shorter way round */
         square += (a - b) * (a - b);
         along += a * b;
         length += a * a;
@@ -260,7 +261,9 @@ static void measure_bands(walk *w, const hb_episode *e, int start, int steps)
         size_t k = (size_t)hb_online_steps[s];
         for (size_t i = 0; i < nx && k <= BANDED; i++) {
             double mean = w->mean[(k - 1) * nx + i], variance = w->square[(k - 1) * nx + i] - mean * mean;
-            double truth = hb_normalised_state(m, (int)i, e->x[((size_t)start + k) * nx + i]);
+            double seen = e->x[((size_t)start + k) * nx + i], expected = hb_physical_state(m, (int)i, mean);
+            seen += m->angle[i] ? 2 * M_PI * rint((expected - seen) / (2 * M_PI)) : 0;
+            double truth = hb_normalised_state(m, (int)i, seen);
             /* a variance of so many draws is too small by one of them */
             double band = wide * sqrt(fmax(0, variance) * DRAWS / (DRAWS - 1));
             w->t->inside[s] += fabs(truth - mean) <= band;

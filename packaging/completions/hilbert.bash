@@ -45,7 +45,7 @@ _hilbert()
         COMPREPLY=($(compgen -S = -W "$("$program" predict -N 1 -t 0.2 2>/dev/null | sed -n '1{s/time,//;s/,/ /gp}')" -- "$current"))
         compopt -o nospace 2>/dev/null
     elif [[ $name == hilbert-sim && $before == "$command" ]]; then
-        COMPREPLY=($(compgen -W "$("$program" --help | sed -nE 's/^Plants \((.*)\) .*/\1/p' | tr -d ,)" -- "$current"))
+        COMPREPLY=($(compgen -W "$("$program" --help | sed -nE 's/^Plants \((.*)\) .*/\1/p' | tr -d ,)" -- "$current") $(compgen -f -X '!*.xml' -- "$current"))
     else
         COMPREPLY=($(compgen -f -- "$current"))
     fi

@@ -299,7 +299,7 @@ def fly(client, cart, steps, force=lambda k: 1.0 if k // 10 % 2 else -1.0):
 
 
 def sum_of(counts):
-    return sum(value for _, value in counts.ListFields())
+    return sum(vars(counts).values())
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from harness import BUILD, PATIENCE, Daemon, hilbert, main, shipped
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MANUALS = sorted(glob.glob(f"{SOURCE}/packaging/man/*.scd"))
-PROGRAMS = [re.sub(r"\.\d\.scd$", "", os.path.basename(page)) for page in MANUALS if ".5." not in page]
+PROGRAMS = [re.sub(r"\.\d\.scd$", "", os.path.basename(page)) for page in MANUALS if not re.search(r"\.[35]\.", page)]
 
 SHORTER = [
     (r"sh clients/demo.sh$", "--seconds 3"),

@@ -121,7 +121,7 @@ class Shadow(TestCase):
         client = daemon.client()
         with self.assertRaisesRegex(hilbert.Error, "there is no shadow: shadow.model names one"):
             client.promote()
-        self.assertFalse(client.status().HasField("shadow"))
+        self.assertIsNone(client.status().shadow)
         done = self.ctl(daemon, "promote")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("there is no shadow", done.stderr)

@@ -54,7 +54,7 @@ def bits(replies):
     """All that replies say, to the last bit."""
     return [(r.status, r.reason, [a.hex() for a in r.action], r.cost.hex(), r.iterations, r.queue, r.planning, r.total,
              r.preparing, r.prepare_stages, r.corrected, r.coefficient_version, r.coefficient_age.hex(),
-             r.health.SerializeToString(deterministic=True), r.plan, r.predicted) for r in replies]
+             r.health.to_bytes(), r.plan, r.predicted) for r in replies]
 
 
 class SameBytes(TestCase):
@@ -170,7 +170,7 @@ class Time(TestCase):
             self.assertFalse(any(r.guest for r in replies))
             self.assertEqual(replies[0].status.name, "STALE")  # what is known of telemetry was another's
             self.assertNotIn(replies[-1].status.name, ("STALE", "FALLBACK"))
-            self.assertEqual(client.status().refused.ListFields(), [])
+            self.assertFalse(any(vars(client.status().refused).values()))
 
     def test_recording_replays(self):
         """What is recorded in lock-step leads to the same bytes again."""

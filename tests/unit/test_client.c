@@ -1,6 +1,7 @@
 /* libhilbert-client against a ROUTER and a SUB socket that stand in for the daemon. */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +19,8 @@
 #include "keys.h"
 
 typedef struct fixture {
-    char folder[64], telemetry[128], actions[128], control[128];
-    void *context, *sub, *router, *controller;
+    char folder[64], telemetry[128], actions[128], control[128], status[128];
+    void *context, *sub, *router, *controller, *publisher;
     hilbert_client *h;
 } fixture;
 
@@ -45,11 +46,13 @@ static int set_up(void **state)
     snprintf(f->telemetry, sizeof f->telemetry, "ipc://%s/telemetry", f->folder);
     snprintf(f->actions, sizeof f->actions, "ipc://%s/actions", f->folder);
     snprintf(f->control, sizeof f->control, "ipc://%s/control", f->folder);
+    snprintf(f->status, sizeof f->status, "ipc://%s/status", f->folder);
     f->context = zmq_ctx_new();
     f->sub = bind_socket(f->context, ZMQ_SUB, f->telemetry);
     f->router = bind_socket(f->context, ZMQ_ROUTER, f->actions);
     f->controller = bind_socket(f->context, ZMQ_ROUTER, f->control);
-    hilbert_options options = {.telemetry = f->telemetry, .actions = f->actions, .control = f->control};
+    hilbert_options options = {
+        .telemetry = f->telemetry, .actions = f->actions, .control = f->control, .status = f->status};
     assert_int_equal(hilbert_connect(&f->h, &options, NULL, 0), 0);
     return 0;
 }
@@ -64,8 +67,10 @@ static int tear_down(void **state)
     zmq_close(f->controller);
     if (f->router)
         zmq_close(f->router);
+    if (f->publisher)
+        zmq_close(f->publisher);
     zmq_ctx_term(f->context);
-    const char *const left[] = {"telemetry", "actions", "control", "open.key", "secret.key", "public.pub"};
+    const char *const left[] = {"telemetry", "actions", "control", "status", "open.key", "secret.key", "public.pub"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         snprintf(path, sizeof path, "%s/%s", f->folder, left[i]);
         unlink(path);
@@ -362,7 +367,117 @@ static void test_model_status_and_target(void **state)
     assert_int_equal(hilbert_set_target(f->h, (double[]){3}, 1, 5), -EINVAL);
     pthread_join(thread, NULL);
     assert_string_equal(hilbert_error(f->h), "2 states expected, 1 given");
+    /* a call that succeeds has nothing to complain of */
+    reply.ok = true;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_reset_window(f->h, 5), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_RESET_WINDOW);
+    assert_string_equal(hilbert_error(f->h), "");
     assert_int_equal(hilbert_get_model(f->h, 0.02, &info), -ETIMEDOUT);
+}
+
+static void test_commands_and_predictions(void **state)
+{
+    fixture *f = *state;
+    Hilbert__V1__ControlReply reply = HILBERT__V1__CONTROL_REPLY__INIT;
+    Hilbert__V1__Prediction prediction = HILBERT__V1__PREDICTION__INIT;
+    char *keys[] = {(char *)"model", (char *)"planner.samples"};
+    answerer a = {.router = f->controller, .reply = &reply};
+    const char *const *needs_restart;
+    pthread_t thread;
+
+    reply.ok = true;
+    reply.needs_restart = keys;
+    reply.n_needs_restart = 2;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_reload(f->h, 5, &needs_restart), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD);
+    assert_string_equal(needs_restart[0], "model");
+    assert_string_equal(needs_restart[1], "planner.samples");
+    assert_null(needs_restart[2]);
+
+    reply.n_needs_restart = 0;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_promote(f->h, 5), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE);
+
+    const hilbert_prediction_request ask = {
+        .count = 1, .steps = 2, .state = (double[]){1, 2}, .nstate = 2, .control = (double[]){3, 4}, .ncontrol = 2};
+    hilbert_prediction got;
+    prediction.count = 1, prediction.steps = 2, prediction.coefficient_version = 9;
+    prediction.n_state = 6, prediction.state = (double[]){1, 2, 3, 4, 5, 6};
+    reply.result_case = HILBERT__V1__CONTROL_REPLY__RESULT_PREDICTION;
+    reply.prediction = &prediction;
+    pthread_create(&thread, NULL, answer_once, &a);
+    assert_int_equal(hilbert_predict(f->h, &ask, 5, &got), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(a.asked, HILBERT__V1__CONTROL_REQUEST__COMMAND_PREDICT);
+    assert_true(got.count == 1 && got.steps == 2 && got.nstate == 6 && got.state[5] == 6 &&
+                got.coefficient_version == 9);
+    assert_int_equal(hilbert_predict(f->h, &(hilbert_prediction_request){.count = -1}, 5, &got), -EINVAL);
+}
+
+static void test_what_is_published_is_taken(void **state)
+{
+    fixture *f = *state;
+    void *publisher = f->publisher = bind_socket(f->context, ZMQ_XPUB, f->status);
+    Hilbert__V1__Status m = HILBERT__V1__STATUS__INIT;
+    uint8_t frame[4096], subscription[64];
+    hilbert_daemon_status status;
+    int fd = hilbert_status_descriptor(f->h);
+
+    assert_true(fd >= 0);
+    assert_true(zmq_recv(publisher, subscription, sizeof subscription, 0) > 0);
+    assert_int_equal(hilbert_next_status(f->h, 0, &status), -ETIMEDOUT);
+    for (int i = 0; i < 2; i++) {
+        m.name = (char *)"cart";
+        m.uptime = 3 + i;
+        size_t size = hilbert__v1__status__pack(&m, frame);
+        zmq_send(publisher, "hilbert.v1.Status", 17, ZMQ_SNDMORE);
+        zmq_send(publisher, frame, size, ZMQ_SNDMORE);
+        zmq_send(publisher, "1.5", 3, 0);
+    }
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&item, 1, 5000), 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(hilbert_next_status(f->h, 5, &status), 0);
+        assert_string_equal(status.name, "cart");
+        assert_true(status.uptime == 3 + i);
+    }
+    /* a frame alone is no state */
+    zmq_send(publisher, "hilbert.v1.Status", 17, 0);
+    assert_int_equal(hilbert_next_status(f->h, 5, &status), -EPROTO);
+    assert_non_null(strstr(hilbert_error(f->h), "is it hilbertd's status socket?"));
+}
+
+/* As an event loop does it: ask, look, wait for the descriptor, look again. */
+static void test_a_descriptor_tells_of_answers(void **state)
+{
+    fixture *f = *state;
+    const double x[1] = {1};
+    const hilbert_action_request request = {.state = x, .nstate = 1};
+    struct pollfd item = {.fd = hilbert_descriptor(f->h), .events = POLLIN};
+    hilbert_action_reply reply;
+
+    assert_true(item.fd >= 0);
+    for (int k = 0; k < 20; k++) {
+        Hilbert__V1__ActionRequest *m;
+        uint8_t who[32];
+        assert_int_equal(hilbert_ask(f->h, &request, 5), 0);
+        assert_int_equal(hilbert_answer(f->h, 0, &reply), -ETIMEDOUT);
+        int nwho = receive_request(f->router, who, &m);
+        send_reply(f->router, who, nwho, m->id, k);
+        hilbert__v1__action_request__free_unpacked(m, NULL);
+        int r;
+        while ((r = hilbert_answer(f->h, 0, &reply)) == -ETIMEDOUT)
+            assert_int_equal(poll(&item, 1, 5000), 1);
+        assert_int_equal(r, 0);
+        assert_true(reply.action[0] == k);
+        assert_string_equal(hilbert_error(f->h), "");
+    }
 }
 
 /* The first question finds a daemon that starts while the client connects. */
@@ -449,6 +564,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_telemetry_arrives_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_too_large_is_not_sent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_model_status_and_target, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_commands_and_predictions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_published_is_taken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_descriptor_tells_of_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_connecting_waits_for_the_daemon, set_up, tear_down),
         cmocka_unit_test(test_what_is_planned),
         cmocka_unit_test_setup_teardown(test_options_that_cannot_work_are_refused_in_words, set_up, tear_down),

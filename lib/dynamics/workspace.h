@@ -29,6 +29,7 @@ typedef struct hb_workspace {
     hb_real *head, *head_bias;   /* nx x those, and nx: the collapsed head */
     hb_real *single;             /* inputs and outputs of HB_FEW samples, each contiguous */
     hb_real *collapsed_gradient; /* of a collapsed network's parameters; with gradients */
+    const double *nominal_parameter; /* of the vehicle in hand; NULL: the model's */
     bool gathers;                /* the collapsed gradients of several calls are added up, see predictor.h */
     struct hb_term *term;        /* nb + 2: for a field that is put together for one call */
     char *tape;                  /* of one step with gradients */

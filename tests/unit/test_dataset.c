@@ -674,7 +674,7 @@ static void moments_and_description(void **state)
 
     write_good(path);
     assert_int_equal(hb_dataset_read(&d, path, NULL, NULL), 0);
-    hb_dataset_moments(d, mean, std, u_mean, u_std);
+    hb_dataset_moments(d, mean, std, u_mean, u_std, NULL);
     /* column 0 of x: 0..5, 100..104, 200..203, by hand */
     double sum = 15 + 510 + 806, squares = 55 + 52030 + 162414, n = 15;
     assert_near(mean[0], sum / n, 1e-9);

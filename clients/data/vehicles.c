@@ -28,18 +28,22 @@ void hb_vehicles_of(const hb_dataset *d, const hb_nominal *n, int function, doub
 
 void hb_vehicles_reference(const hb_dataset *d, const hb_nominal *n, double *reference)
 {
-    double known[HB_NOMINAL_PARAMETERS], *value = calloc((size_t)d->nfunctions, sizeof *value);
+    double known[HB_NOMINAL_PARAMETERS], median[HB_NOMINAL_PARAMETERS], before[HB_NOMINAL_PARAMETERS];
+    double *value = calloc((size_t)d->nfunctions, sizeof *value);
 
-    for (int i = 0; value && i < n->nparameters; i++) {
+    for (int i = 0; i < n->nparameters; i++) {
         int count = 0;
-        for (int f = 0; f < d->nfunctions; f++) {
+        median[i] = NAN;
+        for (int f = 0; value && f < d->nfunctions; f++) {
             hb_vehicles_of(d, n, f, known);
             if (!isnan(known[i]))
                 value[count++] = known[i];
         }
         if (count)
-            reference[i] = hb_quantile(value, count, 0.5);
+            median[i] = hb_quantile(value, count, 0.5);
     }
+    memcpy(before, reference, (size_t)n->nparameters * sizeof *before);
+    hb_nominal_vehicle(n, before, median, reference);
     free(value);
 }
 

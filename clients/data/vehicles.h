@@ -20,7 +20,8 @@ typedef struct hb_vehicles {
 bool hb_vehicles_known(const hb_dataset *d, const hb_nominal *n);
 /* Of function f: nominal->nparameters values, NaN where they are not known. */
 void hb_vehicles_of(const hb_dataset *d, const hb_nominal *n, int function, double *known);
-/* The median over functions of what is known, in the place of the values in `reference`. */
+/* The median over functions of what is known, in the place of the values in `reference`; what is not known grows with
+ * the mass where it does. */
 void hb_vehicles_reference(const hb_dataset *d, const hb_nominal *n, double *reference);
 
 int hb_vehicles_new(hb_vehicles **ret, const hb_dataset *d, const hb_nominal *n, const double *reference, hb_error *err);

@@ -14,6 +14,7 @@ enum { ROUNDS = 20, FIRST_ROUNDS = 5, OWN_ROUNDS = 3 };
 static const double span = 0.2;                          /* seconds of a stretch */
 static const double longest_delay = 0.15, longest_lag = 0.3; /* seconds */
 static const double robust = 3;
+static const double too_heavy = 3; /* times the inertia at the start: that is no vehicle of its mass */
 static const double differs = 4, differs_by = 0.005; /* deviations and seconds, of one control from all */
 /* beliefs before the data: factors of parameters, seconds */
 static const double parameter_spread = 1.5, delay_spread = 0.03, lag_spread = 0.06, own_spread = 0.01;
@@ -564,25 +565,16 @@ static double root_mean_square(const search *q, const double *error)
     return sqrt(sum / (double)q->nerrors);
 }
 
-/* A controller cancels disturbances by torques that nobody measures the causes of: in its flights a torque seems to move
- * a vehicle by far less than it does. So of inertia nothing is taken, and of a torque ratio its sign. */
 static void settle_parameters(const search *q, const double *parameter, const double *deviation, hb_identified *ret)
 {
-    const hb_nominal *n = q->n;
-
-    memcpy(ret->parameter, q->s->start, (size_t)n->nparameters * sizeof *parameter);
-    for (int i = 0; i < q->nunknowns; i++) {
-        const unknown *u = &q->unknown[i];
-        if (u->what != PARAMETER)
-            continue;
-        int k = u->index;
-        ret->factor[k] = parameter[k] / q->s->start[k];
-        ret->factor_deviation[k] = deviation[i] * (n->either_sign[k] ? 1 : ret->factor[k]);
-        if (n->either_sign[k])
-            ret->parameter[k] *= ret->factor[k] < -2 * ret->factor_deviation[k] ? -1 : 1;
-        else if (!with_inertia(q, k))
-            ret->parameter[k] = parameter[k];
-    }
+    memcpy(ret->parameter, parameter, (size_t)q->n->nparameters * sizeof *parameter);
+    for (int i = 0; i < q->nunknowns; i++)
+        for (int k = 0; k < q->n->nparameters && q->unknown[i].what == PARAMETER; k++) {
+            if (k != q->unknown[i].index && !(with_inertia(q, k) && with_inertia(q, q->unknown[i].index)))
+                continue;
+            ret->factor[k] = parameter[k] / q->s->start[k];
+            ret->factor_deviation[k] = deviation[i] * (q->n->either_sign[k] ? 1 : ret->factor[k]);
+        }
 }
 
 static int identify(search *q, memory *m, hb_identified *ret, const hb_watch *watch, hb_error *err)
@@ -694,24 +686,22 @@ void hb_identified_print(const hb_identified *i, const hb_dataset *d, FILE *out)
 
     fprintf(out, "identified from %d stretches of flight; errors of the physics alone are %.2f of what they were\n",
             i->stretches, i->after / i->before);
+    double hidden = 1;
     for (int k = 0; k < n->nparameters; k++) {
         double f = i->factor[k], sure = i->factor_deviation[k];
         if (sure == 0)
             continue;
-        if (n->either_sign[k])
-            fprintf(out, "  %-14s %.4g: %s\n", n->parameter_name[k], i->parameter[k],
-                    f < -2 * sure  ? "the other way round"
-                    : f > 2 * sure ? "its sign is right"
-                                   : "the flights do not tell its sign");
-        else if (n->with_mass[k] && k > 0)
-            fprintf(out,
-                    "  %-14s %.4g is kept: with inertia times %.2g +- %.2g the flights look best, but what a controller "
-                    "cancels hides what torques do\n",
-                    n->parameter_name[k], i->parameter[k], f, sure);
-        else
-            fprintf(out, "  %-14s %.4g +- %.2g%s\n", n->parameter_name[k], i->parameter[k],
-                    fabs(i->parameter[k]) * sure / fabs(f), sure > 0.5 * fabs(f) ? ": the flights hardly tell" : "");
+        fprintf(out, "  %-14s %.4g +- %.2g%s%s\n", n->parameter_name[k], i->parameter[k],
+                fabs(i->parameter[k]) * sure / fabs(f), sure > 0.5 * fabs(f) ? ": the flights hardly tell" : "",
+                n->either_sign[k] && f < 0 ? "; the other way round" : "");
+        hidden = n->with_mass[k] && k > 0 ? fmax(hidden, f) : hidden;
     }
+    if (hidden > too_heavy)
+        fprintf(out,
+                "  warning: torques seem to do %.2g times less than with the inertia at the start. A controller cancels "
+                "disturbances\n  that nobody measured, which hides what torques do: flights are predicted best like "
+                "this, but a model that is\n  to plan torques needs the true inertia (--average ...:ixx=,iyy=,izz=)\n",
+                hidden);
     for (int c = 0; c < d->header.nu; c++)
         if (i->delay_deviation[c] > 0 || i->lag_deviation[c] > 0)
             fprintf(out, "  %-14s delay %.1f +- %.1f ms, lag %.1f +- %.1f ms; taken: %.1f and %.1f ms%s\n",

@@ -7,8 +7,11 @@
  * s_k is what state k leaves, worked out anew as it gets less; rho is quadratic and then linear (Huber, 3 s). Errors
  * are of states whose rate is not mere kinematics; what a constant acceleration of each flight explains is taken out of
  * them. Rollouts rather than slopes, because measured rates are noisy and controllers answer to that noise. Parameters
- * that only their product with others is seen of (arm, gravity) stay. Inertia is a factor that is looked for and not
- * taken, a torque ratio has its sign taken: controllers hide what torques do.
+ * that only their product with others is seen of (arm, gravity) stay.
+ *
+ * Under a controller a torque seems to move a vehicle by far less than it does: it cancels disturbances that nobody
+ * measures. Flights are predicted best with that apparent inertia (idsia: half the error after ten steps), and a model
+ * that is to plan torques must be given the true one: the print says so.
  *
  * Certainty is that of a sandwich: errors of successive stretches count as dependent, 40 blocks of time as independent.
  * A delay or a lag that is not twice its deviation is zero; a control has one of its own where it differs from all

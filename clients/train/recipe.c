@@ -17,8 +17,9 @@
 const char hb_recipe_help[] =
     "What is not given is chosen by looking at the data, and said with its reason:\n"
     "  physics as the average     networks see no state that the physics does not depend on (positions); a small ridge\n"
-    "    of logs                  parameters, delay and lag identified; 12 basis functions; rollouts of about 0.3 s, which\n"
-    "                             noise does not fool as single steps; 8 functions a step; 3,000 steps\n"
+    "    of logs                  parameters, delay and lag identified; a third as many basis functions as functions, 4 to\n"
+    "                             12; rollouts of about 0.3 s, which noise does not fool as single steps; 8 functions a\n"
+    "                             step; each state weighs by what physics leaves of it; 2,000 steps\n"
     "    of a simulator           single steps are exact: 16 functions of 100 points, learning rate 0.015, 6,000 steps\n"
     "  a learned average          networks see no horizontal position; errors weigh each state by what is left of it, and\n"
     "                             fits are refined once along the model, as in flight; rollouts with logs\n"
@@ -168,12 +169,15 @@ static void choose_for_physics(choosing *c)
     choose(c, "ridge", NULL, "1e-05");
     if (c->logs) {
         int rollout = (int)fmax(4, fmin(10, round(0.32 / c->d->header.dt)));
-        choose(c, "nb", "of logs: what vehicles differ in is not named", "12");
+        /* coefficients of so few functions would be told by nothing but noise */
+        int nb = (int)fmax(4, fmin(12, c->d->nfunctions / 3));
+        choose(c, "nb", "of logs: a third of their functions, 4 to 12", "%d", nb);
         choose(c, "functions", NULL, "8");
         choose(c, "queries", NULL, "32");
         choose(c, "rollout", "logs are noisy: what adds up over 0.3 s is not noise", "%d", rollout);
         choose(c, "rollout-growth", NULL, "0.5");
-        choose(c, "steps", "logs are few: more steps fit their noise", "3000");
+        choose(c, "weighting", "each state by what physics leaves of it: noisy rates would drown velocities", "each");
+        choose(c, "steps", "logs are few: more steps fit their noise", "2000");
     } else {
         choose(c, "learning-rate", "a simulator's single steps are exact", "0.015");
         choose(c, "steps", NULL, "6000");

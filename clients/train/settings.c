@@ -28,7 +28,7 @@ static const char *const optimiser_name[] = {"adam", "muon", NULL};
 static const char *const weighting_name[] = {"alike", "each", NULL};
 static const char *const fit_name[] = {"ridge", "prior", NULL};
 static const char *const stream_name[] = {"no", "yes", NULL};
-static const char *const identify_name[] = {"no", "yes", NULL};
+static const char *const yes_or_no[] = {"no", "yes", NULL};
 static const char *const controls_name[] = {"commanded", "acting", NULL};
 
 typedef enum { TEXT, INTEGER, COUNT, NUMBER, CHOICE, WIDTHS } type;
@@ -98,6 +98,9 @@ static const setting table[] = {
     {"join", INTEGER, AT(join), 0, 4096, NULL, "0", true,
      "with a coefficient for each state: after training the principal components of all states' coefficients become "
      "so many basis functions with one coefficient each; 0: no"},
+    {"constants", CHOICE, AT(constants), 0, 0, yes_or_no, "no", true,
+     "yes: beside what was learned, a constant in the rate of each state that basis functions act on, for what they "
+     "cannot say"},
     {"volume", NUMBER, AT(volume), 1e-12, 1e12, NULL, "1", true, "V of the inner product"},
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps per control period"},
     {"delay", TEXT, AT(delay), 0, 0, NULL, "", true,
@@ -106,7 +109,7 @@ static const setting table[] = {
     {"controls", CHOICE, AT(controls), 0, 0, controls_name, "commanded", true,
      "what the data's controls are, where there is a delay or a lag: commands, which become what acts, or that "
      "already"},
-    {"identify", CHOICE, AT(identify), 0, 0, identify_name, "", true,
+    {"identify", CHOICE, AT(identify), 0, 0, yes_or_no, "", true,
      "with physics as the average: find its parameters, and delay and lag of the controls, as far as neither options "
      "nor data say them (hilbert-train identify); \"\": where the data are logs, not a simulator's with parameters "
      "hidden"},

@@ -17,7 +17,7 @@ enum { HB_PATH_SIZE = 1024, HB_MAX_HIDDEN = HB_MAX_LAYERS - 1, HB_MOST_SETTINGS 
     X(SHARED, "shared", "one trunk and a linear head for all basis functions and the average")                         \
     X(FE_NODE, "fe-node", "the paper's FE + NODE: a network for each basis function")                                  \
     X(FE_NODE_RES, "fe-node-res", "the paper's FE + NODE + Res: the same, and a network for the average")              \
-    X(FE_RES, "fe-res", "the paper's FE + Res: networks give increments directly, no ODE")                             \
+    X(FE_RES, "fe-res", "the paper's FE + Res: networks give increments directly; no ODE, no average")                 \
     X(NODE, "node", "the paper's NODE: one network, no coefficients")                                                  \
     X(ORACLE, "oracle", "the paper's Oracle: a NODE that is told the hidden parameters")
 
@@ -60,6 +60,7 @@ typedef struct hb_settings {
     int method, shape; /* hb_method, hb_shape */
     double ridge, volume;
     int join; /* basis functions; 0: no */
+    int constants;
     int substeps;
     char delay[HB_PATH_SIZE], lag[HB_PATH_SIZE];
     int controls; /* hb_controls */

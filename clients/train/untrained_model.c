@@ -24,7 +24,7 @@ static const struct kind {
     [HB_KIND_SHARED] = {HB_SHARED, HB_COMBINED, HB_SILU, "head", 8, {3, {64, 64, 64}}}, /* or by the data, below */
     [HB_KIND_FE_NODE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "none", 100, {4, {51, 51, 51, 51}}},
     [HB_KIND_FE_NODE_RES] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 100, {4, {51, 51, 51, 51}}},
-    [HB_KIND_FE_RES] = {HB_INDEPENDENT, HB_DIRECT, HB_RELU, "network", 100, {4, {51, 51, 51, 51}}},
+    [HB_KIND_FE_RES] = {HB_INDEPENDENT, HB_DIRECT, HB_RELU, "none", 100, {4, {51, 51, 51, 51}}},
     [HB_KIND_NODE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 0, {4, {512, 512, 512, 512}}},
     [HB_KIND_ORACLE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 0, {4, {512, 512, 512, 512}}},
 };

@@ -188,7 +188,8 @@ static void choose_for_few_states(choosing *c)
 {
     choose(c, "ridge", NULL, "1e-05");
     choose(c, "weighting", "an average is learned: each state by what is left of it", "each");
-    choose(c, "refinements", "fits along the model, as in flight", "1");
+    if (c->s->integration != HB_DIRECT)
+        choose(c, "refinements", "fits along the model, as in flight", "1");
     if (c->logs) {
         choose(c, "queries", NULL, "32");
         choose(c, "rollout", "logs are noisy: what adds up over steps is not noise", "8");

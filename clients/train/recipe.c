@@ -312,6 +312,9 @@ int hb_recipe_choose(hb_settings *s, const hb_dataset *d, FILE *out, const volat
     }
     if ((status = hb_untrained_model_physics(s->average, d, &c.physics, &own, parameter, given, err)))
         return status;
+    /* what somebody wrote into a file of physics is meant, unless it is asked for; nominal defaults are anybody's */
+    for (int i = 0; c.physics && c.physics->physics && s->identify < 0 && i < c.physics->nparameters; i++)
+        given[i] = true;
     if (c.physics && (s->identify == 1 || (s->identify < 0 && c.logs && !s->stream)))
         status = identify(&c, parameter, given, stop, err);
     if (!status) {

@@ -1,12 +1,11 @@
 /* Data sets: trajectories of many dynamics ("functions"), in memory and as HDF5 files in Minari's layout.
  *
  *     /                      attributes: state_names, state_units, control_names, control_units, dt, plant, seed,
- *                            control_min, control_max, control_trim, control_delay, control_lag, parameters_known (1: a vehicle's parameters are
- *                            known before it flies), total_episodes, total_steps
- *     /episode_N             attributes: id, total_steps, function (id of the dynamics), hidden_NAME (its parameters)
- *       observations         (T + 1) x nx, physical units
- *       actions              T x nu, action k is held from observation k to observation k + 1
- *       times                T + 1 seconds, only where steps are irregular
+ *                            control_min, control_max, control_trim, control_delay, control_lag, parameters_known (1: a
+ * vehicle's parameters are known before it flies), total_episodes, total_steps /episode_N             attributes: id,
+ * total_steps, function (id of the dynamics), hidden_NAME (its parameters) observations         (T + 1) x nx, physical
+ * units actions              T x nu, action k is held from observation k to observation k + 1 times                T +
+ * 1 seconds, only where steps are irregular
  *
  * Files without our attributes (Minari's own) are taken with a hb_dataset_mapping. */
 #ifndef HB_DATASET_H

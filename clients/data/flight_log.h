@@ -60,8 +60,8 @@ typedef struct hb_flight_log {
     size_t nchanges, change_room;
     hb_log_change *change; /* in order of time */
     double now;            /* time of the newest sample, while it is read; 0: none yet */
-    double dropped;              /* seconds that the logger says it lost */
-    size_t cut_off;              /* offset at which the file ends within a message; 0: it does not */
+    double dropped;        /* seconds that the logger says it lost */
+    size_t cut_off;        /* offset at which the file ends within a message; 0: it does not */
 } hb_flight_log;
 
 /* Reads n bytes of a file; errors begin with "path: offset N: ". The log is to be freed also after a failure. */

@@ -3,8 +3,8 @@
  *     |--- landed ---|======= flight =======| reset |====| gap |=========|--- landed ---|
  *                     episode 0                      1          episode 2
  *
- * A parameter that changes in flight (a simulator's mass, a gain of the autopilot) cuts too, and what follows is another
- * function.
+ * A parameter that changes in flight (a simulator's mass, a gain of the autopilot) cuts too, and what follows is
+ * another function.
  *
  * States are interpolated between the samples around a grid point; controls are the mean over a step of what was
  * commanded, each command being held until the next. */

@@ -17,10 +17,10 @@ struct hb_sampler {
     const hb_dataset *data;
     const hb_model *model;
     int nsteps;
-    int *state;      /* nx, columns of the data */
-    source *control; /* nu */
+    int *state;            /* nx, columns of the data */
+    source *control;       /* nu */
     hb_vehicles *vehicles; /* what is known of each; NULL: nothing is */
-    size_t *first;   /* nepisodes + 1: stretches in the episodes before, over the whole data set */
+    size_t *first;         /* nepisodes + 1: stretches in the episodes before, over the whole data set */
 };
 
 static int find_name(char (*name)[HB_NAME_SIZE], int n, const char *wanted)

@@ -24,7 +24,8 @@ void hb_vehicles_of(const hb_dataset *d, const hb_nominal *n, int function, doub
  * the mass where it does. */
 void hb_vehicles_reference(const hb_dataset *d, const hb_nominal *n, double *reference);
 
-int hb_vehicles_new(hb_vehicles **ret, const hb_dataset *d, const hb_nominal *n, const double *reference, hb_error *err);
+int hb_vehicles_new(hb_vehicles **ret, const hb_dataset *d, const hb_nominal *n, const double *reference,
+                    hb_error *err);
 void hb_vehicles_free(hb_vehicles *v);
 
 #endif

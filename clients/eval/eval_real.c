@@ -19,9 +19,9 @@
 
 typedef struct experiment {
     const char *name, *what;
-    const char *files;   /* below the folder of flights */
-    const char *map;     /* in config/logs */
-    const char *held[4]; /* a file with one of these in its name is not trained on */
+    const char *files;        /* below the folder of flights */
+    const char *map;          /* in config/logs */
+    const char *held[4];      /* a file with one of these in its name is not trained on */
     double train_dt, test_dt; /* seconds; 0: the map's */
 } experiment;
 

@@ -68,12 +68,12 @@ int hb_append_constants(hb_model **ret, const hb_model *m, hb_error *err)
     size_t learned = (size_t)m->nb * (size_t)m->nx, average = old.rows - learned, nx = (size_t)m->nx;
     size_t after = learned + (size_t)n * nx;
     memcpy(to->parameter, m->parameter, (old.weight + learned * old.width) * sizeof *m->parameter);
-    memcpy(to->parameter + new.weight + after * new.width, m->parameter + old.weight + learned * old.width,
+    memcpy(to->parameter + new.weight + after *new.width, m->parameter + old.weight + learned * old.width,
            average * old.width * sizeof *m->parameter);
     memcpy(to->parameter + new.bias, m->parameter + old.bias, learned * sizeof *m->parameter);
     memcpy(to->parameter + new.bias + after, m->parameter + old.bias + learned, average * sizeof *m->parameter);
     for (int k = 0; k < n; k++)
-        to->parameter[new.bias + learned + (size_t)k * nx + (size_t)state[k]] = 1;
+        to->parameter[new.bias + learned + (size_t)k *nx + (size_t)state[k]] = 1;
     memcpy(to->parameter + hb_model_average_at(to), m->parameter + hb_model_average_at(m),
            m->average_network.nparameters * sizeof *m->parameter);
     hb_model_seal(to);

@@ -3,8 +3,8 @@
  *
  *     z' = f_avg(z, u) + sum_i c_i g_i(z, u) + sum_k d_k e_k
  *
- * Rows of the head with weights 0 and a bias of 1: collapsed they cost nothing. Their prior is that of all coefficients,
- * from the functions trained on. */
+ * Rows of the head with weights 0 and a bias of 1: collapsed they cost nothing. Their prior is that of all
+ * coefficients, from the functions trained on. */
 #ifndef HB_APPEND_CONSTANTS_H
 #define HB_APPEND_CONSTANTS_H
 

@@ -11,7 +11,7 @@
 enum { STRETCHES = 2240, POINTS = 5, CHUNKS = 40, UNKNOWNS = HB_NOMINAL_PARAMETERS + 2 * HB_MAX_CONTROLS };
 enum { ROUNDS = 20, FIRST_ROUNDS = 5, OWN_ROUNDS = 3 };
 
-static const double span = 0.2;                          /* seconds of a stretch */
+static const double span = 0.2;                              /* seconds of a stretch */
 static const double longest_delay = 0.15, longest_lag = 0.3; /* seconds */
 static const double robust = 3;
 static const double too_heavy = 3; /* times the inertia at the start: that is no vehicle of its mass */
@@ -39,7 +39,7 @@ typedef struct search {
     stretch *stretch;
     int nstates, state[HB_NOMINAL_PARAMETERS * 4]; /* that errors are measured of */
     size_t nerrors;
-    double *scale; /* nstates */
+    double *scale;  /* nstates */
     double *acting; /* what acts, of all episodes */
     size_t *first;  /* nepisodes: where in it */
     hb_real *x, *u, *k, *sum, *at, *scratch;
@@ -535,7 +535,8 @@ static int tell_apart(search *q, memory *m, hb_identified *ret, const hb_watch *
         (status = descend(q, m, OWN_ROUNDS, watch, 0.8, 1, err)) || (status = certainty(q, m, deviation, err)))
         return status;
     for (int k = 0; k < 2; k++) {
-        double *found = k == 0 ? ret->delay_found : ret->lag_found, *to = k == 0 ? ret->actuators.delay : ret->actuators.lag;
+        double *found = k == 0 ? ret->delay_found : ret->lag_found,
+               *to = k == 0 ? ret->actuators.delay : ret->actuators.lag;
         double *sure = k == 0 ? ret->delay_deviation : ret->lag_deviation, up = 0, down = 0;
         for (int c = 0; c < nu; c++) {
             found[c] = value_of(q, NULL, k == 0 ? DELAY : LAG, c);
@@ -697,11 +698,12 @@ void hb_identified_print(const hb_identified *i, const hb_dataset *d, FILE *out)
         hidden = n->with_mass[k] && k > 0 ? fmax(hidden, f) : hidden;
     }
     if (hidden > too_heavy)
-        fprintf(out,
-                "  warning: torques seem to do %.2g times less than with the inertia at the start. A controller cancels "
-                "disturbances\n  that nobody measured, which hides what torques do: flights are predicted best like "
-                "this, but a model that is\n  to plan torques needs the true inertia (--average ...:ixx=,iyy=,izz=)\n",
-                hidden);
+        fprintf(
+            out,
+            "  warning: torques seem to do %.2g times less than with the inertia at the start. A controller cancels "
+            "disturbances\n  that nobody measured, which hides what torques do: flights are predicted best like "
+            "this, but a model that is\n  to plan torques needs the true inertia (--average ...:ixx=,iyy=,izz=)\n",
+            hidden);
     for (int c = 0; c < d->header.nu; c++)
         if (i->delay_deviation[c] > 0 || i->lag_deviation[c] > 0)
             fprintf(out, "  %-14s delay %.1f +- %.1f ms, lag %.1f +- %.1f ms; taken: %.1f and %.1f ms%s\n",

@@ -235,8 +235,9 @@ static bool explain_nominal(const char *average)
             printf("  %-14s %-10.4g %s\n", n->parameter_name[i], n->parameter_default[i], n->parameter_help[i]);
     }
     if (any)
-        printf("\nWhat a data set knows of its vehicles (vehicles: of a log's description) holds for their flights; the "
-               "model's own\nvehicle is the median of them, unless parameters are given here.\n");
+        printf(
+            "\nWhat a data set knows of its vehicles (vehicles: of a log's description) holds for their flights; the "
+            "model's own\nvehicle is the median of them, unless parameters are given here.\n");
     return any;
 }
 

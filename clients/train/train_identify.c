@@ -11,15 +11,16 @@
 
 static void print_help(void)
 {
-    printf("usage: hilbert-train identify DATA.h5 --average PHYSICS [--dry-run]\n\n"
-           "Finds the parameters of a vehicle's physics that nobody gave, and delay and lag of each control, by rolling\n"
-           "the physics out over stretches of 0.2 s of all flights. Prints them with their standard deviations, and\n"
-           "keeps delay and lag in the data set, where training takes them from. Training on logs does the same by "
-           "itself.\n\n"
-           "  --average PHYSICS  nominal:NAME[:parameter=value,...] or FILE.yaml[:parameter=value,...]; what is given,\n"
-           "                     and what the data know of their vehicles, is not identified\n"
-           "  --map TEXT         how to read a foreign data set (hilbert-train data --help)\n"
-           "  --dry-run          prints, and leaves the data set as it is\n");
+    printf(
+        "usage: hilbert-train identify DATA.h5 --average PHYSICS [--dry-run]\n\n"
+        "Finds the parameters of a vehicle's physics that nobody gave, and delay and lag of each control, by rolling\n"
+        "the physics out over stretches of 0.2 s of all flights. Prints them with their standard deviations, and\n"
+        "keeps delay and lag in the data set, where training takes them from. Training on logs does the same by "
+        "itself.\n\n"
+        "  --average PHYSICS  nominal:NAME[:parameter=value,...] or FILE.yaml[:parameter=value,...]; what is given,\n"
+        "                     and what the data know of their vehicles, is not identified\n"
+        "  --map TEXT         how to read a foreign data set (hilbert-train data --help)\n"
+        "  --dry-run          prints, and leaves the data set as it is\n");
 }
 
 static int identify(const hb_dataset *d, const char *average, hb_identified *found, hb_error *err)
@@ -38,10 +39,8 @@ static int identify(const hb_dataset *d, const char *average, hb_identified *fou
     if (!status) {
         hb_progress_start(&progress, "identify");
         status = hb_identify(found, d,
-                             &(hb_identify_settings){.nominal = n,
-                                                     .start = parameter,
-                                                     .given = given,
-                                                     .actuators = {.nu = d->header.nu}},
+                             &(hb_identify_settings){
+                                 .nominal = n, .start = parameter, .given = given, .actuators = {.nu = d->header.nu}},
                              &(hb_watch){.progress = &progress}, err);
         hb_progress_end(&progress);
     }

@@ -9,11 +9,12 @@
 
 static void print_help(void)
 {
-    printf("usage: hilbert-train vehicle MODEL PARAMETER=VALUE... --output FILE [--force]\n\n"
-           "Writes the model with other parameters of its nominal average: those of the vehicle that it is to fly. What\n"
-           "it learned stays. With another mass, parameters that grow with it (inertia) do so unless they are given,\n"
-           "and controls that are forces have their bounds, trim and normalisation in proportion.\n"
-           "'hilbertctl model MODEL' lists the parameters, --average nominal:NAME:help says what they mean.\n");
+    printf(
+        "usage: hilbert-train vehicle MODEL PARAMETER=VALUE... --output FILE [--force]\n\n"
+        "Writes the model with other parameters of its nominal average: those of the vehicle that it is to fly. What\n"
+        "it learned stays. With another mass, parameters that grow with it (inertia) do so unless they are given,\n"
+        "and controls that are forces have their bounds, trim and normalisation in proportion.\n"
+        "'hilbertctl model MODEL' lists the parameters, --average nominal:NAME:help says what they mean.\n");
 }
 
 /* NAME=VALUE */
@@ -23,8 +24,7 @@ static int read_parameter(const hb_model *m, const char *text, double *known, hb
     size_t length = strcspn(text, "=");
 
     for (int i = 0; i < m->nominal->nparameters; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                 m->nominal->parameter_name[i]);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", m->nominal->parameter_name[i]);
     snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0, text);
     int found = hb_nominal_parameter(m->nominal, name);
     if (found < 0)

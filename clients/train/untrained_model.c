@@ -381,9 +381,8 @@ static void add_hidden(hb_model *m, const hb_dataset *d)
 static int copy_header(hb_model *m, const hb_dataset *d, const hb_model *given, hb_error *err)
 {
     hb_vehicles *vehicles = NULL;
-    int status = hb_vehicles_known(d, m->nominal)
-                     ? hb_vehicles_new(&vehicles, d, m->nominal, m->nominal_parameter, err)
-                     : 0;
+    int status =
+        hb_vehicles_known(d, m->nominal) ? hb_vehicles_new(&vehicles, d, m->nominal, m->nominal_parameter, err) : 0;
     if (status)
         return status;
 

@@ -20,8 +20,8 @@ int hb_untrained_model_actuators(const hb_settings *s, int nu, const hb_model *i
                                  hb_error *err);
 
 /* The physics that an average's text names (nominal:..., FILE.yaml...): *ret, or NULL where it is none. parameter and
- * given (HB_NOMINAL_PARAMETERS): values, and which of them the text or what the data know settle. *ret_own is to be freed
- * by hb_physics_free; NULL where it is a built-in one. */
+ * given (HB_NOMINAL_PARAMETERS): values, and which of them the text or what the data know settle. *ret_own is to be
+ * freed by hb_physics_free; NULL where it is a built-in one. */
 int hb_untrained_model_physics(const char *average, const hb_dataset *d, const hb_nominal **ret,
                                struct hb_physics **ret_own, double *parameter, bool *given, hb_error *err);
 

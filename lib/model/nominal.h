@@ -38,8 +38,8 @@ typedef struct hb_nominal {
     const struct hb_physics *physics; /* of expressions, else NULL */
 } hb_nominal;
 
-/* Parameters of a vehicle of which some are known (NaN: not), where `reference` describes another one: what is not known
- * is as there, and grows with the mass where it does. Returns how many times the reference's its controls are. */
+/* Parameters of a vehicle of which some are known (NaN: not), where `reference` describes another one: what is not
+ * known is as there, and grows with the mass where it does. Returns how many times the reference's its controls are. */
 double hb_nominal_vehicle(const hb_nominal *n, const double *reference, const double *known, double *parameter);
 /* Index of a parameter, or -1. */
 int hb_nominal_parameter(const hb_nominal *n, const char *name);

@@ -425,6 +425,22 @@ class Train(unittest.TestCase):
         self.assertIn('only: mass, ixx', run(TRAIN, 'vehicle', model, 'weight=1', '--output', self.path('no'), code=1).stderr)
         self.assertIn('vehicle wants', run(TRAIN, 'vehicle', model, code=2).stderr)
 
+    def test_real_flights(self):
+        """Flights that others recorded are no part of the repository: where they are, one set is imported and identified."""
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..')
+        said = run(EVAL, 'real', '--flights', '/nowhere', '--maps', os.path.join(root, 'config/logs'), '--folder', self.path('real'),
+                   'idsia-square', code=1).stderr
+        self.assertIn('nothing is measured without them', said)
+        folder = os.path.join(root, '../shared/flights/idsia')
+        if not os.path.isdir(folder):
+            self.skipTest(f'NOT TESTED: there are no recorded flights in {folder}')
+        data = self.path('idsia.h5')
+        run(TRAIN, 'import', '--map', os.path.join(root, 'config/logs/idsia.yaml'), '--output', data,
+            *[os.path.join(folder, name) for name in sorted(os.listdir(folder))])
+        found = run(TRAIN, 'identify', data, '--average', 'nominal:quadrotor', '--dry-run').stdout
+        self.assertRegex(found, r'torque_ratio +-')  # its rotors turn the other way round
+        self.assertIn('needs the true inertia', found)
+
     def test_usage(self):
         for program in (TRAIN, EVAL):
             self.assertIn('usage:', run(program, '--help').stdout)

@@ -36,8 +36,8 @@ static void write_good(const char *path)
     char control[NU][HB_NAME_SIZE] = {"f0", "f1"}, control_unit[NU][HB_NAME_SIZE] = {"N", "N"};
     char hidden[2][HB_NAME_SIZE] = {"mass", "drag"};
     double min[NU] = {-1, -1000}, max[NU] = {1000, 1000}, trim[NU] = {2, 3};
-    hb_dataset_header h = {NX,           NU,  0.05, UINT64_MAX - 1, "quadrotor", state, unit, control,
-                           control_unit, min, max,  trim,           2,           hidden, false, NULL, NULL};
+    hb_dataset_header h = {NX,  NU,   0.05, UINT64_MAX - 1, "quadrotor", state, unit, control, control_unit, min,
+                           max, trim, 2,    hidden,         false,       NULL,  NULL};
     hb_dataset_writer *w;
     hb_error err = {0};
     int function[3] = {7, 4, 7};

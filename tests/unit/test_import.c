@@ -339,10 +339,13 @@ static void random_damage_does_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ulog_becomes_what_was_flown),       cmocka_unit_test(an_ardupilot_log_too),
+        cmocka_unit_test(a_ulog_becomes_what_was_flown),
+        cmocka_unit_test(an_ardupilot_log_too),
         cmocka_unit_test(changes_of_parameters_begin_functions),
-        cmocka_unit_test(slow_logs_are_refused_with_the_cure), cmocka_unit_test(logs_may_end_anywhere),
-        cmocka_unit_test(damage_is_named_with_its_offset),     cmocka_unit_test(random_damage_does_no_harm),
+        cmocka_unit_test(slow_logs_are_refused_with_the_cure),
+        cmocka_unit_test(logs_may_end_anywhere),
+        cmocka_unit_test(damage_is_named_with_its_offset),
+        cmocka_unit_test(random_damage_does_no_harm),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

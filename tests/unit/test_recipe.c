@@ -89,7 +89,8 @@ static void fly(int flight, double noise, double *x, double *u)
             x[k * NX + i] = state[i] + noise * hb_random_normal(key, draw++);
         if (k == STEPS)
             return;
-        double p = -0.02 * state[6] - 0.0025 * state[10], r = -0.02 * state[7] - 0.0025 * state[11], up = -0.3 * state[5];
+        double p = -0.02 * state[6] - 0.0025 * state[10], r = -0.02 * state[7] - 0.0025 * state[11],
+               up = -0.3 * state[5];
         double yaw = 0.001 * state[12]; /* ratio is negative */
         for (int i = 0; i < NU; i++) {
             static const double roll[] = {1, 1, -1, -1}, pitch[] = {-1, 1, 1, -1}, turn[] = {-1, 1, -1, 1};
@@ -113,8 +114,7 @@ static void fly(int flight, double noise, double *x, double *u)
 static void write_flights(const char *path, bool known, double noise)
 {
     char state[NX][HB_NAME_SIZE] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
-    char unit[NX][HB_NAME_SIZE] = {"m",  "m/s", "m", "m/s",   "m",     "m/s",  "1",
-                                   "1", "1",   "1", "rad/s", "rad/s", "rad/s"};
+    char unit[NX][HB_NAME_SIZE] = {"m", "m/s", "m", "m/s", "m", "m/s", "1", "1", "1", "1", "rad/s", "rad/s", "rad/s"};
     char control[NU][HB_NAME_SIZE] = {"f0", "f1", "f2", "f3"}, newton[NU][HB_NAME_SIZE] = {"N", "N", "N", "N"};
     char hidden[1][HB_NAME_SIZE] = {"mass"};
     hb_dataset_header h = {.nx = NX,
@@ -198,7 +198,8 @@ static void test_vehicles_of_two_sizes_look_alike(void **state)
 
     assert_non_null(m);
     assert_true(d->header.parameters_known);
-    assert_near(m->nominal_parameter[0], 0.5 * (light + heavy), 0.5 * (heavy - light) + 1e-9); /* the median is one of both */
+    assert_near(m->nominal_parameter[0], 0.5 * (light + heavy),
+                0.5 * (heavy - light) + 1e-9); /* the median is one of both */
     assert_int_equal(hb_sampler_new(&s, d, m, 1, &err), 0);
     hb_points_lay_out(&points, NX, NU, 1, 1, &arena);
     assert_int_equal(hb_arena_allocate(&arena, &err), 0);
@@ -232,7 +233,8 @@ static void test_vehicles_of_two_sizes_look_alike(void **state)
             u[i] = (hb_real)((double)u[i] / scale);
         m->nominal->field(m->nominal, points.nominal, 1, x, u, b, NULL);
         for (int i = 0; i < NX; i++)
-            assert_near((double)a[i * HB_STRIDE], (double)b[i * HB_STRIDE], 1e-3 + 1e-4 * fabs((double)a[i * HB_STRIDE]));
+            assert_near((double)a[i * HB_STRIDE], (double)b[i * HB_STRIDE],
+                        1e-3 + 1e-4 * fabs((double)a[i * HB_STRIDE]));
         hb_model_free(own);
     }
     hb_sampler_free(s);
@@ -291,8 +293,7 @@ static void test_identification(void **state)
         memcpy(start, n->parameter_default, sizeof start);
         start[0] = light;
         if (hb_identify(&found, d,
-                        &(hb_identify_settings){
-                            .nominal = n, .start = start, .given = given, .actuators = {.nu = NU}},
+                        &(hb_identify_settings){.nominal = n, .start = start, .given = given, .actuators = {.nu = NU}},
                         NULL, &err))
             fail_msg("%s", err.text);
         for (int c = 0; c < NU; c++) {
@@ -326,8 +327,12 @@ static void test_identification_of_mass(void **state)
 
     memcpy(start, n->parameter_default, sizeof start);
     start[0] = 0.04;
-    hb_identify_settings s = {.nominal = n, .start = start, .given = given, .actuators = {.nu = NU, .delay = {0}},
-                              .function = even, .nfunctions = 3};
+    hb_identify_settings s = {.nominal = n,
+                              .start = start,
+                              .given = given,
+                              .actuators = {.nu = NU, .delay = {0}},
+                              .function = even,
+                              .nfunctions = 3};
     if (hb_identify(&found, d, &s, NULL, &err))
         fail_msg("%s", err.text);
     /* one rotor of four has 3 % less: on average the vehicle seems so much heavier */

@@ -102,7 +102,7 @@ static column_stats column_statistics(const hb_dataset *d, column c)
 }
 
 /* Sums of one pass over all rows: of v, or of (v - mean)^2 where there is a mean. */
-static double add_rows(const hb_dataset *d, bool control, const double *mean, double *sum)
+static double add_rows(const hb_dataset *d, bool control, const double *scale, const double *mean, double *sum)
 {
     size_t n = (size_t)(control ? d->header.nu : d->header.nx);
     double count = 0;
@@ -111,9 +111,12 @@ static double add_rows(const hb_dataset *d, bool control, const double *mean, do
         const hb_episode *e = &d->episode[k];
         const double *row = control ? e->u : e->x;
         int nrows = control ? e->nsteps : e->nsteps + 1;
+        double factor = scale ? 1 / scale[e->function] : 1;
         for (int r = 0; r < nrows; r++, row += n) {
-            for (size_t i = 0; i < n; i++)
-                sum[i] += mean ? (row[i] - mean[i]) * (row[i] - mean[i]) : row[i];
+            for (size_t i = 0; i < n; i++) {
+                double v = factor * row[i];
+                sum[i] += mean ? (v - mean[i]) * (v - mean[i]) : v;
+            }
             if (e->stream && r % 1024 == 1023)
                 hb_stream_touch(e->stream, 1024 * n * sizeof *row);
         }
@@ -123,7 +126,7 @@ static double add_rows(const hb_dataset *d, bool control, const double *mean, do
     return count;
 }
 
-static void take_moments(const hb_dataset *d, bool control, double *ret_mean, double *ret_std)
+static void take_moments(const hb_dataset *d, bool control, const double *scale, double *ret_mean, double *ret_std)
 {
     size_t n = (size_t)(control ? d->header.nu : d->header.nx);
     double *mean = calloc(2 * n + 1, sizeof *mean);
@@ -131,10 +134,10 @@ static void take_moments(const hb_dataset *d, bool control, double *ret_mean, do
     if (!mean)
         return;
     double *squares = mean + n;
-    double count = add_rows(d, control, NULL, mean);
+    double count = add_rows(d, control, scale, NULL, mean);
     for (size_t i = 0; i < n; i++)
         mean[i] /= count;
-    add_rows(d, control, mean, squares);
+    add_rows(d, control, scale, mean, squares);
     for (size_t i = 0; i < n; i++) {
         double std = sqrt(squares[i] / count);
         /* what rounding leaves of a constant column is no deviation */
@@ -148,12 +151,12 @@ static void take_moments(const hb_dataset *d, bool control, double *ret_mean, do
 }
 
 void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,
-                        double *control_std)
+                        double *control_std, const double *scale)
 {
     if (state_mean || state_std)
-        take_moments(d, false, state_mean, state_std);
+        take_moments(d, false, NULL, state_mean, state_std);
     if (d->header.nu > 0 && (control_mean || control_std))
-        take_moments(d, true, control_mean, control_std);
+        take_moments(d, true, scale, control_mean, control_std);
 }
 
 enum { BINS = 32 };
@@ -243,7 +246,7 @@ void hb_dataset_describe(const hb_dataset *d, FILE *out)
     fprintf(out, "dt           %.6g s nominal, %.6g to %.6g s in the data\n", h->dt, dt_min, dt_max);
     fprintf(out, "hash         %016llx\n", (unsigned long long)d->hash);
     if (h->nhidden > 0) {
-        fprintf(out, "hidden parameters\n");
+        fputs(h->parameters_known ? "known parameters\n" : "hidden parameters\n", out);
         describe_hidden(d, out);
     }
 

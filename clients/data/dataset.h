@@ -1,11 +1,11 @@
 /* Data sets: trajectories of many dynamics ("functions"), in memory and as HDF5 files in Minari's layout.
  *
  *     /                      attributes: state_names, state_units, control_names, control_units, dt, plant, seed,
- *                            control_min, control_max, control_trim, total_episodes, total_steps
- *     /episode_N             attributes: id, total_steps, function (id of the dynamics), hidden_NAME (its parameters)
- *       observations         (T + 1) x nx, physical units
- *       actions              T x nu, action k is held from observation k to observation k + 1
- *       times                T + 1 seconds, only where steps are irregular
+ *                            control_min, control_max, control_trim, control_delay, control_lag, parameters_known (1: a
+ * vehicle's parameters are known before it flies), total_episodes, total_steps /episode_N             attributes: id,
+ * total_steps, function (id of the dynamics), hidden_NAME (its parameters) observations         (T + 1) x nx, physical
+ * units actions              T x nu, action k is held from observation k to observation k + 1 times                T +
+ * 1 seconds, only where steps are irregular
  *
  * Files without our attributes (Minari's own) are taken with a hb_dataset_mapping. */
 #ifndef HB_DATASET_H
@@ -52,6 +52,8 @@ typedef struct hb_dataset_header {
                                                                           minimum, maximum and mean */
     int nhidden;
     char (*hidden_name)[HB_NAME_SIZE]; /* nhidden, without "hidden_"; ordered by name */
+    bool parameters_known; /* they are known of a vehicle before it flies, as those of a log's description are */
+    double *control_delay, *control_lag; /* nu, seconds, as identified; NaN: not; a writer takes none */
 } hb_dataset_header;
 
 typedef struct hb_dataset {
@@ -114,9 +116,9 @@ static inline double hb_episode_dt(const hb_dataset *d, const hb_episode *e, int
 }
 
 /* Mean and standard deviation of states and controls over all transitions (nx, nx, nu, nu; each may be NULL). A
- * deviation that is zero is given as 1. */
+ * deviation that is zero is given as 1. scale: what each function's controls are divided by; NULL: 1. */
 void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,
-                        double *control_std);
+                        double *control_std, const double *scale);
 
 /* Of one episode: acting (nsteps x nu) holds its commands, and then what acts. */
 void hb_episode_actuate(const hb_dataset *d, const hb_episode *e, const hb_actuators *a, double *acting);
@@ -137,6 +139,8 @@ int hb_dataset_writer_new(hb_dataset_writer **ret, const char *path, const hb_da
  * hidden: nhidden. Refuses what the reader would refuse. */
 int hb_dataset_writer_append(hb_dataset_writer *w, int function, int nsteps, const double *x, const double *u,
                              const double *time, const double *hidden, hb_error *err);
+/* Puts delay and lag of the controls (nu) into a file that is there, in the place of those that it has. */
+int hb_dataset_put_actuators(const char *path, int nu, const double *delay, const double *lag, hb_error *err);
 /* Completes the file and frees the writer, also on failure. */
 int hb_dataset_writer_close(hb_dataset_writer *w, hb_error *err);
 /* Removes the temporary file and frees the writer. */

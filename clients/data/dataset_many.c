@@ -27,6 +27,9 @@ static int check_header(const hb_dataset_header *a, const char *a_path, const hb
         return hb_fail(err, EINVAL, "%s: its period is %g s, that of %s %g s", b_path, b->dt, a_path, a->dt);
     if (a->nhidden != b->nhidden || !same_names(a->nhidden, a->hidden_name, b->hidden_name))
         return hb_fail(err, EINVAL, "%s: its hidden parameters are not those of %s", b_path, a_path);
+    if (a->parameters_known != b->parameters_known)
+        return hb_fail(err, EINVAL, "the parameters of vehicles are known in one of %s and %s, and hidden in the other",
+                       a_path, b_path);
     return 0;
 }
 

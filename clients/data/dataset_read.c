@@ -571,6 +571,8 @@ static storage lay_out(const sizes *s, hb_arena *a)
     h->control_min = hb_arena_take(a, nu, sizeof(double));
     h->control_max = hb_arena_take(a, nu, sizeof(double));
     h->control_trim = hb_arena_take(a, nu, sizeof(double));
+    h->control_delay = hb_arena_take(a, nu, sizeof(double));
+    h->control_lag = hb_arena_take(a, nu, sizeof(double));
     h->hidden_name = hb_arena_take(a, nhidden, HB_NAME_SIZE);
     layout.function = hb_arena_take(a, (size_t)s->nfunctions, sizeof *layout.function);
     layout.episode = hb_arena_take(a, (size_t)s->nepisodes, sizeof *layout.episode);
@@ -642,6 +644,19 @@ static int read_header(reading *r, hb_dataset_header *h)
         H5Aread(attribute, H5T_NATIVE_UINT64, &h->seed);
         H5Aclose(attribute);
     }
+    double known = 0;
+    if ((status = read_numbers_attribute(r, r->file, "root", "parameters_known", 1, &known)) < 0)
+        return status;
+    h->parameters_known = known != 0;
+    for (int i = 0; i < h->nu; i++)
+        h->control_delay[i] = h->control_lag[i] = NAN;
+    if (h->nu > 0 && !r->mapping.controls[0] &&
+        ((status = read_numbers_attribute(r, r->file, "root", "control_delay", h->nu, h->control_delay)) < 0 ||
+         (status = read_numbers_attribute(r, r->file, "root", "control_lag", h->nu, h->control_lag)) < 0))
+        return status;
+    for (int i = 0; i < h->nu; i++)
+        if (h->control_delay[i] < 0 || h->control_lag[i] < 0)
+            return FAIL(r, "control %s: a delay or a lag below 0", h->control_name[i]);
     h->nhidden = r->nhidden;
     memcpy(h->hidden_name, r->hidden_name, (size_t)r->nhidden * sizeof *h->hidden_name);
     return 0;

@@ -101,6 +101,8 @@ static int write_header(hb_dataset_writer *w, const hb_dataset_header *h)
     bad |= put_text(root, "plant", 0, h->plant);
     bad |= put_attribute(root, "seed", H5T_STD_U64LE, H5T_NATIVE_UINT64, 0, &h->seed);
     bad |= put_numbers(root, "dt", 0, &h->dt);
+    if (h->parameters_known)
+        bad |= put_integer(root, "parameters_known", 1);
     bad |= put_text(root, "state_names", h->nx, h->state_name);
     bad |= put_text(root, "state_units", h->nx, h->state_unit);
     if (h->nu > 0) {
@@ -240,6 +242,25 @@ static int sync_file(const char *path)
     int status = fsync(fd);
     close(fd);
     return status;
+}
+
+int hb_dataset_put_actuators(const char *path, int nu, const double *delay, const double *lag, hb_error *err)
+{
+    static const char *const name[] = {"control_delay", "control_lag"};
+    const double *value[] = {delay, lag};
+    int bad = 0;
+
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    if (file < 0)
+        return hb_fail(err, EIO, "%s: cannot be written: is it a data set, and yours?", path);
+    for (int k = 0; k < 2 && !bad; k++) {
+        if (H5Aexists(file, name[k]) > 0)
+            bad |= H5Adelete(file, name[k]) < 0;
+        bad |= put_numbers(file, name[k], nu, value[k]);
+    }
+    bad |= H5Fclose(file) < 0;
+    return bad ? hb_fail(err, EIO, "%s: delay and lag cannot be written: is the disk full?", path) : 0;
 }
 
 int hb_dataset_writer_close(hb_dataset_writer *w, hb_error *err)

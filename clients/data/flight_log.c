@@ -67,14 +67,32 @@ int hb_series_add(hb_series *s, int columns, double time, const double *value, h
     return 0;
 }
 
+/* It changed in flight. */
+static int remember(hb_flight_log *log, const char *name, double before, hb_error *err)
+{
+    if (log->nchanges == log->change_room) {
+        size_t room = log->change_room ? 2 * log->change_room : 16;
+        hb_log_change *more = realloc(log->change, room * sizeof *more);
+        if (!more)
+            return hb_fail(err, ENOMEM, "out of memory");
+        log->change = more;
+        log->change_room = room;
+    }
+    hb_log_change *c = &log->change[log->nchanges++];
+    *c = (hb_log_change){.time = log->now, .before = before};
+    snprintf(c->name, sizeof c->name, "%s", name);
+    return 0;
+}
+
 int hb_flight_log_set(hb_flight_log *log, const char *name, size_t length, double value, hb_error *err)
 {
     if (length == 0 || length >= HB_LOG_NAME)
         return 0;
     for (size_t i = 0; i < log->nparameters; i++)
         if (strlen(log->parameter[i].name) == length && memcmp(log->parameter[i].name, name, length) == 0) {
+            double before = log->parameter[i].value;
             log->parameter[i].value = value;
-            return 0;
+            return value != before && log->now > 0 ? remember(log, log->parameter[i].name, before, err) : 0;
         }
     if (log->nparameters == log->parameter_room) {
         size_t room = log->parameter_room ? 2 * log->parameter_room : 256;
@@ -99,6 +117,17 @@ const double *hb_flight_log_parameter(const hb_flight_log *log, const char *name
     return NULL;
 }
 
+double hb_flight_log_parameter_at(const hb_flight_log *log, const char *name, double time)
+{
+    const double *last = hb_flight_log_parameter(log, name);
+    double value = last ? *last : NAN;
+
+    for (size_t i = log->nchanges; i-- > 0;)
+        if (log->change[i].time > time && strcmp(log->change[i].name, name) == 0)
+            value = log->change[i].before;
+    return value;
+}
+
 double hb_series_rate(const hb_series *s)
 {
     if (s->n < 2)
@@ -120,6 +149,7 @@ void hb_flight_log_free(hb_flight_log *log)
         free(log->series[i].value);
     }
     free(log->parameter);
+    free(log->change);
     *log = (hb_flight_log){0};
 }
 

@@ -46,13 +46,22 @@ typedef struct hb_log_parameter {
     double value;
 } hb_log_parameter;
 
+/* A parameter that got another value while the log was written. */
+typedef struct hb_log_change {
+    char name[HB_LOG_NAME];
+    double time, before; /* seconds: that of the newest sample then */
+} hb_log_change;
+
 typedef struct hb_flight_log {
     bool ardupilot;
     hb_series series[HB_NSERIES];
     size_t nparameters, parameter_room;
     hb_log_parameter *parameter; /* the last value of each counts */
-    double dropped;              /* seconds that the logger says it lost */
-    size_t cut_off;              /* offset at which the file ends within a message; 0: it does not */
+    size_t nchanges, change_room;
+    hb_log_change *change; /* in order of time */
+    double now;            /* time of the newest sample, while it is read; 0: none yet */
+    double dropped;        /* seconds that the logger says it lost */
+    size_t cut_off;        /* offset at which the file ends within a message; 0: it does not */
 } hb_flight_log;
 
 /* Reads n bytes of a file; errors begin with "path: offset N: ". The log is to be freed also after a failure. */
@@ -68,6 +77,8 @@ uint64_t hb_log_unsigned(const uint8_t *at, size_t size);
 int hb_series_add(hb_series *s, int columns, double time, const double *value, hb_error *err);
 int hb_flight_log_set(hb_flight_log *log, const char *name, size_t length, double value, hb_error *err);
 const double *hb_flight_log_parameter(const hb_flight_log *log, const char *name);
+/* What it was at a time; NaN: the log has no such parameter. */
+double hb_flight_log_parameter_at(const hb_flight_log *log, const char *name, double time);
 /* Samples per second: one by the median step. 0: fewer than two. */
 double hb_series_rate(const hb_series *s);
 
@@ -87,6 +98,7 @@ typedef struct hb_flight_result {
     int episodes;
     double seconds, landed; /* written, and left out since the vehicle stood */
     int gaps, resets;       /* that cut episodes */
+    int changes;            /* of parameters kept with the flight: each begins another function */
     double dropped;         /* seconds that the logger says it lost */
     size_t cut_off;         /* as in hb_flight_log */
 } hb_flight_result;

@@ -146,6 +146,7 @@ static int take_format(kind *table, const char *path, const uint8_t *m, size_t o
 
 static int add(hb_flight_log *log, hb_series_id series, double time, const double *v, hb_error *err)
 {
+    log->now = fmax(log->now, time * 1e-6);
     return hb_series_add(&log->series[series], hb_series_columns[series], time * 1e-6, v, err);
 }
 

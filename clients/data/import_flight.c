@@ -3,6 +3,9 @@
  *     |--- landed ---|======= flight =======| reset |====| gap |=========|--- landed ---|
  *                     episode 0                      1          episode 2
  *
+ * A parameter that changes in flight (a simulator's mass, a gain of the autopilot) cuts too, and what follows is
+ * another function.
+ *
  * States are interpolated between the samples around a grid point; controls are the mean over a step of what was
  * commanded, each command being held until the next. */
 #include <errno.h>
@@ -35,6 +38,7 @@ typedef struct episodes {
     double *x, *u; /* rows of one log, one episode after the other */
     size_t nx_rows, nu_rows, room;
     int n, *length; /* steps of each */
+    double *begin;  /* seconds, of each */
     int length_room;
 } episodes;
 
@@ -53,7 +57,18 @@ static size_t last_before(const hb_series *s, double time)
     return low ? low - 1 : s->n;
 }
 
-typedef enum { GOOD, GAP, RESET, ON_GROUND } verdict;
+typedef enum { GOOD, GAP, RESET, ON_GROUND, CHANGE } verdict;
+
+/* Changes of parameters that matter, up to a time. */
+static int changes_until(const hb_flight_log *log, const attributes *a, double time)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < log->nchanges; i++)
+        for (int k = 0; k < a->n && log->change[i].time < time; k++)
+            n += strcmp(log->change[i].name, a->name[k]) == 0;
+    return n;
+}
 
 /* The samples around a time: *i and the next, and the share of the next. */
 static verdict around(const hb_series *s, double time, double gap, size_t *i, double *share)
@@ -151,7 +166,7 @@ static int reserve(episodes *e, size_t rows, hb_error *err)
     return x && u ? 0 : hb_fail(err, ENOMEM, "out of memory");
 }
 
-static int end_episode(episodes *e, int *steps, int shortest, hb_error *err)
+static int end_episode(episodes *e, int *steps, double begin, int shortest, hb_error *err)
 {
     /* a state without a step after it is none */
     size_t rows = *steps > 0 ? (size_t)*steps + 1 : 0;
@@ -162,11 +177,16 @@ static int end_episode(episodes *e, int *steps, int shortest, hb_error *err)
         if (e->n == e->length_room) {
             int room = e->length_room ? 2 * e->length_room : 64;
             int *more = realloc(e->length, (size_t)room * sizeof *more);
-            if (!more)
+            if (more)
+                e->length = more;
+            double *times = realloc(e->begin, (size_t)room * sizeof *times);
+            if (times)
+                e->begin = times;
+            if (!more || !times)
                 return hb_fail(err, ENOMEM, "out of memory");
-            e->length = more;
             e->length_room = room;
         }
+        e->begin[e->n] = begin;
         e->length[e->n++] = *steps;
     }
     *steps = 0;
@@ -174,13 +194,13 @@ static int end_episode(episodes *e, int *steps, int shortest, hb_error *err)
 }
 
 /* Cuts a log into episodes. */
-static int cut(const hb_flight_log *log, const hb_flight_import *in, double dt, episodes *e, hb_flight_result *result,
-               hb_error *err)
+static int cut(const hb_flight_log *log, const hb_flight_import *in, const attributes *a, double dt, episodes *e,
+               hb_flight_result *result, hb_error *err)
 {
     const hb_series *p = &log->series[HB_SERIES_POSITION];
     double gap = in->gap > 0 ? in->gap : 0.25, first = p->time[0], last = p->time[p->n - 1];
     int shortest = (int)ceil((in->min_length > 0 ? in->min_length : 1) / dt - 1e-9), steps = 0, status = 0;
-    double x[2][NX], u[NU], resets[2][2];
+    double x[2][NX], u[NU], resets[2][2], begin = first;
 
     if (!(last - first < 1e7 * dt))
         return hb_fail(err, EINVAL, "%.3g s of log: are its times right?", last - first);
@@ -190,7 +210,7 @@ static int cut(const hb_flight_log *log, const hb_flight_import *in, double dt, 
     e->n = 0;
     e->nx_rows = e->nu_rows = 0;
     for (size_t k = 0; !status && k + 1 < rows + 1; k++) {
-        double from = first + (double)k * dt, to = from + dt;
+        double from = first + (double)k * dt, to = first + (double)(k + 1) * dt;
         verdict v = state_at(log, from, gap, x[0], resets[0]);
         if (!v)
             v = state_at(log, to, gap, x[1], resets[1]);
@@ -198,16 +218,21 @@ static int cut(const hb_flight_log *log, const hb_flight_import *in, double dt, 
             v = RESET;
         if (!v)
             v = control_over(log, from, to, gap, u);
+        int changes = changes_until(log, a, to) - changes_until(log, a, from);
+        if (!v && changes)
+            v = CHANGE;
+        result->changes += changes;
         if (v) {
             if (steps > 0) {
                 result->gaps += v == GAP && to < last;
                 result->resets += v == RESET;
             }
             result->landed += v == ON_GROUND ? dt : 0;
-            status = end_episode(e, &steps, shortest, err);
+            status = end_episode(e, &steps, begin, shortest, err);
             continue;
         }
         if (steps == 0) {
+            begin = from;
             /* signs of quaternions: the first has qw >= 0, and the others follow from it */
             if (x[0][QW] < 0)
                 for (int i = QX; i <= QW; i++)
@@ -225,7 +250,7 @@ static int cut(const hb_flight_log *log, const hb_flight_import *in, double dt, 
         steps++;
     }
     if (!status)
-        status = end_episode(e, &steps, shortest, err);
+        status = end_episode(e, &steps, begin, shortest, err);
     result->episodes = e->n;
     result->seconds = (double)e->nu_rows * dt;
     return status;
@@ -304,7 +329,8 @@ static int open_writer(hb_dataset_writer **ret, const char *output, double dt, a
                            .control_max = max,
                            .control_trim = trim,
                            .nhidden = a->n,
-                           .hidden_name = a->name};
+                           .hidden_name = a->name,
+                           .parameters_known = true};
 
     h.state_name = names;
     h.state_unit = names + NX;
@@ -338,19 +364,21 @@ static int open_writer(hb_dataset_writer **ret, const char *output, double dt, a
     return hb_dataset_writer_new(ret, output, &h, err);
 }
 
-static int write_log(hb_dataset_writer *w, const hb_flight_log *log, const attributes *a, const episodes *e,
-                     int function, hb_error *err)
+/* Episodes from function *next on: another one after each change. */
+static int write_log(hb_dataset_writer *w, const hb_flight_log *log, const attributes *a, const episodes *e, int *next,
+                     hb_error *err)
 {
     double hidden[MAX_ATTRIBUTES];
     const double *x = e->x, *u = e->u;
-    int status = 0;
+    int status = 0, before = 0;
 
-    for (int i = 0; i < a->n; i++) {
-        const double *value = hb_flight_log_parameter(log, a->name[i]);
-        hidden[i] = value ? *value : NAN;
-    }
     for (int i = 0; !status && i < e->n; i++) {
-        status = hb_dataset_writer_append(w, function, e->length[i], x, u, NULL, hidden, err);
+        int changes = changes_until(log, a, e->begin[i]);
+        *next += i > 0 && changes != before;
+        before = changes;
+        for (int k = 0; k < a->n; k++)
+            hidden[k] = hb_flight_log_parameter_at(log, a->name[k], e->begin[i]);
+        status = hb_dataset_writer_append(w, *next, e->length[i], x, u, NULL, hidden, err);
         x += NX * ((size_t)e->length[i] + 1);
         u += NU * (size_t)e->length[i];
     }
@@ -364,7 +392,7 @@ int hb_flight_import_files(const hb_flight_import *in, const char *output, hb_fl
     hb_dataset_writer *w = NULL;
     attributes a = {0};
     episodes e = {0};
-    int status = log ? read_attributes(in, &a, err) : hb_fail(err, ENOMEM, "out of memory"), written = 0;
+    int status = log ? read_attributes(in, &a, err) : hb_fail(err, ENOMEM, "out of memory"), written = 0, function = 0;
 
     for (int i = 0; !status && i < in->nfiles; i++) {
         status = hb_flight_log_read(&log[i], in->file[i], err);
@@ -377,9 +405,11 @@ int hb_flight_import_files(const hb_flight_import *in, const char *output, hb_fl
     }
     for (int i = 0; !status && i < in->nfiles; i++) {
         result[i] = (hb_flight_result){.dropped = log[i].dropped, .cut_off = log[i].cut_off};
-        status = hb_fail_in(err, in->file[i], cut(&log[i], in, dt, &e, &result[i], err));
+        status = hb_fail_in(err, in->file[i], cut(&log[i], in, &a, dt, &e, &result[i], err));
+        /* of one vehicle in one condition: where that changed in a flight, the next one begins as this one ended */
+        function += i > 0 && !in->one_function;
         if (!status)
-            status = write_log(w, &log[i], &a, &e, in->one_function ? 0 : i, err);
+            status = write_log(w, &log[i], &a, &e, &function, err);
         written += result[i].episodes;
     }
     if (!status && written == 0)
@@ -396,5 +426,6 @@ int hb_flight_import_files(const hb_flight_import *in, const char *output, hb_fl
     free(e.x);
     free(e.u);
     free(e.length);
+    free(e.begin);
     return status;
 }

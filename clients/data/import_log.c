@@ -594,7 +594,8 @@ static int open_writer(import *in, const char *output, hb_error *err)
                                      .control_min = bounds ? in->min : NULL,
                                      .control_max = bounds ? in->max : NULL,
                                      .control_trim = trim ? in->trim : NULL,
-                                     .hidden_name = in->hidden_name};
+                                     .hidden_name = in->hidden_name,
+                                     .parameters_known = true};
     memcpy(in->header.plant, m->plant, sizeof in->header.plant);
     for (int i = 0; i < m->nvehicles; i++)
         for (int k = 0; k < m->vehicle[i].n; k++) {

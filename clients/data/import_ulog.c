@@ -5,6 +5,7 @@
  * A format may name other formats as types, and padding at its end may be missing in data. The file may end anywhere.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,8 +329,9 @@ static int take_data(reader *r, const uint8_t *data, size_t n, size_t offset, hb
         v[6] = v[6] + 1000 * v[7] + 1e6 * v[8] + 1e9 * v[9]; /* any of them that changes changes this */
     if (s->series == HB_SERIES_SETPOINT)
         v[0] = -v[0]; /* thrust is along minus z of FRD */
-    return hb_series_add(&r->log->series[s->series], hb_series_columns[s->series],
-                         (double)hb_log_unsigned(data + s->time, 8) * 1e-6, v, err);
+    double time = (double)hb_log_unsigned(data + s->time, 8) * 1e-6;
+    r->log->now = fmax(r->log->now, time);
+    return hb_series_add(&r->log->series[s->series], hb_series_columns[s->series], time, v, err);
 }
 
 /* u8 compat[8], incompat[8], u64 appended[3]. Bit 0 of the incompat bits: data were appended, at those offsets. */

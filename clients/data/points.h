@@ -12,11 +12,12 @@
 
 typedef struct hb_points {
     int nx, nu;
-    int n;       /* samples */
-    int nsteps;  /* transitions per sample, >= 1 */
-    hb_real *z;  /* nblocks x (nsteps + 1) x nx x HB_STRIDE, normalised states */
-    hb_real *u;  /* nblocks x nsteps x nu x HB_STRIDE, normalised controls */
-    hb_real *dt; /* nblocks x nsteps x HB_STRIDE, seconds */
+    int n;                 /* samples */
+    int nsteps;            /* transitions per sample, >= 1 */
+    hb_real *z;            /* nblocks x (nsteps + 1) x nx x HB_STRIDE, normalised states */
+    hb_real *u;            /* nblocks x nsteps x nu x HB_STRIDE, normalised controls */
+    hb_real *dt;           /* nblocks x nsteps x HB_STRIDE, seconds */
+    const double *nominal; /* parameters of this function's own physics; NULL: the model's */
 } hb_points;
 
 static inline int hb_points_nblocks(const hb_points *p)

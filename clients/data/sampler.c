@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/vehicles.h"
+
 /* where a model's control is found: a column of the data's controls, or a hidden parameter */
 typedef struct source {
     bool hidden;
@@ -15,9 +17,10 @@ struct hb_sampler {
     const hb_dataset *data;
     const hb_model *model;
     int nsteps;
-    int *state;      /* nx, columns of the data */
-    source *control; /* nu */
-    size_t *first;   /* nepisodes + 1: stretches in the episodes before, over the whole data set */
+    int *state;            /* nx, columns of the data */
+    source *control;       /* nu */
+    hb_vehicles *vehicles; /* what is known of each; NULL: nothing is */
+    size_t *first;         /* nepisodes + 1: stretches in the episodes before, over the whole data set */
 };
 
 static int find_name(char (*name)[HB_NAME_SIZE], int n, const char *wanted)
@@ -105,6 +108,8 @@ int hb_sampler_new(hb_sampler **ret, const hb_dataset *d, const hb_model *m, int
         status = find_columns(s, err);
     if (!status)
         status = count_stretches(s, err);
+    if (!status && hb_vehicles_known(d, m->nominal))
+        status = hb_vehicles_new(&s->vehicles, d, m->nominal, m->nominal_parameter, err);
     if (status) {
         hb_sampler_free(s);
         return status;
@@ -120,6 +125,7 @@ void hb_sampler_free(hb_sampler *s)
     free(s->state);
     free(s->control);
     free(s->first);
+    hb_vehicles_free(s->vehicles);
     free(s);
 }
 
@@ -149,7 +155,11 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
     const hb_dataset *d = s->data;
     const hb_model *m = s->model;
     const hb_function *f = &d->function[function];
+    const hb_vehicles *v = s->vehicles;
     const int block = sample / HB_STRIDE, lane = sample % HB_STRIDE;
+    const double scale = v ? v->scale[function] : 1;
+
+    points->nominal = v ? v->parameter + (size_t)function * (size_t)v->nparameters : NULL;
 
     start += s->first[f->episode];
     int at = find_episode(s, f, start);
@@ -172,10 +182,10 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
     }
     for (int step = 0; step < points->nsteps; step++) {
         const double *u = e->u ? e->u + (size_t)(row + step) * (size_t)d->header.nu : NULL;
-        hb_real *v = hb_points_controls(points, block, step) + lane;
+        hb_real *to = hb_points_controls(points, block, step) + lane;
         for (int i = 0; i < m->nu; i++) {
-            double value = s->control[i].hidden ? f->hidden[s->control[i].column] : u[s->control[i].column];
-            v[(size_t)i * HB_STRIDE] = (hb_real)hb_normalised_control(m, i, value);
+            double value = s->control[i].hidden ? f->hidden[s->control[i].column] : u[s->control[i].column] / scale;
+            to[(size_t)i * HB_STRIDE] = (hb_real)hb_normalised_control(m, i, value);
         }
         hb_points_dt(points, block, step)[lane] = (hb_real)hb_episode_dt(d, e, row + step);
     }

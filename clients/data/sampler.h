@@ -1,7 +1,8 @@
 /* Draws points of a data set's functions, normalised as a model wants them.
  *
  * The model's states and controls are looked up in the data by name. A control named hidden_NAME that the data do not
- * measure is the function's hidden parameter NAME: so an oracle is a model like any other. */
+ * measure is the function's hidden parameter NAME: so an oracle is a model like any other. Where the data know what a
+ * vehicle weighs, its controls are those of the model's vehicle, and points say what else is its own (vehicles.h). */
 #ifndef HB_SAMPLER_H
 #define HB_SAMPLER_H
 

@@ -108,7 +108,7 @@ static int find_units(bound *b, hb_error *err)
 {
     const hb_dataset_header *h = &b->data->header;
 
-    hb_dataset_moments(b->data, NULL, b->unit, NULL, NULL);
+    hb_dataset_moments(b->data, NULL, b->unit, NULL, NULL, NULL);
     if (!b->model)
         return 0;
     if (b->model->nx != h->nx || !b->model->has_prior)

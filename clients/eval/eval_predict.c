@@ -249,7 +249,7 @@ static int find_units(const hb_model *m, const hb_dataset *d, double *unit, hb_e
 
     if (!std)
         return hb_fail(err, ENOMEM, "out of memory");
-    hb_dataset_moments(d, NULL, std, NULL, NULL);
+    hb_dataset_moments(d, NULL, std, NULL, NULL, NULL);
     for (int k = 0; k < m->nx; k++)
         for (int i = 0; i < d->header.nx; i++)
             if (strcmp(m->state_name[k], d->header.state_name[i]) == 0)

@@ -14,20 +14,16 @@
 #include "data/import_log.h"
 #include "eval/eval.h"
 #include "train/online.h"
+#include "train/recipe.h"
 #include "train/train_once.h"
 
 typedef struct experiment {
     const char *name, *what;
-    const char *files;   /* below the folder of flights */
-    const char *map;     /* in config/logs */
-    const char *held[4]; /* a file with one of these in its name is not trained on */
-    const char *average;
-    const char *delay, *lag;  /* of its motors, seconds; "": none is known */
+    const char *files;        /* below the folder of flights */
+    const char *map;          /* in config/logs */
+    const char *held[4];      /* a file with one of these in its name is not trained on */
     double train_dt, test_dt; /* seconds; 0: the map's */
 } experiment;
-
-static const char small[] = "nominal:quadrotor:mass=0.034";
-static const char brushless[] = "nominal:quadrotor:mass=0.0445,ixx=4e-5,iyy=4e-5,izz=7e-5,arm=0.06";
 
 static const experiment experiments[] = {
     {.name = "nanobench",
@@ -35,9 +31,6 @@ static const experiment experiments[] = {
      .files = "nanobench/*.csv.gz",
      .map = "nanobench",
      .held = {"/B7_", "/B10_"},
-     .average = small,
-     .delay = "0.015",
-     .lag = "0.04",
      .train_dt = 0,
      .test_dt = 0},
     {.name = "swarm-cf50",
@@ -45,9 +38,6 @@ static const experiment experiments[] = {
      .files = "swarm/*/*.csv.gz",
      .map = "swarm",
      .held = {"/cf50/"},
-     .average = small,
-     .delay = "0.015",
-     .lag = "0.04",
      .train_dt = 0,
      .test_dt = 0},
     {.name = "swarm-cf51",
@@ -55,9 +45,6 @@ static const experiment experiments[] = {
      .files = "swarm/*/*.csv.gz",
      .map = "swarm",
      .held = {"/cf51/"},
-     .average = small,
-     .delay = "0.015",
-     .lag = "0.04",
      .train_dt = 0,
      .test_dt = 0},
     {.name = "swarm-cf101",
@@ -65,9 +52,6 @@ static const experiment experiments[] = {
      .files = "swarm/*/*.csv.gz",
      .map = "swarm",
      .held = {"/cf101/"},
-     .average = small,
-     .delay = "0.015",
-     .lag = "0.04",
      .train_dt = 0,
      .test_dt = 0},
     {.name = "idsia-multisine",
@@ -75,9 +59,6 @@ static const experiment experiments[] = {
      .files = "idsia/*.csv.gz",
      .map = "idsia",
      .held = {"/multisine"},
-     .average = brushless,
-     .delay = "",
-     .lag = "",
      .train_dt = 0.04,
      .test_dt = 0.01},
     {.name = "idsia-random1",
@@ -85,9 +66,6 @@ static const experiment experiments[] = {
      .files = "idsia/*.csv.gz",
      .map = "idsia",
      .held = {"/random1"},
-     .average = brushless,
-     .delay = "",
-     .lag = "",
      .train_dt = 0.04,
      .test_dt = 0.01},
     {.name = "idsia-random2",
@@ -95,9 +73,6 @@ static const experiment experiments[] = {
      .files = "idsia/*.csv.gz",
      .map = "idsia",
      .held = {"/random2"},
-     .average = brushless,
-     .delay = "",
-     .lag = "",
      .train_dt = 0.04,
      .test_dt = 0.01},
     {.name = "idsia-square",
@@ -105,9 +80,6 @@ static const experiment experiments[] = {
      .files = "idsia/*.csv.gz",
      .map = "idsia",
      .held = {"/square"},
-     .average = brushless,
-     .delay = "",
-     .lag = "",
      .train_dt = 0.04,
      .test_dt = 0.01},
 };
@@ -131,7 +103,7 @@ static void print_help(void)
            "  --maps DIR       descriptions of the logs [config/logs]\n"
            "  --folder DIR     where data sets and models go [real]\n"
            "  --model FILE     measure this model instead of training one\n"
-           "  --steps N        of each training [1500]\n"
+           "  --steps N        of each training [as hilbert-train chooses]\n"
            "  --window X       seconds of the estimator's window [the daemon's default]\n"
            "  --starts N       predictions for each flight at most [60]\n"
            "  --threads N      0: as many as there are processors [0]\n\n"
@@ -185,7 +157,7 @@ static int import(const options *o, const experiment *x, bool held, double dt, c
     return status;
 }
 
-/* What a vehicle with a nominal model is trained with. */
+/* As hilbert-train does it by itself, with the physics of a quadrotor. */
 static int train(const options *o, const experiment *x, const char *data, hb_model **ret, hb_error *err)
 {
     hb_settings s;
@@ -197,23 +169,19 @@ static int train(const options *o, const experiment *x, const char *data, hb_mod
     hb_settings_default(&s);
     snprintf(s.data, sizeof s.data, "%s", data);
     snprintf(s.output, sizeof s.output, "%.600s/%s.safetensors", o->folder, x->name);
-    snprintf(s.average, sizeof s.average, "%s", x->average);
-    snprintf(s.delay, sizeof s.delay, "%s", x->delay);
-    snprintf(s.lag, sizeof s.lag, "%s", x->lag);
-    strcpy(s.inputs, "-x,-y,-z");
-    s.nb = 12;
-    s.functions = 8;
-    s.queries = 32;
-    s.rollout = 8;
-    s.rollout_growth = 0.5;
-    s.ridge = 1e-5;
-    s.learning_rate = 0.01;
-    s.decay = HB_DECAY_COSINE;
-    s.steps = (uint64_t)o->steps;
+    strcpy(s.average, "nominal:quadrotor");
+    if (o->steps > 0) {
+        char text[24];
+        snprintf(text, sizeof text, "%d", o->steps);
+        hb_settings_set(&s, "steps", text, NULL);
+    }
+    int status = hb_recipe_apply(&s, stderr, NULL, err);
+    if (status)
+        return status;
     s.validate_every = s.steps;
     s.threads = o->threads;
     snprintf(label, sizeof label, "train %s", x->name);
-    int status = hb_train_once_run(&s, &(hb_run_options){.label = label, .verdict = true}, &made, err);
+    status = hb_train_once_run(&s, &(hb_run_options){.label = label, .verdict = true}, &made, err);
     *ret = made.model;
     return status;
 }
@@ -270,7 +238,7 @@ static bool is_asked(const char *name, int n, char **asked)
 
 int hb_eval_real(int argc, char **argv)
 {
-    options o = {.flights = "../shared/flights", .maps = "config/logs", .folder = "real", .steps = 1500, .starts = 60};
+    options o = {.flights = "../shared/flights", .maps = "config/logs", .folder = "real", .starts = 60};
     const hb_option known[] = {
         {"flights", HB_OPTION_TEXT, &o.flights, 0, 0, 0},
         {"maps", HB_OPTION_TEXT, &o.maps, 0, 0, 0},

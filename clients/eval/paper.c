@@ -318,6 +318,16 @@ void hb_paper_settings(const hb_paper *p, const hb_paper_row *row, int nb, int a
         /* where numbers of basis functions are compared they stay as they are; tiny models have fewer coefficients */
         s->join = nb || scale->our_nb ? 0 : p->plant->join;
     }
+    /* Oracle, where it applies: increments instead of rates, the same inputs and rollouts */
+    if (row->kind == HB_KIND_ORACLE && p->plant->rollout) {
+        s->integration = p->plant->integration;
+        snprintf(s->inputs, sizeof s->inputs, "%s", p->plant->inputs);
+        s->functions = scale->functions < 8 ? scale->functions : 8;
+        s->examples = scale->examples < 100 ? scale->examples : 112;
+        s->rollout = p->plant->rollout;
+        s->rollout_growth = p->plant->growth;
+        s->queries = scale->queries < 100 ? scale->queries / s->rollout : 32;
+    }
     /* by time, many small steps get further */
     if (row->ours && !p->plant->rollout && scale->least_steps) {
         s->functions = 16;

@@ -283,6 +283,7 @@ int hb_fit_evaluate(hb_fit *f, hb_workspace *w, const hb_points *example)
 {
     clear_adjoint(f);
     f->nexamples = example->n;
+    w->nominal_parameter = example->nominal;
     evaluate_pass(f, f->first, w, example);
     for (const hb_fit_pass *pass = f->first; pass < f->last; pass++) {
         if (coefficients(f, pass, f->model->nb, pass[1].along))

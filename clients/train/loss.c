@@ -129,6 +129,7 @@ static void roll_out(hb_loss *l, const hb_points *query, int block, hb_gradient_
 {
     size_t size = (size_t)l->model->nx * HB_STRIDE;
 
+    l->workspace->nominal_parameter = query->nominal;
     memcpy(l->z, hb_points_states(query, block, 0), size * sizeof *l->z);
     for (int step = 0; step < query->nsteps; step++) {
         hb_batch in = hb_points_batch(query, block, step);

@@ -7,6 +7,7 @@
 
 #include "base/numeric.h"
 #include "common/json.h"
+#include "data/vehicles.h"
 #include "dynamics/predictor.h"
 
 const char *const hb_online_row[HB_ONLINE_ROWS] = {"c = 0", "prior mean", "after 1 s", "after 5 s", "online"};
@@ -43,6 +44,7 @@ typedef struct measuring {
 typedef struct walk {
     const measuring *all;
     const hb_model *m;
+    hb_model *own; /* the model of this vehicle, where the data know it; else NULL */
     hb_estimator *e;
     hb_predictor *predictor;
     hb_workspace *workspace;
@@ -401,10 +403,29 @@ static void walk_function(walk *w, int function)
     }
 }
 
+/* As a daemon is given the model of the vehicle that it flies. */
+static int take_vehicle(walk *w, int function, hb_error *err)
+{
+    double known[HB_NOMINAL_PARAMETERS];
+    int status;
+
+    if (!hb_vehicles_known(w->all->d, w->m->nominal))
+        return 0;
+    hb_vehicles_of(w->all->d, w->m->nominal, function, known);
+    if ((status = hb_model_copy(&w->own, w->m, w->m->has_prior, NULL, err)) ||
+        (status = hb_model_set_vehicle(w->own, known, err)))
+        return status;
+    w->m = w->own;
+    return 0;
+}
+
 static int set_up(walk *w, int function, hb_error *err)
 {
-    const hb_model *m = w->m;
     const hb_dataset *d = w->all->d;
+    int wrong = take_vehicle(w, function, err);
+    if (wrong)
+        return wrong;
+    const hb_model *m = w->m;
     size_t nx = (size_t)m->nx, nu = (size_t)m->nu, nc = (size_t)hb_model_ncoefficients(m) + 1, longest = 0;
     int status;
 
@@ -450,6 +471,7 @@ static void tear_down(walk *w)
     for (int row = 0; row < HB_ONLINE_ROWS; row++)
         free(w->c[row]);
     free(w->z);
+    hb_model_free(w->own);
 }
 
 static int function_at(const measuring *all, int index)

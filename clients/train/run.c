@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/monotonic.h"
+#include "train/append_constants.h"
 #include "train/recentre.h"
 #include "train/untrained_model.h"
 #include "train/prediction_errors.h"
@@ -271,6 +272,8 @@ static int make_model(run *r, hb_error *err)
     free(notes);
     if (!status)
         status = check_join(r, err);
+    if (!status && r->settings->constants && r->model->shape != HB_VECTOR && !r->settings->join)
+        status = hb_fail(err, EINVAL, "constants: go with one coefficient for all states (--coefficients vector)");
     if (!status && r->settings->fit == HB_FIT_BY_PRIOR)
         status = make_room_for_prior(r, err);
     return status;
@@ -602,6 +605,20 @@ static int join_coefficients(run *r, const hb_watch *watch, hb_error *err)
     return validates ? new_prediction_errors(r, m, &r->errors, err) : 0;
 }
 
+/* replaces the trained model by one with constants beside its basis functions */
+static int append_constants(run *r, hb_error *err)
+{
+    hb_model *m = NULL;
+    int status = hb_append_constants(&m, r->model, err);
+
+    if (status)
+        return status;
+    bool validates = r->errors;
+    replace_model(r, m);
+    r->prior_is_known = false;
+    return validates ? new_prediction_errors(r, m, &r->errors, err) : 0;
+}
+
 /* replaces the trained model by one with a prior, if the data suffice to fit one */
 static int add_prior(run *r, hb_run_result *ret, const hb_watch *watch, hb_error *err)
 {
@@ -680,6 +697,8 @@ static int complete(run *r, hb_run_result *ret, const hb_watch *watch, hb_error 
         (status = hb_recentre(r->model, r->data, r->function, r->nlearned, s->examples, s->seed, watch, err)))
         return status;
     if (s->join && (status = join_coefficients(r, watch, err)))
+        return status;
+    if (s->constants && (status = append_constants(r, err)))
         return status;
     /* the prior that fits were held by is one about the average before it was centred */
     if (r->prior_is_known &&

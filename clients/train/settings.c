@@ -28,6 +28,7 @@ static const char *const optimiser_name[] = {"adam", "muon", NULL};
 static const char *const weighting_name[] = {"alike", "each", NULL};
 static const char *const fit_name[] = {"ridge", "prior", NULL};
 static const char *const stream_name[] = {"no", "yes", NULL};
+static const char *const yes_or_no[] = {"no", "yes", NULL};
 static const char *const controls_name[] = {"commanded", "acting", NULL};
 
 typedef enum { TEXT, INTEGER, COUNT, NUMBER, CHOICE, WIDTHS } type;
@@ -86,7 +87,7 @@ static const setting table[] = {
     {"angles", TEXT, AT(angles), 0, 0, NULL, "", true,
      "states that are angles in radians, comma-separated: they wrap from pi to -pi"},
     {"inputs", TEXT, AT(inputs), 0, 0, NULL, "", true,
-     "states that feed the networks, comma-separated; -NAME leaves one out; \"\": all"},
+     "states that feed the networks, comma-separated, or all; -NAME leaves one out; \"\": by the data, see below"},
     {"outputs", TEXT, AT(outputs), 0, 0, NULL, "", true,
      "states that basis functions act on, likewise, or all; \"\": all but those whose rate a nominal average knows "
      "exactly "
@@ -97,6 +98,9 @@ static const setting table[] = {
     {"join", INTEGER, AT(join), 0, 4096, NULL, "0", true,
      "with a coefficient for each state: after training the principal components of all states' coefficients become "
      "so many basis functions with one coefficient each; 0: no"},
+    {"constants", CHOICE, AT(constants), 0, 0, yes_or_no, "no", true,
+     "yes: beside what was learned, a constant in the rate of each state that basis functions act on, for what they "
+     "cannot say"},
     {"volume", NUMBER, AT(volume), 1e-12, 1e12, NULL, "1", true, "V of the inner product"},
     {"substeps", INTEGER, AT(substeps), 1, 100, NULL, "1", true, "RK4 steps per control period"},
     {"delay", TEXT, AT(delay), 0, 0, NULL, "", true,
@@ -105,6 +109,10 @@ static const setting table[] = {
     {"controls", CHOICE, AT(controls), 0, 0, controls_name, "commanded", true,
      "what the data's controls are, where there is a delay or a lag: commands, which become what acts, or that "
      "already"},
+    {"identify", CHOICE, AT(identify), 0, 0, yes_or_no, "", true,
+     "with physics as the average: find its parameters, and delay and lag of the controls, as far as neither options "
+     "nor data say them (hilbert-train identify); \"\": where the data are logs, not a simulator's with parameters "
+     "hidden"},
 
     {.help = "Loss"},
     {"functions", INTEGER, AT(functions), 1, 1e6, NULL, "16", true, "functions in a step (the paper: 50)"},
@@ -152,6 +160,7 @@ static const setting table[] = {
 };
 
 enum { NSETTINGS = sizeof table / sizeof *table };
+_Static_assert((int)NSETTINGS <= (int)HB_MOST_SETTINGS, "there are more settings than room for them");
 
 static const setting *find(const char *name)
 {
@@ -283,7 +292,15 @@ int hb_settings_set(hb_settings *s, const char *name, const char *text, hb_error
     const setting *t = find(name);
     if (!t)
         return hb_fail(err, EINVAL, "there is no setting '%s' (hilbert-train --help lists them)", name);
-    return set_value(s, t, text, err);
+    int status = set_value(s, t, text, err);
+    s->given[t - table] = s->given[t - table] || !status;
+    return status;
+}
+
+bool hb_settings_given(const hb_settings *s, const char *name)
+{
+    const setting *t = find(name);
+    return t && s->given[t - table];
 }
 
 /* the value of a key: a scalar, or a list of scalars joined by commas */

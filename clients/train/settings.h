@@ -10,14 +10,14 @@
 #include "train/fit.h"
 #include "model/model.h"
 
-enum { HB_PATH_SIZE = 1024, HB_MAX_HIDDEN = HB_MAX_LAYERS - 1 };
+enum { HB_PATH_SIZE = 1024, HB_MAX_HIDDEN = HB_MAX_LAYERS - 1, HB_MOST_SETTINGS = 80 };
 
 /* The rows of the paper's tables, and ours. */
 #define HB_KINDS(X)                                                                                                    \
     X(SHARED, "shared", "one trunk and a linear head for all basis functions and the average")                         \
     X(FE_NODE, "fe-node", "the paper's FE + NODE: a network for each basis function")                                  \
     X(FE_NODE_RES, "fe-node-res", "the paper's FE + NODE + Res: the same, and a network for the average")              \
-    X(FE_RES, "fe-res", "the paper's FE + Res: networks give increments directly, no ODE")                             \
+    X(FE_RES, "fe-res", "the paper's FE + Res: networks give increments directly; no ODE, no average")                 \
     X(NODE, "node", "the paper's NODE: one network, no coefficients")                                                  \
     X(ORACLE, "oracle", "the paper's Oracle: a NODE that is told the hidden parameters")
 
@@ -60,9 +60,11 @@ typedef struct hb_settings {
     int method, shape; /* hb_method, hb_shape */
     double ridge, volume;
     int join; /* basis functions; 0: no */
+    int constants;
     int substeps;
     char delay[HB_PATH_SIZE], lag[HB_PATH_SIZE];
     int controls; /* hb_controls */
+    int identify; /* -1: where the data are logs */
     /* loss */
     int functions, examples, queries, rollout;
     double rollout_growth; /* part of the steps */
@@ -81,12 +83,15 @@ typedef struct hb_settings {
     int threads, patience, stream;
     uint64_t validate_every;
     double checkpoint_every, log_every;
+    bool given[HB_MOST_SETTINGS]; /* which were set by text: a recipe (recipe.h) leaves them alone. The last field */
 } hb_settings;
 
 void hb_settings_default(hb_settings *s);
 
 /* Sets one value from text. -EINVAL names the setting, what was found and what is expected. */
 int hb_settings_set(hb_settings *s, const char *name, const char *text, hb_error *err);
+/* Was it set by text? */
+bool hb_settings_given(const hb_settings *s, const char *name);
 /* Sets values from a YAML mapping; a list stands for its items separated by commas. Errors begin with path:line. */
 int hb_settings_read(hb_settings *s, const char *path, hb_error *err);
 int hb_settings_parse(hb_settings *s, const char *yaml, const char *path, hb_error *err);

@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "base/numeric.h"
 #include "train/ranks_mpi.h"
+#include "train/recipe.h"
 #include "train/run.h"
 #include "train/step_seconds.h"
 #include "train/untrained_model.h"
@@ -79,6 +80,8 @@ static void print_help(void)
         "       hilbert-train prior MODEL --data FILE --output FILE        add the prior of its coefficients\n"
         "       hilbert-train words MODEL --data FILE --output FILE        add words for what its coefficients mean\n"
         "       hilbert-train prune MODEL --data FILE --nb N               cut a basis to its principal part\n"
+        "       hilbert-train identify DATA --average PHYSICS              parameters, delay and lag of its vehicles\n"
+        "       hilbert-train vehicle MODEL mass=VALUE --output FILE       the model of another vehicle\n"
         "       hilbert-train COMMAND --help, --help, --version\n"
         "\n"
         "Options may also stand in a YAML file, as 'name: value'. Later ones win.\n");
@@ -88,6 +91,7 @@ static void print_help(void)
         "left;\n"
         "                              else they are left alone\n"
         "  --cpu-seconds N             instead of --steps: as many as take so much processor time on this machine\n");
+    printf("\n%s", hb_recipe_help);
     printf("\nExit codes: 0 done, 1 failure or interrupted, 2 usage.\n");
 }
 
@@ -173,7 +177,11 @@ static int run(hb_settings *s, const hb_checkpoint *resume, bool force, double c
         return hb_train_complain(HB_EXIT_FAILURE, &err);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    int code = cpu_seconds > 0 ? fit_into(s, cpu_seconds, ranks) : HB_EXIT_OK;
+    int code = resume || !hb_recipe_apply(s, hb_ranks_first(ranks) ? stderr : NULL, &stop, &err)
+                   ? HB_EXIT_OK
+                   : hb_train_complain(HB_EXIT_FAILURE, &err);
+    if (code == HB_EXIT_OK && cpu_seconds > 0)
+        code = fit_into(s, cpu_seconds, ranks);
     if (code == HB_EXIT_OK)
         code = run_with(s, resume, force, ranks);
     hb_ranks_mpi_end(ranks, code);
@@ -206,6 +214,34 @@ static int resume(const char *path, int argc, char **argv)
     return code;
 }
 
+/* nominal:NAME:help, or nominal:help for all: what the parameters are. Returns whether that was asked for. */
+static bool explain_nominal(const char *average)
+{
+    static const char prefix[] = "nominal:", suffix[] = "help";
+    size_t length = strlen(average), skip = sizeof prefix - 1, end = sizeof suffix - 1;
+    char name[HB_NAME_SIZE] = "";
+    bool any = false;
+
+    if (strncmp(average, prefix, skip) || length < skip + end || strcmp(average + length - end, suffix))
+        return false;
+    if (length > skip + end)
+        snprintf(name, sizeof name, "%.*s", (int)(length - skip - end - 1), average + skip);
+    for (int k = 0; hb_nominal_at(k); k++) {
+        const hb_nominal *n = hb_nominal_at(k);
+        if (*name && strcmp(name, n->name) != 0)
+            continue;
+        any = true;
+        printf("nominal:%s, %d states, %d controls; parameters and their defaults:\n", n->name, n->nx, n->nu);
+        for (int i = 0; i < n->nparameters; i++)
+            printf("  %-14s %-10.4g %s\n", n->parameter_name[i], n->parameter_default[i], n->parameter_help[i]);
+    }
+    if (any)
+        printf(
+            "\nWhat a data set knows of its vehicles (vehicles: of a log's description) holds for their flights; the "
+            "model's own\nvehicle is the median of them, unless parameters are given here.\n");
+    return any;
+}
+
 static int train(int argc, char **argv)
 {
     hb_settings s;
@@ -235,6 +271,8 @@ static int train(int argc, char **argv)
         hb_fail(&err, EINVAL, "'%s' is neither an option nor a command (try --help)", argv[next]);
         return hb_train_complain(HB_EXIT_USAGE, &err);
     }
+    if (explain_nominal(s.average))
+        return HB_EXIT_OK;
     int code = hb_train_keep_existing(s.output, force);
     return code >= 0 ? code : run(&s, NULL, force, cpu_seconds);
 }
@@ -294,7 +332,8 @@ int main(int argc, char **argv)
     } commands[] = {{"data", describe_data},         {"constants", hb_train_constants},
                     {"import", hb_train_import},     {"import-csv", hb_train_import_csv},
                     {"describe", hb_train_describe}, {"prior", hb_train_prior},
-                    {"words", hb_train_words},       {"prune", hb_train_prune}};
+                    {"words", hb_train_words},       {"prune", hb_train_prune},
+                    {"vehicle", hb_train_vehicle},   {"identify", hb_train_identify}};
 
     hb_numeric_single_thread();
     if (argc < 2) {

@@ -18,6 +18,8 @@ int hb_train_constants(int argc, char **argv);
 int hb_train_prune(int argc, char **argv);
 int hb_train_prior(int argc, char **argv);
 int hb_train_words(int argc, char **argv);
+int hb_train_identify(int argc, char **argv);
+int hb_train_vehicle(int argc, char **argv);
 
 /* Writes "hilbert-train: TEXT" to standard error and returns the exit code. */
 int hb_train_complain(int exit_code, const hb_error *err);

@@ -24,7 +24,9 @@ static void print_help(void)
         "Or from flight logs of PX4 (ULog) and ArduPilot (.bin), for models of thrust and body rates: "
         "the\n"
         "states and controls of config/px4.yaml, world NWU, body FLU. Gaps, resets of the estimator and landed phases\n"
-        "cut a flight into episodes. Logs at PX4's default rates (position at 10 Hz) are refused with the cure.\n\n"
+        "cut a flight into episodes; a parameter that changes in flight begins another function. Logs at PX4's "
+        "default\n"
+        "rates (position at 10 Hz) are refused with the cure.\n\n"
         "Or from CSV logs of any origin, gzip or not, by a description of their columns that 'hilbert-train describe' "
         "begins:\n"
         "empty cells, spikes and stretches that stand still are cut out, quaternions get one sign, everything is\n"
@@ -101,9 +103,10 @@ static int import_files(const hb_flight_import *import, const char *output)
     int status = result ? hb_flight_import_files(import, output, result, &err) : hb_fail(&err, ENOMEM, "out of memory");
 
     for (int i = 0; !status && i < import->nfiles; i++)
-        printf("%s: %d episodes, %.1f s of flight; %.1f s on the ground left out; cut by %d gaps and %d resets\n",
+        printf("%s: %d episodes, %.1f s of flight; %.1f s on the ground left out; cut by %d gaps, %d resets and %d "
+               "changes of parameters\n",
                import->file[i], result[i].episodes, result[i].seconds, result[i].landed, result[i].gaps,
-               result[i].resets);
+               result[i].resets, result[i].changes);
     for (int i = 0; !status && i < import->nfiles; i++) {
         if (result[i].dropped > 0)
             fprintf(stderr, "warning: %s: its logger says that it lost %.2f s\n", import->file[i], result[i].dropped);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/vehicles.h"
 #include "train/fit.h"
 #include "train/initial.h"
 #include "train/physics_file.h"
@@ -23,7 +24,7 @@ static const struct kind {
     [HB_KIND_SHARED] = {HB_SHARED, HB_COMBINED, HB_SILU, "head", 8, {3, {64, 64, 64}}}, /* or by the data, below */
     [HB_KIND_FE_NODE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "none", 100, {4, {51, 51, 51, 51}}},
     [HB_KIND_FE_NODE_RES] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 100, {4, {51, 51, 51, 51}}},
-    [HB_KIND_FE_RES] = {HB_INDEPENDENT, HB_DIRECT, HB_RELU, "network", 100, {4, {51, 51, 51, 51}}},
+    [HB_KIND_FE_RES] = {HB_INDEPENDENT, HB_DIRECT, HB_RELU, "none", 100, {4, {51, 51, 51, 51}}},
     [HB_KIND_NODE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 0, {4, {512, 512, 512, 512}}},
     [HB_KIND_ORACLE] = {HB_INDEPENDENT, HB_SEPARATE, HB_RELU, "network", 0, {4, {512, 512, 512, 512}}},
 };
@@ -103,7 +104,8 @@ static int choose_states(const plan *p, const char *setting, const char *text, b
 
 static int choose_inputs(plan *p, hb_error *err)
 {
-    int status = choose_states(p, "inputs", p->settings->inputs, p->output, err);
+    const char *text = p->settings->inputs;
+    int status = choose_states(p, "inputs", strcmp(text, "all") == 0 ? "" : text, p->output, err);
 
     p->shape.ninputs = 0;
     for (int i = 0; !status && i < p->data->header.nx; i++)
@@ -146,7 +148,7 @@ static int choose_angles(plan *p, hb_model *m, hb_error *err)
 /* "nominal:NAME" or "nominal:NAME:parameter=value,..." */
 static int parse_nominal(plan *p, const char *text, hb_error *err)
 {
-    char copy[HB_PATH_SIZE], *save = NULL, known[200] = "";
+    char copy[HB_PATH_SIZE], *save = NULL, known[HB_NOMINAL_PARAMETERS * HB_NAME_SIZE] = "";
     strcpy(copy, text);
     char *values = strchr(copy, ':');
     if (values)
@@ -162,18 +164,24 @@ static int parse_nominal(plan *p, const char *text, hb_error *err)
     p->shape.average = HB_AVERAGE_NOMINAL;
     p->shape.nominal = n;
     memcpy(p->shape.nominal_parameter, n->parameter_default, sizeof n->parameter_default);
+    hb_vehicles_reference(p->data, n, p->shape.nominal_parameter);
 
+    known[0] = 0;
+    for (int i = 0; i < n->nparameters; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", n->parameter_name[i]);
     for (char *item = values ? strtok_r(values, ", ", &save) : NULL; item; item = strtok_r(NULL, ", ", &save)) {
         char *equals = strchr(item, '='), *end = NULL;
-        int found = -1;
-        for (int i = 0; equals && i < n->nparameters; i++)
-            if (strncmp(n->parameter_name[i], item, (size_t)(equals - item)) == 0 &&
-                !n->parameter_name[i][equals - item])
-                found = i;
-        double value = equals ? strtod(equals + 1, &end) : 0;
-        if (found < 0 || end == equals + 1 || *end)
-            return hb_fail(err, EINVAL, "average: '%s' is not a parameter=value of the nominal model '%s'", item,
-                           n->name);
+        if (!equals)
+            return hb_fail(err, EINVAL, "average: '%s' is not parameter=value; the parameters of %s are %s", item,
+                           n->name, known);
+        *equals = 0;
+        int found = hb_nominal_parameter(n, item);
+        if (found < 0)
+            return hb_fail(err, EINVAL, "average: the nominal model '%s' has no parameter '%s', only: %s", n->name,
+                           item, known);
+        double value = strtod(equals + 1, &end);
+        if (end == equals + 1 || *end)
+            return hb_fail(err, EINVAL, "average: %s: '%s' is not a number", item, equals + 1);
         p->shape.nominal_parameter[found] = value;
     }
     return 0;
@@ -203,6 +211,7 @@ static int read_physics(plan *p, const char *text, const char *end, hb_error *er
     p->shape.average = HB_AVERAGE_NOMINAL;
     p->shape.nominal = hb_physics_nominal(p->physics);
     memcpy(p->shape.nominal_parameter, p->shape.nominal->parameter_default, sizeof p->shape.nominal_parameter);
+    hb_vehicles_reference(p->data, p->shape.nominal, p->shape.nominal_parameter);
     return 0;
 }
 
@@ -284,6 +293,44 @@ static int choose_average(plan *p, hb_error *err)
     return 0;
 }
 
+/* Does a text of name=value,... behind a colon name this parameter? */
+static bool names(const char *average, const char *parameter)
+{
+    size_t n = strlen(parameter);
+
+    for (const char *at = average; (at = strstr(at, parameter)); at += n)
+        if (at > average && strchr(":, ", at[-1]) && at[n] == '=')
+            return true;
+    return false;
+}
+
+int hb_untrained_model_physics(const char *average, const hb_dataset *d, const hb_nominal **ret,
+                               struct hb_physics **ret_own, double *parameter, bool *given, hb_error *err)
+{
+    hb_settings s = {0};
+    plan p = {.data = d, .settings = &s};
+    int status = 0;
+    double known[HB_NOMINAL_PARAMETERS];
+
+    *ret = NULL;
+    *ret_own = NULL;
+    snprintf(s.average, sizeof s.average, "%s", average);
+    p.shape.nu = d->header.nu;
+    if (strncmp(average, nominal_prefix, sizeof nominal_prefix - 1) == 0)
+        status = parse_nominal(&p, average + sizeof nominal_prefix - 1, err);
+    else if (physics_file(average))
+        status = read_physics(&p, average, physics_file(average), err);
+    if (status || !p.shape.nominal)
+        return status;
+    *ret = p.shape.nominal;
+    *ret_own = p.physics;
+    memcpy(parameter, p.shape.nominal_parameter, sizeof p.shape.nominal_parameter);
+    hb_vehicles_of(d, *ret, 0, known);
+    for (int i = 0; i < (*ret)->nparameters; i++)
+        given[i] = names(average, (*ret)->parameter_name[i]) || !isnan(known[i]);
+    return 0;
+}
+
 /* --- names and normalisation --- */
 
 /* a deviation far below the mean's own rounding would turn noise into signal */
@@ -331,8 +378,14 @@ static void add_hidden(hb_model *m, const hb_dataset *d)
     }
 }
 
-static void copy_header(hb_model *m, const hb_dataset *d, const hb_model *given)
+static int copy_header(hb_model *m, const hb_dataset *d, const hb_model *given, hb_error *err)
 {
+    hb_vehicles *vehicles = NULL;
+    int status =
+        hb_vehicles_known(d, m->nominal) ? hb_vehicles_new(&vehicles, d, m->nominal, m->nominal_parameter, err) : 0;
+    if (status)
+        return status;
+
     const hb_dataset_header *h = &d->header;
     size_t nx = (size_t)h->nx, nu = (size_t)h->nu;
 
@@ -345,7 +398,9 @@ static void copy_header(hb_model *m, const hb_dataset *d, const hb_model *given)
         memcpy(m->control_max, h->control_max, nu * sizeof *m->control_max);
         memcpy(m->control_trim, h->control_trim, nu * sizeof *m->control_trim);
     }
-    hb_dataset_moments(d, m->state_mean, m->state_std, m->control_mean, m->control_std);
+    hb_dataset_moments(d, m->state_mean, m->state_std, m->control_mean, m->control_std,
+                       vehicles ? vehicles->scale : NULL);
+    hb_vehicles_free(vehicles);
     for (size_t i = 0; i < nx; i++) {
         m->state_mean[i] = given ? given->state_mean[i] : m->state_mean[i];
         m->state_std[i] = given ? given->state_std[i] : floored(m->state_std[i], m->state_mean[i]);
@@ -359,6 +414,7 @@ static void copy_header(hb_model *m, const hb_dataset *d, const hb_model *given)
         if (!(m->control_min[i] < m->control_max[i]))
             m->control_max[i] = m->control_min[i] + 1;
     }
+    return 0;
 }
 
 static void copy_actuators(hb_model *m, const hb_actuators *a)
@@ -415,7 +471,10 @@ static int make(plan *p, hb_model **ret, const char *notes, hb_error *err)
                        "refinements: only shared models with combined integration are trained with refined fits: leave "
                        "it out, or set 0");
     }
-    copy_header(m, d, p->given);
+    if ((status = copy_header(m, d, p->given, err))) {
+        hb_model_free(m);
+        return status;
+    }
     copy_actuators(m, &p->actuators);
     if (oracle)
         add_hidden(m, d);

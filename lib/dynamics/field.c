@@ -121,11 +121,16 @@ static void scale_rows(int rows, int n, const double *factor, bool divide, const
     }
 }
 
+static const double *parameters(const hb_model *m, const hb_workspace *w)
+{
+    return w->nominal_parameter ? w->nominal_parameter : m->nominal_parameter;
+}
+
 void hb_field_nominal(const hb_model *m, hb_workspace *w, int n, const hb_real *z, const hb_real *u, hb_real *rate)
 {
     hb_batch_to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
     hb_batch_to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
-    m->nominal->field(m->nominal, m->nominal_parameter, n, w->x, w->u, w->dx, w->nominal);
+    m->nominal->field(m->nominal, parameters(m, w), n, w->x, w->u, w->dx, w->nominal);
     scale_rows(m->nx, n, m->state_std, true, w->dx, rate);
 }
 
@@ -135,7 +140,7 @@ void hb_field_nominal_adjoint(const hb_model *m, hb_workspace *w, int n, const h
     hb_batch_to_physical(m->nx, n, m->state_mean, m->state_std, z, w->x);
     hb_batch_to_physical(m->nu, n, m->control_mean, m->control_std, u, w->u);
     scale_rows(m->nx, n, m->state_std, true, drate, w->output);
-    m->nominal->adjoint(m->nominal, m->nominal_parameter, n, w->x, w->u, w->output, w->dx, w->du, w->nominal);
+    m->nominal->adjoint(m->nominal, parameters(m, w), n, w->x, w->u, w->output, w->dx, w->du, w->nominal);
     scale_rows(m->nx, n, m->state_std, false, w->dx, w->dx);
     hb_batch_add(w->kernels, m->nx, n, w->dx, dz);
     if (du) {

@@ -108,7 +108,10 @@ static int check_nominal(const hb_model *m, hb_error *err)
         if (!isfinite(m->nominal_parameter[i]))
             return hb_fail(err, EINVAL, "nominal parameter '%s' is not finite", m->nominal->parameter_name[i]);
         /* a mass, a length or an inertia, which must be above 0; parameters that may be 0 are 0 by default */
-        else if (m->nominal->parameter_default[i] > 0 && !(m->nominal_parameter[i] > 0))
+        else if (m->nominal->either_sign[i] && m->nominal_parameter[i] == 0)
+            return hb_fail(err, EINVAL, "nominal parameter '%s' is 0, expected a number above or below it",
+                           m->nominal->parameter_name[i]);
+        else if (m->nominal->parameter_default[i] > 0 && !m->nominal->either_sign[i] && !(m->nominal_parameter[i] > 0))
             return hb_fail(err, EINVAL, "nominal parameter '%s' is %g, expected a number above 0",
                            m->nominal->parameter_name[i], m->nominal_parameter[i]);
     return 0;
@@ -636,6 +639,30 @@ static uint64_t hash_optional(uint64_t hash, int which, int n, const double *val
         if (value[i] != 0)
             return hash_doubles(hb_hash(hash, &which, sizeof which), n, value);
     return hash;
+}
+
+int hb_model_set_vehicle(hb_model *m, const double *known, hb_error *err)
+{
+    double before[HB_NOMINAL_PARAMETERS];
+
+    if (m->average != HB_AVERAGE_NOMINAL)
+        return hb_fail(err, EINVAL, "its average is %s: a vehicle's parameters go with a nominal one",
+                       hb_average_name[m->average]);
+    memcpy(before, m->nominal_parameter, sizeof before);
+    double scale = hb_nominal_vehicle(m->nominal, before, known, m->nominal_parameter);
+    int status = check_nominal(m, err);
+    if (status) {
+        memcpy(m->nominal_parameter, before, sizeof before);
+        return status;
+    }
+    for (int i = 0; i < m->nu; i++) {
+        double *of[] = {m->control_mean + i, m->control_std + i,  m->control_min + i,
+                        m->control_max + i,  m->control_trim + i, m->actuator_rate + i};
+        for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+            *of[k] *= scale;
+    }
+    hb_model_seal(m);
+    return 0;
 }
 
 void hb_model_seal(hb_model *m)

@@ -104,6 +104,8 @@ const hb_nominal hb_nominal_multirotor_rates = {
     .nu = 4,
     .nparameters = 5,
     .parameter_name = {"gain", "drag", "bandwidth", "yaw_bandwidth", "gravity"},
+    .parameter_help = {"m/s^2, acceleration at full thrust", "1/s, deceleration for speed",
+                       "1/s, at which roll and pitch rates follow", "1/s, at which the yaw rate follows", "m/s^2"},
     /* PX4's simulated quadrotor of 1 kg; the rest of the roll and pitch loops' 78 ms is the actuators' lag */
     .parameter_default = {19.9, 0.5, 25, 6, 9.81},
     .kinematic = kinematic,

@@ -115,6 +115,12 @@ const hb_nominal hb_nominal_quadrotor = {
     .nu = 4,
     .nparameters = 7,
     .parameter_name = {"mass", "ixx", "iyy", "izz", "arm", "torque_ratio", "gravity"},
+    .parameter_help = {"kg", "kg m^2, about the body's x axis (forward)", "kg m^2, about y (left)",
+                       "kg m^2, about z (up)", "m, from the centre to a rotor",
+                       "m, a rotor's torque about z for its thrust; negative where rotors turn the other way round",
+                       "m/s^2"},
+    .either_sign = {[TORQUE_RATIO] = true},
+    .with_mass = {[MASS] = true, [IXX] = true, [IYY] = true, [IZZ] = true},
     /* Crazyflie 2.x; the torque ratio is km / kf */
     .parameter_default = {0.027, 1.4e-5, 1.4e-5, 2.17e-5, 0.0397, 7.94e-12 / 3.16e-10, 9.81},
     .kinematic = kinematic,

@@ -379,6 +379,68 @@ class Train(unittest.TestCase):
             self.assertIsNotNone(said, pattern)
             self.assertEqual(list(said.groups()), [default[name] for name in names])
 
+    def test_vehicles(self):
+        """Parameters are listed; a model of another mass has forces in proportion; the data choose, and say why."""
+        said = run(TRAIN, '--average', 'nominal:quadrotor:help').stdout
+        for name in ('mass', 'ixx', 'arm', 'torque_ratio', 'gravity'):
+            self.assertRegex(said, r'(?m)^  %s ' % name)
+        with open(self.path('map.yaml'), 'w') as file:
+            states = ('x', 'vx', 'y', 'vy', 'z', 'vz', 'qx', 'qy', 'qz', 'qw', 'wx', 'wy', 'wz')
+            file.write('time: t\ndt: 0.04\nstates: {%s}\n' % ', '.join("'%s[1]': %s" % (s, s) for s in states))
+            file.write('controls: {%s}\n' % ', '.join('f%d: f%d' % (i, i) for i in range(4)))
+            file.write("vehicles: {'': {mass: 0.03}, large: {mass: 0.06}}\n")
+        logs = [self.path('small.csv'), self.path('large.csv')]
+        for path, mass in zip(logs, (0.03, 0.06)):
+            with open(path, 'w') as file:
+                file.write('t,' + ','.join(states) + ',f0,f1,f2,f3\n')
+                vz = wx = 0
+                for k in range(400):
+                    up, turn = math.sin(0.3 * k) * 0.02, math.sin(0.7 * k) * 0.004
+                    hover = mass * 9.81 / 4
+                    force = [hover * (1 + up + turn), hover * (1 + up + turn), hover * (1 + up - turn), hover * (1 + up - turn)]
+                    row = [0.04 * k, 0, 0, 0, 0, 1, vz, 0, 0, 0, 1, wx, 1e-3 * math.sin(k), 1e-3 * math.cos(k)]
+                    file.write(','.join('%.9g' % v for v in row + force) + '\n')
+                    vz += 0.04 * 9.81 * up
+                    wx += 0.04 * 4 * hover * turn * 0.028 / (1.4e-5 * mass / 0.027)
+        data = self.path('vehicles.h5')
+        run(TRAIN, 'import', '--map', self.path('map.yaml'), '--output', data, *logs)
+        self.assertIn('known parameters', run(TRAIN, 'data', data).stdout)
+        found = run(TRAIN, 'identify', data, '--average', 'nominal:quadrotor').stdout
+        self.assertIn('delay and lag are kept in it', found)
+        self.assertRegex(found, r'(?m)^  f3 +delay [0-9.]+ \+- [0-9.]+ ms, lag')
+        self.assertIn('is no physics', run(TRAIN, 'identify', data, '--average', 'head', code=1).stderr)
+        model, other = self.path('vehicle'), self.path('heavier')
+        said = run(TRAIN, '--data', data, '--output', model, '--average', 'nominal:quadrotor', '--steps', '5', '--hold-out', '0',
+                   '--hidden', '8', '--rollout', '2').stderr
+        self.assertIn('chosen: --inputs -x,-y,-z (the physics does not depend on them)', said)
+        self.assertNotIn('chosen: --rollout ', said)
+        run(TRAIN, 'vehicle', model, 'mass=0.09', '--output', other)
+        known = []
+        for path in (model, other):
+            with open(path, 'rb') as file:
+                header = json.loads(file.read(int.from_bytes(file.read(8), 'little')))['__metadata__']
+            known.append(dict(item.split('=') for item in header['nominal_parameters'].split(',')))
+        self.assertEqual(float(known[1]['mass']), 0.09)
+        self.assertAlmostEqual(float(known[1]['ixx']) / float(known[0]['ixx']), 0.09 / float(known[0]['mass']), 6)
+        self.assertIn('only: mass, ixx', run(TRAIN, 'vehicle', model, 'weight=1', '--output', self.path('no'), code=1).stderr)
+        self.assertIn('vehicle wants', run(TRAIN, 'vehicle', model, code=2).stderr)
+
+    def test_real_flights(self):
+        """Flights that others recorded are no part of the repository: where they are, one set is imported and identified."""
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../..')
+        said = run(EVAL, 'real', '--flights', '/nowhere', '--maps', os.path.join(root, 'config/logs'), '--folder', self.path('real'),
+                   'idsia-square', code=1).stderr
+        self.assertIn('nothing is measured without them', said)
+        folder = os.path.join(root, '../shared/flights/idsia')
+        if not os.path.isdir(folder):
+            self.skipTest(f'NOT TESTED: there are no recorded flights in {folder}')
+        data = self.path('idsia.h5')
+        run(TRAIN, 'import', '--map', os.path.join(root, 'config/logs/idsia.yaml'), '--output', data,
+            *[os.path.join(folder, name) for name in sorted(os.listdir(folder))])
+        found = run(TRAIN, 'identify', data, '--average', 'nominal:quadrotor', '--dry-run').stdout
+        self.assertRegex(found, r'torque_ratio +-')  # its rotors turn the other way round
+        self.assertIn('needs the true inertia', found)
+
     def test_usage(self):
         for program in (TRAIN, EVAL):
             self.assertIn('usage:', run(program, '--help').stdout)

@@ -36,8 +36,8 @@ static void write_good(const char *path)
     char control[NU][HB_NAME_SIZE] = {"f0", "f1"}, control_unit[NU][HB_NAME_SIZE] = {"N", "N"};
     char hidden[2][HB_NAME_SIZE] = {"mass", "drag"};
     double min[NU] = {-1, -1000}, max[NU] = {1000, 1000}, trim[NU] = {2, 3};
-    hb_dataset_header h = {NX,           NU,  0.05, UINT64_MAX - 1, "quadrotor", state, unit, control,
-                           control_unit, min, max,  trim,           2,           hidden};
+    hb_dataset_header h = {NX,  NU,   0.05, UINT64_MAX - 1, "quadrotor", state, unit, control, control_unit, min,
+                           max, trim, 2,    hidden,         false,       NULL,  NULL};
     hb_dataset_writer *w;
     hb_error err = {0};
     int function[3] = {7, 4, 7};
@@ -674,7 +674,7 @@ static void moments_and_description(void **state)
 
     write_good(path);
     assert_int_equal(hb_dataset_read(&d, path, NULL, NULL), 0);
-    hb_dataset_moments(d, mean, std, u_mean, u_std);
+    hb_dataset_moments(d, mean, std, u_mean, u_std, NULL);
     /* column 0 of x: 0..5, 100..104, 200..203, by hand */
     double sum = 15 + 510 + 806, squares = 55 + 52030 + 162414, n = 15;
     assert_near(mean[0], sum / n, 1e-9);

@@ -172,6 +172,33 @@ static void an_ardupilot_log_too(void **state)
     check_flight("flight.bin", false);
 }
 
+/* a parameter that matters changes in flight: another function from there on; others do not count */
+static void changes_of_parameters_begin_functions(void **state)
+{
+    (void)state;
+    for (int one = 0; one < 2; one++) {
+        hb_flight_result result;
+        hb_dataset *d = NULL;
+        hb_error err = {0};
+        if (import("changed.ulg", &(hb_flight_import){.one_function = one}, &result, &err) ||
+            hb_dataset_read(&d, output, NULL, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(result.changes, 1);
+        assert_int_equal(d->nepisodes, 4);
+        assert_int_equal(d->nfunctions, 2);
+        assert_int_equal(d->function[1].nepisodes, 1);
+        assert_float_equal(d->function[0].hidden[1], 0.25, 1e-6);
+        assert_float_equal(d->function[1].hidden[1], 0.5, 1e-6);
+        /* the last before it ends at 122 s at most, the next begins there or a step later */
+        const hb_episode *before = &d->episode[2], *after = &d->episode[3];
+        assert_int_equal(before->function, 0);
+        double end = 119 + before->nsteps * 0.04;
+        assert_true(end <= 122.01 && end > 121.9);
+        expect(100 + ceil((122 - 100) / 0.04 + 1 - 1e-6) * 0.04, true, after->x);
+        hb_dataset_free(d);
+    }
+}
+
 static void slow_logs_are_refused_with_the_cure(void **state)
 {
     (void)state;
@@ -312,9 +339,13 @@ static void random_damage_does_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ulog_becomes_what_was_flown),       cmocka_unit_test(an_ardupilot_log_too),
-        cmocka_unit_test(slow_logs_are_refused_with_the_cure), cmocka_unit_test(logs_may_end_anywhere),
-        cmocka_unit_test(damage_is_named_with_its_offset),     cmocka_unit_test(random_damage_does_no_harm),
+        cmocka_unit_test(a_ulog_becomes_what_was_flown),
+        cmocka_unit_test(an_ardupilot_log_too),
+        cmocka_unit_test(changes_of_parameters_begin_functions),
+        cmocka_unit_test(slow_logs_are_refused_with_the_cure),
+        cmocka_unit_test(logs_may_end_anywhere),
+        cmocka_unit_test(damage_is_named_with_its_offset),
+        cmocka_unit_test(random_damage_does_no_harm),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

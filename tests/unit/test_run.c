@@ -416,6 +416,62 @@ static void test_given_average(void **state)
     hb_model_free(reference);
 }
 
+/* constants come behind what was learned, which stays what it was, and take part in the prior */
+static void test_constants(void **state)
+{
+    (void)state;
+    hb_settings plain = small_run("plain"), s = small_run("constants");
+    hb_model *a = NULL, *b = NULL;
+    hb_error err = {0};
+
+    s.constants = 1;
+    train(&plain, NULL);
+    train(&s, NULL);
+    if (hb_model_load(&a, plain.output, &err) || hb_model_load(&b, s.output, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(a->nb, 3);
+    assert_int_equal(b->nb, 5);
+    assert_true(b->has_prior);
+    for (int i = 3; i < 5; i++)
+        assert_true(b->prior_covariance[i * 5 + i] > 0);
+    /* the same step with constants of 0; with others a rate of its own for each state, whatever the state is */
+    hb_workspace *wa = NULL, *wb = NULL;
+    hb_predictor *pa = NULL, *pb = NULL;
+    assert_int_equal(hb_workspace_new(&wa, a, false, &err), 0);
+    assert_int_equal(hb_workspace_new(&wb, b, false, &err), 0);
+    assert_int_equal(hb_predictor_new(&pa, a, &err), 0);
+    assert_int_equal(hb_predictor_new(&pb, b, &err), 0);
+    for (int k = 0; k < 3; k++) {
+        const hb_real c[] = {(hb_real)0.3, (hb_real)-0.2, (hb_real)0.5, k == 1 ? 2 : 0, k == 2 ? -1 : 0};
+        hb_real z[2 * HB_STRIDE] = {0}, u[HB_STRIDE] = {0}, dt[HB_STRIDE], za[2 * HB_STRIDE], zb[2 * HB_STRIDE];
+        for (int i = 0; i < HB_STRIDE; i++)
+            dt[i] = (hb_real)1e-4;
+        z[0] = (hb_real)0.4;
+        z[HB_STRIDE] = (hb_real)-0.7;
+        u[0] = (hb_real)0.2;
+        hb_batch in = {.n = 1, .z = z, .u = u, .dt = dt};
+        hb_predictor_set(pa, c);
+        hb_predictor_set(pb, c);
+        hb_predictor_step(pa, wa, &in, za, NULL);
+        hb_predictor_step(pb, wb, &in, zb, NULL);
+        for (int i = 0; i < 2; i++) {
+            double expected = 1e-4 * (k == 1 && i == 0 ? 2 : k == 2 && i == 1 ? -1 : 0);
+            assert_true(fabs((double)zb[i * HB_STRIDE] - (double)za[i * HB_STRIDE] - expected) < 2e-6);
+        }
+    }
+    hb_predictor_free(pa);
+    hb_predictor_free(pb);
+    hb_workspace_free(wa);
+    hb_workspace_free(wb);
+    hb_model_free(a);
+    hb_model_free(b);
+    /* not with a coefficient for each state */
+    hb_run_result r;
+    s.shape = HB_PER_STATE;
+    assert_int_equal(hb_run(&s, &(hb_run_options){.quiet = true, .force = true}, &r, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "constants"));
+}
+
 static void test_bad_settings(void **state)
 {
     (void)state;
@@ -932,6 +988,7 @@ int main(void)
         cmocka_unit_test(test_output_mask),
         cmocka_unit_test(test_verdict),
         cmocka_unit_test(test_given_average),
+        cmocka_unit_test(test_constants),
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_initial),
         cmocka_unit_test(test_patience),

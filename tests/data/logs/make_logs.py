@@ -4,6 +4,7 @@
     flight.ulg  nested formats, unaligned data, missing padding, a dropout, a reset, signs of q that change, other topics
     flight.bin  the same flight as ArduPilot logs it
     slow.ulg    position at PX4's default of 10 Hz
+    changed.ulg like flight.ulg; at 122 s THR_MDL_FAC becomes 0.5, and UNUSED 2
 
 The flight: t = 100..130 s, on the ground before 102 s and after 128 s; x jumps by 1 m at 110 s with its reset counter;
 no position from 118 to 119 s. The rest is in truth(), and again in tests/unit/test_import.c.
@@ -60,7 +61,7 @@ def parameter(kind, name, value):
     return message("P", bytes([len(key)]) + key + struct.pack("<i" if kind == "int32_t" else "<f", value))
 
 
-def ulog(position_rate):
+def ulog(position_rate, changed=False):
     out = b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 99_000_000)
     out += message("B", bytes(40))
     out += b"".join(message("F", f.encode()) for f in FORMATS)
@@ -97,6 +98,9 @@ def ulog(position_rate):
             out += message("O", struct.pack("<H", 1000))
             out += message("S", b"\x2f\x73\x13\x20\x25\x0c\xbb\x12")
             dropped = True
+        if changed and t > 122:
+            out += parameter("float", "THR_MDL_FAC", 0.5) + parameter("float", "UNUSED", 2)
+            changed = False
         out += message("D", struct.pack("<H", topic) + payload)
     return out
 
@@ -151,7 +155,8 @@ def ardupilot():
 
 def main():
     folder = sys.argv[1]
-    for name, data in (("flight.ulg", ulog(100)), ("slow.ulg", ulog(10)), ("flight.bin", ardupilot())):
+    for name, data in (("flight.ulg", ulog(100)), ("slow.ulg", ulog(10)),
+                       ("changed.ulg", ulog(100, changed=True)), ("flight.bin", ardupilot())):
         with open(f"{folder}/{name}", "wb") as file:
             file.write(data)
 

@@ -1,0 +1,434 @@
+/* From flights to settings: what is known of vehicles, what is identified, what is chosen. The flights are those of a
+ * quadrotor integrated here, by formulas of its own. */
+#include "check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/numeric.h"
+#include "data/sampler.h"
+#include "data/vehicles.h"
+#include "train/identify.h"
+#include "train/recipe.h"
+#include "train/run.h"
+#include "train/untrained_model.h"
+
+enum { NX = 13, NU = 4, FLIGHTS = 6, STEPS = 600, PART = 20 }; /* of 20 ms, integrated in parts of 1 ms */
+
+static const double dt = 0.02, delay = 0.024, lag = 0.045, light = 0.03, heavy = 0.06;
+static const double inertia[3] = {1.4e-5, 1.4e-5, 2.17e-5}, arm = 0.0397, ratio = -0.02, gravity = 9.81;
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[8][256];
+    static int next;
+    char *p = path[next++ % 8];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static double mass_of(int flight)
+{
+    return flight % 2 ? heavy : light;
+}
+
+/* x vx y vy z vz qx qy qz qw wx wy wz; forces of the rotors */
+static void rate(double mass, const double *x, const double *f, double *to)
+{
+    const double *q = x + 6, *w = x + 10;
+    double size = mass / light, sum = f[0] + f[1] + f[2] + f[3], l = arm / sqrt(2);
+    double torque[3] = {(f[0] + f[1] - f[2] - f[3]) * l, (f[1] + f[2] - f[0] - f[3]) * l,
+                        (f[1] + f[3] - f[0] - f[2]) * ratio};
+
+    to[0] = x[1], to[2] = x[3], to[4] = x[5];
+    to[1] = sum / mass * 2 * (q[0] * q[2] + q[3] * q[1]);
+    to[3] = sum / mass * 2 * (q[1] * q[2] - q[3] * q[0]);
+    to[5] = sum / mass * (1 - 2 * (q[0] * q[0] + q[1] * q[1])) - gravity;
+    to[6] = 0.5 * (q[3] * w[0] + q[1] * w[2] - q[2] * w[1]);
+    to[7] = 0.5 * (q[3] * w[1] + q[2] * w[0] - q[0] * w[2]);
+    to[8] = 0.5 * (q[3] * w[2] + q[0] * w[1] - q[1] * w[0]);
+    to[9] = -0.5 * (q[0] * w[0] + q[1] * w[1] + q[2] * w[2]);
+    for (int i = 0; i < 3; i++) {
+        int a = (i + 1) % 3, b = (i + 2) % 3;
+        to[10 + i] = torque[i] / (size * inertia[i]) + (inertia[a] - inertia[b]) / inertia[i] * w[a] * w[b];
+    }
+}
+
+static void integrate(double mass, double *x, const double *f, double h)
+{
+    double k[NX], half[NX];
+
+    rate(mass, x, f, k);
+    for (int i = 0; i < NX; i++)
+        half[i] = x[i] + 0.5 * h * k[i];
+    rate(mass, half, f, k);
+    for (int i = 0; i < NX; i++)
+        x[i] += h * k[i];
+    double length = sqrt(x[6] * x[6] + x[7] * x[7] + x[8] * x[8] + x[9] * x[9]);
+    for (int i = 6; i < 10; i++)
+        x[i] /= length;
+}
+
+/* A flight near hover, held level by weak feedback, with commands that jump about. One rotor is 3 % weak. */
+static void fly(int flight, double noise, double *x, double *u)
+{
+    hb_random_key key = {.seed = 7, .stream = (uint64_t)flight};
+    double mass = mass_of(flight), hover = mass * gravity / 4, state[NX] = {[4] = 1, [9] = 1}, acting[NU];
+    double told[STEPS][NU];
+    uint64_t draw = 0;
+
+    for (int i = 0; i < NU; i++)
+        acting[i] = hover;
+    for (int k = 0; k <= STEPS; k++) {
+        for (int i = 0; i < NX; i++)
+            x[k * NX + i] = state[i] + noise * hb_random_normal(key, draw++);
+        if (k == STEPS)
+            return;
+        double p = -0.02 * state[6] - 0.0025 * state[10], r = -0.02 * state[7] - 0.0025 * state[11],
+               up = -0.3 * state[5];
+        double yaw = 0.001 * state[12]; /* ratio is negative */
+        for (int i = 0; i < NU; i++) {
+            static const double roll[] = {1, 1, -1, -1}, pitch[] = {-1, 1, 1, -1}, turn[] = {-1, 1, -1, 1};
+            told[k][i] = hover * (1 + 0.1 * up + 0.04 * hb_random_normal(key, draw++)) +
+                         mass / light * (roll[i] * p + pitch[i] * r + turn[i] * yaw);
+            u[k * NU + i] = told[k][i];
+        }
+        for (int part = 0; part < PART; part++) {
+            double t = (k + (part + 0.5) / PART) * dt - delay, h = dt / PART, push[NU];
+            int of = (int)floor(t / dt);
+            for (int i = 0; i < NU; i++) {
+                double now = of < 0 ? hover : told[of][i];
+                acting[i] += (now - acting[i]) * (1 - exp(-h / lag));
+                push[i] = acting[i] * (i == 2 ? 0.97 : 1);
+            }
+            integrate(mass, state, push, h);
+        }
+    }
+}
+
+static void write_flights(const char *path, bool known, double noise)
+{
+    char state[NX][HB_NAME_SIZE] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
+    char unit[NX][HB_NAME_SIZE] = {"m", "m/s", "m", "m/s", "m", "m/s", "1", "1", "1", "1", "rad/s", "rad/s", "rad/s"};
+    char control[NU][HB_NAME_SIZE] = {"f0", "f1", "f2", "f3"}, newton[NU][HB_NAME_SIZE] = {"N", "N", "N", "N"};
+    char hidden[1][HB_NAME_SIZE] = {"mass"};
+    hb_dataset_header h = {.nx = NX,
+                           .nu = NU,
+                           .dt = dt,
+                           .plant = "quadrotor",
+                           .state_name = state,
+                           .state_unit = unit,
+                           .control_name = control,
+                           .control_unit = newton,
+                           .nhidden = 1,
+                           .hidden_name = hidden,
+                           .parameters_known = known};
+    hb_dataset_writer *w = NULL;
+    hb_error err = {0};
+    static double x[(STEPS + 1) * NX], u[STEPS * NU];
+
+    assert_int_equal(hb_dataset_writer_new(&w, path, &h, &err), 0);
+    for (int f = 0; f < FLIGHTS; f++) {
+        double mass = mass_of(f);
+        fly(f, noise, x, u);
+        if (hb_dataset_writer_append(w, f, STEPS, x, u, NULL, &mass, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+}
+
+static hb_dataset *read_flights(const char *name)
+{
+    hb_dataset *d = NULL;
+    hb_error err = {0};
+
+    if (hb_dataset_read(&d, in_folder(name), NULL, &err))
+        fail_msg("%s", err.text);
+    return d;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/hilbert-test-recipe-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    write_flights(in_folder("known.h5"), true, 0);
+    write_flights(in_folder("noisy.h5"), true, 2e-3);
+    write_flights(in_folder("hidden.h5"), false, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (const char *const *name = (const char *const[]){"known.h5", "noisy.h5", "hidden.h5", NULL}; *name; name++)
+        unlink(in_folder(*name));
+    return rmdir(folder);
+}
+
+static hb_model *untrained(const char *average, const hb_dataset *d, hb_error *err)
+{
+    hb_settings s;
+    hb_model *m = NULL;
+    bool given;
+
+    hb_settings_default(&s);
+    snprintf(s.average, sizeof s.average, "%s", average);
+    s.nb = 2;
+    s.hidden = (hb_widths){1, {4}};
+    return hb_untrained_model_new(&m, &given, &s, d, NULL, "", err) ? NULL : m;
+}
+
+/* forces per kilogram: the same normalised controls and, with inertia in proportion, the same physics */
+static void test_vehicles_of_two_sizes_look_alike(void **state)
+{
+    (void)state;
+    hb_dataset *d = read_flights("known.h5");
+    hb_error err = {0};
+    hb_model *m = untrained("nominal:quadrotor", d, &err), *own = NULL;
+    hb_sampler *s = NULL;
+    hb_points points;
+    hb_arena arena = {0};
+
+    assert_non_null(m);
+    assert_true(d->header.parameters_known);
+    assert_near(m->nominal_parameter[0], 0.5 * (light + heavy),
+                0.5 * (heavy - light) + 1e-9); /* the median is one of both */
+    assert_int_equal(hb_sampler_new(&s, d, m, 1, &err), 0);
+    hb_points_lay_out(&points, NX, NU, 1, 1, &arena);
+    assert_int_equal(hb_arena_allocate(&arena, &err), 0);
+    hb_points_lay_out(&points, NX, NU, 1, 1, &arena);
+    for (int f = 0; f < 2; f++) {
+        double known[HB_NOMINAL_PARAMETERS], scale = mass_of(f) / m->nominal_parameter[0];
+        hb_transition t;
+        hb_sampler_put(s, f, 5, &points, 0);
+        hb_dataset_transition(d, f, 5, &t, NULL);
+        hb_vehicles_of(d, m->nominal, f, known);
+        assert_near(known[0], mass_of(f), 0);
+        assert_true(isnan(known[1]));
+        /* the model of this vehicle has the same normalised controls without any scaling of them */
+        assert_int_equal(hb_model_copy(&own, m, false, NULL, &err), 0);
+        assert_int_equal(hb_model_set_vehicle(own, known, &err), 0);
+        /* in proportion to the mass, from the nominal vehicle's 27 g on */
+        assert_near(own->nominal_parameter[1], 1.4e-5 * mass_of(f) / 0.027, 1e-12);
+        assert_near(own->control_max[0], m->control_max[0] * scale, 1e-12);
+        for (int i = 0; i < NU; i++)
+            assert_near((double)points.u[i * HB_STRIDE], hb_normalised_control(own, i, t.u[i]), 1e-4);
+        /* what the points say of its physics, with the reference's controls, is what the vehicle does with its own */
+        hb_real x[NX * HB_STRIDE] = {0}, u[NU * HB_STRIDE] = {0}, a[NX * HB_STRIDE], b[NX * HB_STRIDE];
+        for (int i = 0; i < NX; i++)
+            for (int lane = 0; lane < HB_LANES; lane++)
+                x[i * HB_STRIDE + lane] = (hb_real)t.x[i];
+        for (int i = 0; i < NU; i++)
+            for (int lane = 0; lane < HB_LANES; lane++)
+                u[i * HB_STRIDE + lane] = (hb_real)t.u[i];
+        m->nominal->field(m->nominal, own->nominal_parameter, 1, x, u, a, NULL);
+        for (int i = 0; i < NU * HB_STRIDE; i++)
+            u[i] = (hb_real)((double)u[i] / scale);
+        m->nominal->field(m->nominal, points.nominal, 1, x, u, b, NULL);
+        for (int i = 0; i < NX; i++)
+            assert_near((double)a[i * HB_STRIDE], (double)b[i * HB_STRIDE],
+                        1e-3 + 1e-4 * fabs((double)a[i * HB_STRIDE]));
+        hb_model_free(own);
+    }
+    hb_sampler_free(s);
+    free(arena.base);
+    hb_model_free(m);
+    hb_dataset_free(d);
+    /* what is hidden on purpose is not known */
+    d = read_flights("hidden.h5");
+    assert_false(hb_vehicles_known(d, hb_nominal_find("quadrotor")));
+    hb_dataset_free(d);
+}
+
+static void test_wrong_parameters_are_answered(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *average, *complaint;
+    } bad[] = {
+        {"nominal:quadrotor:weight=1", "no parameter 'weight', only: mass, ixx, iyy, izz, arm, torque_ratio, gravity"},
+        {"nominal:quadrotor:mass", "the parameters of quadrotor are mass"},
+        {"nominal:quadrotor:mass=much", "'much' is not a number"},
+        {"nominal:quadrotor:torque_ratio=0", "torque_ratio"},
+        {"nominal:quadrotor:mass=-1", "'mass' is -1"},
+    };
+    hb_dataset *d = read_flights("hidden.h5");
+    hb_error err = {0};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        hb_model *m = untrained(bad[i].average, d, &err);
+        if (m || !strstr(err.text, bad[i].complaint))
+            fail_msg("%s: '%s' does not say '%s'", bad[i].average, m ? "taken" : err.text, bad[i].complaint);
+    }
+    hb_model *m = untrained("nominal:quadrotor:torque_ratio=-0.02", d, &err);
+    assert_non_null(m);
+    assert_near(m->nominal_parameter[5], -0.02, 0);
+    hb_model_free(m);
+    hb_dataset_free(d);
+}
+
+/* delay, lag, a mass that nobody gave and the sense of the rotors, within their own deviations */
+static void test_identification(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *data;
+        bool mass_known;
+    } how[] = {{"known.h5", true}, {"noisy.h5", true}};
+    const hb_nominal *n = hb_nominal_find("quadrotor");
+
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        hb_dataset *d = read_flights(how[i].data);
+        double start[HB_NOMINAL_PARAMETERS];
+        bool given[HB_NOMINAL_PARAMETERS] = {true};
+        hb_identified found;
+        hb_error err = {0};
+        memcpy(start, n->parameter_default, sizeof start);
+        start[0] = light;
+        if (hb_identify(&found, d,
+                        &(hb_identify_settings){.nominal = n, .start = start, .given = given, .actuators = {.nu = NU}},
+                        NULL, &err))
+            fail_msg("%s", err.text);
+        for (int c = 0; c < NU; c++) {
+            double sum = found.actuators.delay[c] + found.actuators.lag[c];
+            if (!(fabs(sum - delay - lag) < 0.006) || !(fabs(found.actuators.delay[c] - delay) < 0.008) ||
+                !(found.delay_deviation[c] < 0.01) || found.own[c]) {
+                hb_identified_print(&found, d, stderr);
+                fail_msg("%s, control %d", how[i].data, c);
+            }
+        }
+        assert_true(found.parameter[5] < 0); /* the other way round */
+        assert_near(found.parameter[0], light, 0);
+        assert_near(found.factor[1], 1, 0.15);
+        assert_near(found.parameter[2] / start[2], found.factor[1], 1e-9); /* one factor for all inertias */
+        assert_true(found.after < 0.7 * found.before);
+        hb_dataset_free(d);
+    }
+}
+
+/* a mass that is wrong by a third is found, where the data do not know it */
+static void test_identification_of_mass(void **state)
+{
+    (void)state;
+    hb_dataset *d = read_flights("hidden.h5");
+    const hb_nominal *n = hb_nominal_find("quadrotor");
+    double start[HB_NOMINAL_PARAMETERS];
+    bool given[HB_NOMINAL_PARAMETERS] = {0};
+    int even[] = {0, 2, 4};
+    hb_identified found;
+    hb_error err = {0};
+
+    memcpy(start, n->parameter_default, sizeof start);
+    start[0] = 0.04;
+    hb_identify_settings s = {.nominal = n,
+                              .start = start,
+                              .given = given,
+                              .actuators = {.nu = NU, .delay = {0}},
+                              .function = even,
+                              .nfunctions = 3};
+    if (hb_identify(&found, d, &s, NULL, &err))
+        fail_msg("%s", err.text);
+    /* one rotor of four has 3 % less: on average the vehicle seems so much heavier */
+    assert_near(found.parameter[0], light / 0.9925, 0.0012);
+    hb_dataset_free(d);
+}
+
+/* what identify keeps in a file is what is read from it, and what the recipe takes */
+static void test_actuators_are_kept(void **state)
+{
+    (void)state;
+    const double d4[] = {0.01, 0.02, 0.03, 0.04}, l4[] = {0.05, 0.05, 0.05, 0.06};
+    hb_error err = {0};
+    hb_settings s;
+    hb_dataset *d = read_flights("hidden.h5");
+
+    assert_true(isnan(d->header.control_delay[0]));
+    hb_dataset_free(d);
+    for (int again = 0; again < 2; again++)
+        assert_int_equal(hb_dataset_put_actuators(in_folder("hidden.h5"), NU, d4, l4, &err), 0);
+    d = read_flights("hidden.h5");
+    for (int i = 0; i < NU; i++) {
+        assert_near(d->header.control_delay[i], d4[i], 0);
+        assert_near(d->header.control_lag[i], l4[i], 0);
+    }
+    hb_settings_default(&s);
+    strcpy(s.average, "nominal:quadrotor");
+    assert_int_equal(hb_recipe_choose(&s, d, NULL, NULL, &err), 0);
+    assert_string_equal(s.delay, "0.01,0.02,0.03,0.04");
+    assert_string_equal(s.lag, "0.05,0.05,0.05,0.06");
+    hb_dataset_free(d);
+    assert_true(hb_dataset_put_actuators("/nowhere.h5", NU, d4, l4, &err) < 0);
+}
+
+static void test_choices(void **state)
+{
+    (void)state;
+    hb_dataset *logs = read_flights("known.h5"), *simulated = read_flights("hidden.h5");
+    hb_error err = {0};
+    hb_settings s;
+
+    /* logs with physics: rollouts, no positions, actuators; explicit values stay, also where they are the defaults */
+    hb_settings_default(&s);
+    strcpy(s.average, "nominal:quadrotor");
+    assert_int_equal(hb_settings_set(&s, "functions", "16", &err), 0);
+    if (hb_recipe_choose(&s, logs, NULL, NULL, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(s.functions, 16);
+    assert_string_equal(s.inputs, "-x,-y,-z");
+    assert_int_equal(s.rollout, 10);
+    assert_int_equal(s.weighting, HB_WEIGHT_EACH);
+    assert_int_equal(s.nb, 4);
+    assert_true(*s.delay || *s.lag);
+    assert_non_null(strstr(s.average, "torque_ratio=-"));
+    /* twice gives the same: nothing is identified again */
+    hb_settings again = s;
+    assert_int_equal(hb_recipe_choose(&again, logs, NULL, NULL, &err), 0);
+    assert_string_equal(again.delay, s.delay);
+
+    /* a simulator's: single steps, nothing identified */
+    hb_settings_default(&s);
+    strcpy(s.average, "nominal:quadrotor");
+    strcpy(s.delay, "");
+    assert_int_equal(hb_settings_set(&s, "delay", "0", &err), 0);
+    assert_int_equal(hb_recipe_choose(&s, simulated, NULL, NULL, &err), 0);
+    assert_int_equal(s.rollout, 1);
+    assert_string_equal(s.average, "nominal:quadrotor");
+    assert_true(s.learning_rate == 0.015);
+
+    /* no physics: horizontal positions are left out, height is not */
+    hb_settings_default(&s);
+    assert_int_equal(hb_recipe_choose(&s, simulated, NULL, NULL, &err), 0);
+    assert_string_equal(s.inputs, "-x,-y");
+    assert_int_equal(s.weighting, HB_WEIGHT_EACH);
+    assert_int_equal(s.refinements, 1);
+
+    /* the paper's kinds are left alone */
+    hb_settings paper;
+    hb_settings_default(&paper);
+    paper.kind = HB_KIND_FE_NODE;
+    hb_settings before = paper;
+    assert_int_equal(hb_recipe_choose(&paper, logs, NULL, NULL, &err), 0);
+    assert_memory_equal(&paper, &before, sizeof paper);
+    hb_dataset_free(logs);
+    hb_dataset_free(simulated);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vehicles_of_two_sizes_look_alike),
+        cmocka_unit_test(test_wrong_parameters_are_answered),
+        cmocka_unit_test(test_identification),
+        cmocka_unit_test(test_identification_of_mass),
+        cmocka_unit_test(test_actuators_are_kept),
+        cmocka_unit_test(test_choices),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -146,13 +146,6 @@ void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_plan_pro
         hb_time_budget_begin(&e->time[i], clock, deadline, &e->stop);
 }
 
-void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline)
-{
-    atomic_store(&e->stop, false);
-    for (int i = 0; i < e->nthreads; i++)
-        e->time[i].deadline = deadline;
-}
-
 void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool *interrupt)
 {
     for (int i = 0; i < e->nthreads; i++)

@@ -62,8 +62,6 @@ void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_plan_pro
                                    double deadline);
 /* Where the answers of the clock are noted, or come from, from the next begin on; NULL: neither. */
 void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *decisions);
-/* Changes the deadline, and goes on if work had stopped for the old one. */
-void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline);
 
 /* Stops when *interrupt becomes true, until the next hb_candidate_evaluation_begin. */
 void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool *interrupt);

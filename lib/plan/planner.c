@@ -2,7 +2,7 @@
  *
  *     start      evaluate the warm start and a few samples around it
  *     search     iterations of the chosen method on all samples
- *     descend    second-order steps on the best candidates: all of the method `gauss_newton`, the polish of the others
+ *     descend    second-order steps on the best candidates, of the method `gauss_newton`
  *     finish     the best candidate becomes the plan, and the next warm start
  *
  * Each asks before every piece of work whether there is time for it; whatever was evaluated in full by then counts. */
@@ -13,13 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
 enum { MOST_OWED = 3 };                 /* insurances that plans leave to preparations before one is made at once */
-static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
-static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
+static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
-static const double polish_share = 0.4; /* of the time, when other methods end with second-order steps */
 static const double same_step = 0.02;   /* relative: steps so little longer or shorter mean the same */
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
@@ -40,7 +37,7 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     hb_candidate_lay_out(&to->other, arena, nx, nv, nh);
     to->mean = hb_arena_take(arena, sequence, sizeof(hb_real));
     to->deviation = hb_arena_take(arena, sequence, sizeof(hb_real));
-    to->kept = hb_arena_take(arena, ns * sequence, sizeof(hb_real));
+    to->kept = hb_arena_take(arena, sequence, sizeof(hb_real));
     to->order = hb_arena_take(arena, ns, sizeof(int));
     to->action = hb_arena_take(arena, (size_t)(nh * nu), sizeof(double));
     to->states = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
@@ -256,11 +253,11 @@ static hb_candidate_job job_on(hb_planner *p, int ns, hb_piece kind, int draw_fr
 
 static bool uses_gradients(const hb_planner *p)
 {
-    return p->settings.method == HB_PLANNER_GRADIENT || p->settings.method == HB_PLANNER_GRADIENT_CEM;
+    return p->settings.method == HB_PLANNER_GRADIENT;
 }
 
 /* The first sample is where the plan starts, the second trim, the others lie around the first. Of the plan before,
- * methods with gradients keep all samples, cem its elites. */
+ * methods with gradients keep all samples. */
 void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead)
 {
     hb_population *pop = &p->population;
@@ -270,9 +267,7 @@ void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead)
     p->population_ahead = ahead;
     p->from = from;
     p->adam = 0;
-    if (p->inherited && p->settings.method == HB_PLANNER_CEM && p->elites > 2)
-        p->draw_from = p->elites;
-    else if (!p->inherited || !uses_gradients(p))
+    if (!p->inherited || !uses_gradients(p))
         p->draw_from = 2;
     memcpy(p->mean, from, hb_planner_sequence_bytes(p));
     for (int i = 0; i < pop->nh * p->map.nv; i++)
@@ -325,26 +320,6 @@ static bool start(hb_planner *p)
     return hb_candidate_evaluation_run(p->evaluation, &few, &p->best);
 }
 
-/* keeps the elites as the first samples; the others are to be drawn from what they were refitted to. Returns the first
- * of these. */
-static int refit(hb_planner *p)
-{
-    hb_population *pop = &p->population;
-    const ptrdiff_t size = pop->nh * p->map.nv;
-    int finite = hb_population_rank(pop, pop->ns, p->order), elites = (int)ceil(p->settings.elites * pop->ns);
-
-    elites = elites > finite ? finite : elites;
-    if (elites < 1)
-        return 0;
-    hb_population_refit(pop, p->order, elites, keep_fit, least_noise, p->mean, p->deviation);
-    for (int i = 0; i < elites; i++)
-        hb_population_get(pop, p->order[i], p->kept + i * size);
-    for (int i = 0; i < elites; i++)
-        hb_population_put(pop, i, p->kept + i * size);
-    p->elites = elites;
-    return elites;
-}
-
 /* the first sample becomes the weighted mean; the others are to be drawn around it, closer each time */
 static int average(hb_planner *p)
 {
@@ -375,14 +350,8 @@ bool hb_planner_iterate(hb_planner *p, hb_candidate *best)
 
     /* what the next iteration works on */
     p->draw_from = ns;
-    if (method == HB_PLANNER_CEM)
-        p->draw_from = refit(p);
-    else if (method == HB_PLANNER_MPPI)
+    if (method == HB_PLANNER_MPPI)
         p->draw_from = average(p);
-    else if (method == HB_PLANNER_GRADIENT_CEM && p->adam == REFIT_EVERY) {
-        p->draw_from = refit(p);
-        p->adam = 0;
-    }
     p->round++;
     return true;
 }
@@ -586,22 +555,13 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
                                uint64_t tick, const hb_clock *clock, double deadline)
 {
     const hb_planner_settings *s = &p->settings;
-    const bool polish = s->polish && s->method != HB_PLANNER_GAUSS_NEWTON;
-    const double begun = polish && clock ? clock->now(clock->context) : 0;
     const hb_plan_problem problem = hb_planner_problem(p, model, x0, goal);
 
     p->preparation.in_vain = 0; /* something is new */
-    hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);
+    hb_planner_begin(p, &problem, tick, clock, deadline);
     bool converged = start(p);
     if (converged)
         converged = s->method == HB_PLANNER_GAUSS_NEWTON ? descend(p) : hb_planner_search(p);
-    if (polish) {
-        const int searched = p->plan.iterations;
-        p->plan.iterations = 0;
-        hb_candidate_evaluation_extend(p->evaluation, deadline);
-        converged = isfinite(p->best.cost) && improve_best(p) == HB_DESCENT_ARRIVED;
-        p->plan.iterations += searched;
-    }
     hb_planner_finish(p, converged);
     return &p->plan;
 }

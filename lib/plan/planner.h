@@ -16,8 +16,6 @@
 
 #define HB_PLANNER_METHODS(X)                                                                                          \
     X(GRADIENT, "gradient", "Adam on all samples in parallel, best wins (the paper's)")                                \
-    X(CEM, "cem", "cross-entropy method: refit to the elites")                                                         \
-    X(GRADIENT_CEM, "gradient_cem", "gradient steps, with a refit to the elites between them")                         \
     X(MPPI, "mppi", "model predictive path integral: exponentially weighted mean")                                     \
     X(GAUSS_NEWTON, "gauss_newton", "second-order descent from the warm start and the best samples")
 
@@ -38,9 +36,7 @@ typedef struct hb_planner_settings {
     double clip;                      /* norm of the gradient of one step's controls, at most */
     double noise;                     /* standard deviation of samples, in units of each control's range */
     double noise_correlation;         /* of successive steps, 0 (white) .. 1 */
-    double elites;                    /* fraction of samples that CEM refits to */
     double temperature;               /* of MPPI, relative to the spread of costs */
-    bool polish;                      /* end with second-order steps on the best candidate */
     double tolerance;                 /* a gain in cost that is not worth a second-order step */
     bool prepare;                     /* hb_controller_prepare may do something */
     double prepare_share;             /* of a processor's time, that it may take */

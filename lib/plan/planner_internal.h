@@ -80,9 +80,9 @@ struct hb_planner {
     double population_ahead;   /* moved on by so many steps since that was made */
     hb_candidate best, other;  /* of the plan being made, and one being descended from */
     hb_real *mean, *deviation; /* nh x nv: what is drawn from */
-    hb_real *kept;             /* ns x nh x nv: elites while they change places */
+    hb_real *kept;             /* nh x nv: the best of wide samples, */
     int *order;                /* ns, by cost */
-    bool picked;               /* `kept` begins with the best of wide samples */
+    bool picked;               /* if there is one */
     double *action, *states;   /* nh x nu and (nh + 1) x nx: the plan */
     hb_plan plan;
 
@@ -93,8 +93,7 @@ struct hb_planner {
     double step;         /* seconds per step of the current plan; 0: the settings' */
     const hb_real *from; /* nh x nv: where the search began */
     int draw_from;       /* samples from this one on are to be drawn */
-    int adam;            /* gradient steps since the last refit */
-    int elites;          /* samples that the last refit kept */
+    int adam;            /* gradient steps so far */
 
     hb_preparation preparation;
     hb_decisions decisions; /* of the current plan */

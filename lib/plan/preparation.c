@@ -50,7 +50,7 @@ void hb_preparation_forget(hb_preparation *f)
 
 static bool second_order(const hb_planner *p)
 {
-    return p->settings.method == HB_PLANNER_GAUSS_NEWTON || p->settings.polish;
+    return p->settings.method == HB_PLANNER_GAUSS_NEWTON;
 }
 
 /* IN_VAIN has insurance, what comes after it has none, and then the turn starts again */

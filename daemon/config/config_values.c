@@ -114,14 +114,6 @@ void hb_read_choice(hb_config_reader *r, const yaml_node_t *node, const hb_setti
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", row->choices[i]);
     }
-    for (const hb_alias *a = row->aliases; a && a->old; a++)
-        for (int i = 0; i < row->nchoices; i++)
-            if (strcmp(text, a->old) == 0 && strcmp(a->now, row->choices[i]) == 0) {
-                hb_config_warn(r->c, hb_mark_of(node), row->key, "'%s' is the old name of %s, which is in force",
-                               a->old, a->now);
-                *(int *)to = i;
-                return;
-            }
     const char *near = hb_config_near(text, row->choices, row->nchoices);
     if (near)
         HB_COMPLAIN(r, node, row->key, "'%.60s' is none of %s: did you mean %s?", text, all, near);

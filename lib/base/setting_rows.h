@@ -34,11 +34,6 @@ typedef enum {
 
 enum { HB_FIXED = false, HB_LIVE = true };
 
-/* An old word for a choice. */
-typedef struct hb_alias {
-    const char *old, *now;
-} hb_alias;
-
 typedef struct hb_setting {
     const char *key;     /* in the configuration: section.name, or name */
     int type;            /* hb_setting_type */
@@ -47,7 +42,6 @@ typedef struct hb_setting {
     hb_ends ends;
     const char *const *choices; /* HB_SETTING_CHOICE */
     int nchoices;
-    const hb_alias *aliases; /* ended by one without names; NULL: none */
     bool live;               /* a reload changes it */
     const char *help;
 } hb_setting;

@@ -146,13 +146,6 @@ void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_plan_pro
         hb_time_budget_begin(&e->time[i], clock, deadline, &e->stop);
 }
 
-void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline)
-{
-    atomic_store(&e->stop, false);
-    for (int i = 0; i < e->nthreads; i++)
-        e->time[i].deadline = deadline;
-}
-
 void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool *interrupt)
 {
     for (int i = 0; i < e->nthreads; i++)
@@ -339,4 +332,19 @@ bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_cand
     for (int i = 0; i < e->nparts; i++)
         complete = complete && e->part[i].complete;
     return scripted(e) ? complete : note(e, complete);
+}
+
+bool hb_candidate_evaluation_steps(hb_candidate_evaluation *e, const double *states, const double *u, double *next)
+{
+    const hb_plan_problem *of = &e->problem;
+
+    for (int first = 0; first < of->nh; first += HB_STRIDE) {
+        const int n = of->nh - first < HB_STRIDE ? of->nh - first : HB_STRIDE;
+        if (!hb_candidate_evaluation_ask(e, HB_PIECE_DEFECTS))
+            return false;
+        hb_rollout_steps(e->rollout[0], of->model, of->dt, n, states + (ptrdiff_t)first * e->nx,
+                         u + (ptrdiff_t)first * e->nu, next + (ptrdiff_t)first * e->nx);
+        hb_candidate_evaluation_rest(e);
+    }
+    return true;
 }

@@ -62,8 +62,6 @@ void hb_candidate_evaluation_begin(hb_candidate_evaluation *e, const hb_plan_pro
                                    double deadline);
 /* Where the answers of the clock are noted, or come from, from the next begin on; NULL: neither. */
 void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *decisions);
-/* Changes the deadline, and goes on if work had stopped for the old one. */
-void hb_candidate_evaluation_extend(hb_candidate_evaluation *e, double deadline);
 
 /* Stops when *interrupt becomes true, until the next hb_candidate_evaluation_begin. */
 void hb_candidate_evaluation_heed(hb_candidate_evaluation *e, const atomic_bool *interrupt);
@@ -76,6 +74,10 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
 /* Jacobians of every step along a candidate whose controls are u (nh x nu; effective), see hb_rollout_jacobians. */
 bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_candidate *at, const double *u, double *a,
                                        double *b);
+
+/* One step of the model from each state of a trajectory (nh x nx) under its effective controls (nh x nu), to next (nh x
+ * nx). */
+bool hb_candidate_evaluation_steps(hb_candidate_evaluation *e, const double *states, const double *u, double *next);
 
 /* A piece of work on the caller's thread: asks for time, and ends it. */
 bool hb_candidate_evaluation_ask(hb_candidate_evaluation *e, hb_piece kind);

@@ -2,7 +2,7 @@
  *
  *     start      evaluate the warm start and a few samples around it
  *     search     iterations of the chosen method on all samples
- *     descend    second-order steps on the best candidates: all of the method `gauss_newton`, the polish of the others
+ *     descend    second-order steps on the best candidates, of the method `gauss_newton`
  *     finish     the best candidate becomes the plan, and the next warm start
  *
  * Each asks before every piece of work whether there is time for it; whatever was evaluated in full by then counts. */
@@ -13,13 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFIT_EVERY = 5 };               /* gradient steps between refits of gradient_cem */
 enum { MOST_OWED = 3 };                 /* insurances that plans leave to preparations before one is made at once */
-static const double keep_fit = 0.1;     /* of the last mean and deviation when they are refitted */
-static const double least_noise = 1e-3; /* that refits leave, in units of each control's range */
+static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
-static const double polish_share = 0.4; /* of the time, when other methods end with second-order steps */
 static const double same_step = 0.02;   /* relative: steps so little longer or shorter mean the same */
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
@@ -40,13 +37,15 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     hb_candidate_lay_out(&to->other, arena, nx, nv, nh);
     to->mean = hb_arena_take(arena, sequence, sizeof(hb_real));
     to->deviation = hb_arena_take(arena, sequence, sizeof(hb_real));
-    to->kept = hb_arena_take(arena, ns * sequence, sizeof(hb_real));
+    to->kept = hb_arena_take(arena, sequence, sizeof(hb_real));
     to->order = hb_arena_take(arena, ns, sizeof(int));
     to->action = hb_arena_take(arena, (size_t)(nh * nu), sizeof(double));
     to->states = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
     to->made_at = hb_arena_take(arena, (size_t)nx, sizeof(double));
     to->made_for.target = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
     to->made_for.actuator_state = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.trim = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.last_control = hb_arena_take(arena, (size_t)nu, sizeof(double));
     to->made_for.lag = hb_arena_take(arena, (size_t)nu, sizeof(double));
     hb_preparation_lay_out(&to->preparation, arena, nx, nu, nv, nh);
     return p;
@@ -165,7 +164,7 @@ void hb_planner_reset(hb_planner *p)
     memset(p->states, 0, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
-    p->inherited = false;
+    p->inherited = p->unverified = p->doubtful = false;
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
@@ -176,7 +175,8 @@ void hb_planner_reset(hb_planner *p)
 static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *actuator_state, hb_goal *to)
 {
     const int nx = p->m->nx, nu = p->m->nu;
-    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag;
+    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag,
+           *last = (double *)to->last_control, *trim = (double *)to->trim;
 
     *to = *goal;
     to->target = memcpy(target, goal->target, (size_t)(goal->ntargets * nx) * sizeof *target);
@@ -184,9 +184,9 @@ static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *ac
     for (int i = 0; i < nu; i++)
         lag[i] = goal->lag ? goal->lag[i] : 0;
     to->lag = lag;
-    /* the caller's may be gone by then, and what came before this plan matters to no later one */
-    to->last_control = actuators;
-    to->start = NULL;
+    to->trim = memcpy(trim, goal->trim, (size_t)nu * sizeof *trim);
+    to->last_control = memcpy(last, goal->last_control, (size_t)nu * sizeof *last);
+    to->start = NULL; /* the caller's may be gone by then */
 }
 
 void hb_planner_take_over(hb_planner *p, const hb_planner *from)
@@ -203,7 +203,7 @@ void hb_planner_take_over(hb_planner *p, const hb_planner *from)
     memcpy(p->states, from->states, hb_planner_states_bytes(p));
     memcpy(p->made_at, from->made_at, (size_t)nx * sizeof *p->made_at);
     copy_goal(p, &from->made_for, from->made_for.actuator_state, &p->made_for);
-    p->made_for.trim = p->m->control_trim;
+    p->trim = p->m->control_trim;
     p->cold = false;
     p->step = hb_planner_step(from);
     p->elapsed = from->elapsed;
@@ -256,11 +256,11 @@ static hb_candidate_job job_on(hb_planner *p, int ns, hb_piece kind, int draw_fr
 
 static bool uses_gradients(const hb_planner *p)
 {
-    return p->settings.method == HB_PLANNER_GRADIENT || p->settings.method == HB_PLANNER_GRADIENT_CEM;
+    return p->settings.method == HB_PLANNER_GRADIENT;
 }
 
 /* The first sample is where the plan starts, the second trim, the others lie around the first. Of the plan before,
- * methods with gradients keep all samples, cem its elites. */
+ * methods with gradients keep all samples. */
 void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead)
 {
     hb_population *pop = &p->population;
@@ -270,9 +270,7 @@ void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead)
     p->population_ahead = ahead;
     p->from = from;
     p->adam = 0;
-    if (p->inherited && p->settings.method == HB_PLANNER_CEM && p->elites > 2)
-        p->draw_from = p->elites;
-    else if (!p->inherited || !uses_gradients(p))
+    if (!p->inherited || !uses_gradients(p))
         p->draw_from = 2;
     memcpy(p->mean, from, hb_planner_sequence_bytes(p));
     for (int i = 0; i < pop->nh * p->map.nv; i++)
@@ -325,26 +323,6 @@ static bool start(hb_planner *p)
     return hb_candidate_evaluation_run(p->evaluation, &few, &p->best);
 }
 
-/* keeps the elites as the first samples; the others are to be drawn from what they were refitted to. Returns the first
- * of these. */
-static int refit(hb_planner *p)
-{
-    hb_population *pop = &p->population;
-    const ptrdiff_t size = pop->nh * p->map.nv;
-    int finite = hb_population_rank(pop, pop->ns, p->order), elites = (int)ceil(p->settings.elites * pop->ns);
-
-    elites = elites > finite ? finite : elites;
-    if (elites < 1)
-        return 0;
-    hb_population_refit(pop, p->order, elites, keep_fit, least_noise, p->mean, p->deviation);
-    for (int i = 0; i < elites; i++)
-        hb_population_get(pop, p->order[i], p->kept + i * size);
-    for (int i = 0; i < elites; i++)
-        hb_population_put(pop, i, p->kept + i * size);
-    p->elites = elites;
-    return elites;
-}
-
 /* the first sample becomes the weighted mean; the others are to be drawn around it, closer each time */
 static int average(hb_planner *p)
 {
@@ -375,14 +353,8 @@ bool hb_planner_iterate(hb_planner *p, hb_candidate *best)
 
     /* what the next iteration works on */
     p->draw_from = ns;
-    if (method == HB_PLANNER_CEM)
-        p->draw_from = refit(p);
-    else if (method == HB_PLANNER_MPPI)
+    if (method == HB_PLANNER_MPPI)
         p->draw_from = average(p);
-    else if (method == HB_PLANNER_GRADIENT_CEM && p->adam == REFIT_EVERY) {
-        p->draw_from = refit(p);
-        p->adam = 0;
-    }
     p->round++;
     return true;
 }
@@ -495,6 +467,7 @@ static void note_problem(hb_planner *p)
 
     memcpy(p->made_at, p->problem.x0, (size_t)p->m->nx * sizeof *p->made_at);
     copy_goal(p, goal, hb_lag_start(goal), &p->made_for);
+    p->trim = goal->trim;
 }
 
 /* the warm start, when steps become longer or shorter */
@@ -518,7 +491,7 @@ void hb_planner_begin(hb_planner *p, const hb_plan_problem *problem, uint64_t ti
     change_step(p, p->problem.dt);
     p->key = (hb_random_key){.seed = p->settings.seed, .stream = tick};
     p->round = 0;
-    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions};
+    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions, .verified = true};
     hb_decisions_start(&p->decisions);
     hb_candidate_evaluation_follow(p->evaluation, &p->decisions);
     p->best.cost = p->other.cost = INFINITY;
@@ -534,6 +507,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.out_of_time = p->decisions.nrefused > 0;
     p->plan.cost = p->best.cost;
     hb_preparation_forget(&p->preparation);
+    p->unverified = p->doubtful = false;
     /* with nothing better, the current plan is what will be applied, moved on to this request */
     if (!p->plan.evaluated && p->cold)
         return;
@@ -544,6 +518,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     if (!p->plan.evaluated)
         return;
     p->cold = false;
+    p->unverified = !p->plan.verified;
     memcpy(p->warm, p->best.w, hb_planner_sequence_bytes(p));
     memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
@@ -586,22 +561,13 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
                                uint64_t tick, const hb_clock *clock, double deadline)
 {
     const hb_planner_settings *s = &p->settings;
-    const bool polish = s->polish && s->method != HB_PLANNER_GAUSS_NEWTON;
-    const double begun = polish && clock ? clock->now(clock->context) : 0;
     const hb_plan_problem problem = hb_planner_problem(p, model, x0, goal);
 
     p->preparation.in_vain = 0; /* something is new */
-    hb_planner_begin(p, &problem, tick, clock, polish ? deadline - polish_share * (deadline - begun) : deadline);
+    hb_planner_begin(p, &problem, tick, clock, deadline);
     bool converged = start(p);
     if (converged)
         converged = s->method == HB_PLANNER_GAUSS_NEWTON ? descend(p) : hb_planner_search(p);
-    if (polish) {
-        const int searched = p->plan.iterations;
-        p->plan.iterations = 0;
-        hb_candidate_evaluation_extend(p->evaluation, deadline);
-        converged = isfinite(p->best.cost) && improve_best(p) == HB_DESCENT_ARRIVED;
-        p->plan.iterations += searched;
-    }
     hb_planner_finish(p, converged);
     return &p->plan;
 }

@@ -13,6 +13,7 @@ enum { HB_SHORT = 5 }; /* steps of a descent from a sample that is insurance */
 
 /* Stages of a preparation, see preparation.c. */
 typedef enum {
+    HB_PREPARE_VERIFY,
     HB_PREPARE_PREDICT,
     HB_PREPARE_EVALUATE,
     HB_PREPARE_SEARCH,
@@ -75,14 +76,18 @@ struct hb_planner {
     bool cold;                 /* there is none: `warm` is trim */
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
-    hb_goal made_for;          /* target, and lag and state of actuators, are copies */
+    hb_goal made_for;          /* vectors are copies */
+    const double *trim;        /* nu: the caller's, that may have become another since */
+    bool unverified;           /* its cost is predicted, and no rollout has confirmed it yet */
+    bool doubtful;             /* one that was predicted was not confirmed: the next is verified before it is given */
+    uint64_t disagreed;        /* how many were not */
     bool inherited;            /* the population holds sequences of the plan before, */
     double population_ahead;   /* moved on by so many steps since that was made */
     hb_candidate best, other;  /* of the plan being made, and one being descended from */
     hb_real *mean, *deviation; /* nh x nv: what is drawn from */
-    hb_real *kept;             /* ns x nh x nv: elites while they change places */
+    hb_real *kept;             /* nh x nv: the best of wide samples, */
     int *order;                /* ns, by cost */
-    bool picked;               /* `kept` begins with the best of wide samples */
+    bool picked;               /* if there is one */
     double *action, *states;   /* nh x nu and (nh + 1) x nx: the plan */
     hb_plan plan;
 
@@ -93,8 +98,7 @@ struct hb_planner {
     double step;         /* seconds per step of the current plan; 0: the settings' */
     const hb_real *from; /* nh x nv: where the search began */
     int draw_from;       /* samples from this one on are to be drawn */
-    int adam;            /* gradient steps since the last refit */
-    int elites;          /* samples that the last refit kept */
+    int adam;            /* gradient steps so far */
 
     hb_preparation preparation;
     hb_decisions decisions; /* of the current plan */

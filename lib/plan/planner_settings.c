@@ -35,12 +35,8 @@ const char *const hb_planner_method_help[] = {
       "Standard deviation of samples, in units of each control's range.")                                              \
     X(REAL, "planner.noise_correlation", noise_correlation, 0.5, 0, 1, HB_CLOSED, HB_LIVE,                             \
       "Correlation of the samples' noise from one step to the next.")                                                  \
-    X(REAL, "planner.elites", elites, 0.1, 0, 1, HB_CLOSED, HB_LIVE,                                                   \
-      "Fraction of the samples that cem fits its distribution to.")                                                    \
     X(REAL, "planner.temperature", temperature, 0.1, 0, 1e6, HB_CLOSED, HB_LIVE,                                       \
       "Temperature of mppi, relative to the spread of the costs.")                                                     \
-    X(BOOL, "planner.polish", polish, false, 0, 1, HB_CLOSED, HB_LIVE,                                                 \
-      "End with second-order steps on the best candidate.")                                                            \
     X(REAL, "planner.tolerance", tolerance, 1e-5, 0, 1e9, HB_CLOSED, HB_LIVE,                                          \
       "Second-order steps end when the next one would lower the cost by less than this.")                              \
     X(BOOL, "planner.prepare", prepare, true, 0, 1, HB_CLOSED, HB_LIVE,                                                \
@@ -51,8 +47,6 @@ const char *const hb_planner_method_help[] = {
 
 const hb_planner_settings hb_planner_defaults = {.method = HB_PLANNER_GAUSS_NEWTON, ROWS(HB_SETTING_DEFAULT)};
 
-static const hb_alias old_name[] = {{"ilqr", "gauss_newton"}, {NULL, NULL}};
-
 #define STRUCT hb_planner_settings
 static const hb_setting row[] = {{.key = "planner.method",
                                   .type = HB_SETTING_CHOICE,
@@ -60,7 +54,6 @@ static const hb_setting row[] = {{.key = "planner.method",
                                   .size = sizeof(hb_planner_method),
                                   .choices = hb_planner_method_name,
                                   .nchoices = HB_PLANNER_NMETHODS,
-                                  .aliases = old_name,
                                   .live = HB_FIXED,
                                   .help = "How plans are found."},
                                  ROWS(HB_SETTING_ROW)};
@@ -111,8 +104,8 @@ static int check_controls(const hb_model *m, hb_error *err)
 double hb_planner_memory(const hb_model *m, const hb_planner_settings *s, int nthreads)
 {
     const double nh = s->horizon, nv = hb_planner_ndirections(s, m), sequences = s->samples * nh;
-    /* population and elites; the best of every group of lanes; a thread's rollout; matrices of second-order steps */
-    double population = sequences * (4 * nv + 2 * m->nu) * sizeof(hb_real);
+    /* population; the best of every group of lanes; a thread's rollout; matrices of second-order steps */
+    double population = sequences * (3 * nv + 2 * m->nu) * sizeof(hb_real);
     double groups = sequences / HB_LANES * (m->nu * (double)sizeof(hb_real) + m->nx * (double)sizeof(double));
     double rollout = nh * ((double)hb_predictor_tape_size(m) + (2.0 * m->nx + m->nu) * HB_STRIDE * sizeof(hb_real));
     double second = 2 * hb_gauss_newton_memory(m->nx, m->nu, (int)nv, s->horizon);

@@ -312,22 +312,6 @@ int hb_population_rank(const hb_population *p, int n, int *order)
     return finite;
 }
 
-void hb_population_refit(const hb_population *p, const int *order, int count, double keep, double least, hb_real *mean,
-                         hb_real *deviation)
-{
-    for (int i = 0; i < p->nh * p->map->nv; i++) {
-        double sum = 0, sum2 = 0;
-        for (int j = 0; j < count; j++)
-            sum += hb_population_w(p, lane_of(order[j]))[(ptrdiff_t)i * HB_STRIDE];
-        for (int j = 0; j < count; j++) {
-            double d = hb_population_w(p, lane_of(order[j]))[(ptrdiff_t)i * HB_STRIDE] - sum / count;
-            sum2 += d * d;
-        }
-        mean[i] = (hb_real)(keep * mean[i] + (1 - keep) * sum / count);
-        deviation[i] = (hb_real)fmax(keep * deviation[i] + (1 - keep) * sqrt(sum2 / count), least);
-    }
-}
-
 void hb_population_average(const hb_population *p, const int *order, int finite, double temperature, hb_real *mean)
 {
     int half = (finite + 1) / 2, size = p->nh * p->map->nv;

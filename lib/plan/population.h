@@ -4,7 +4,7 @@
  * directions of the settings (identity by default), scaled. Every candidate is kept within the bounds of u: clamped
  * element by element when M is diagonal, else drawn back towards trim, so that it stays in the span of M.
  *
- * Lanes never mix but in hb_population_refit and hb_population_average, which run over samples in order: what a lane
+ * Lanes never mix but in hb_population_average, which runs over samples in order: what a lane
  * becomes does not depend on how lanes are shared among threads. */
 #ifndef HB_POPULATION_H
 #define HB_POPULATION_H
@@ -97,9 +97,6 @@ void hb_sequence_stretch(int nh, int nv, double ratio, hb_real *w);
 /* Ranks the first n samples by cost: order[0] is the best; those that are not finite come last. Returns how many are
  * finite. */
 int hb_population_rank(const hb_population *p, int n, int *order);
-/* Mean and standard deviation of the first `count` of order, blended with those of before by `keep`; nh x nv. */
-void hb_population_refit(const hb_population *p, const int *order, int count, double keep, double least, hb_real *mean,
-                         hb_real *deviation);
 /* Mean weighted by exp(-(cost - best) / (temperature * spread)), spread being the standard deviation of the costs of
  * the better half. */
 void hb_population_average(const hb_population *p, const int *order, int finite, double temperature, hb_real *mean);

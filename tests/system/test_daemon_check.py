@@ -16,7 +16,7 @@ WRONG = {
     "latency: {{delay: 9}}": r"latency\.delay: 9 is more than 100 of the model's periods",
     "latency: {{stale_after: 2, fallback_after: 1}}": r"latency\.fallback_after: 1 is below latency\.stale_after \(2\)",
     "planner: {{horizon: 1000, directions: [[0]]}}": r"planner\.directions: direction 0 has no finite element",
-    "planner: {{horizon: 1000, samples: 100000, method: cem}}": r"planner\.samples: 100000 samples of 1000 steps take",
+    "planner: {{horizon: 1000, samples: 100000, method: mppi}}": r"planner\.samples: 100000 samples of 1000 steps take",
     "planner: {{horizon: 10, directions: [[1], [2]]}}": r"planner\.directions: 2 directions for 1 controls",
     "state_file: nowhere/window": r"state_file: {folder}/nowhere: No such file or directory",
     "state_file: folder": r"state_file: {folder}/folder is a folder",
@@ -143,7 +143,7 @@ class Check(TestCase):
                 self.assertEqual(self.starts(daemon), ok)
 
     def test_long_horizons_are_possible(self):
-        for text in ("planner: {{horizon: 500}}", "planner: {{horizon: 500, method: cem}}"):
+        for text in ("planner: {{horizon: 500}}", "planner: {{horizon: 500, method: mppi}}"):
             with self.subTest(text):
                 daemon = self.daemon(replaced(text))
                 self.assertEqual(self.check(daemon).stdout, f"{daemon.file}: ok\n")

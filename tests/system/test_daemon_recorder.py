@@ -131,18 +131,17 @@ class Recorder(TestCase):
 
     def test_every_method_is_replayed_to_the_byte(self):
         """Budgets that are too short, so that plans and preparations are cut off where the clock says."""
-        for method in ("gradient", "cem", "gradient_cem", "mppi", "gauss_newton"):
-            for polish in ("false", "true"):
-                with self.subTest(method, polish=polish):
-                    planner = f"planner: {{{{horizon: 20, samples: 200, iterations: 30, method: {method}, polish: {polish}, "
-                    config = re.sub(r"planner: .*", planner + "prepare_share: 0.5}}", CART).replace("budget: 0.5", "budget: 0.003")
-                    daemon = self.started(config + RECORDER % "", environment={"LD_PRELOAD": TRAP})
-                    self.fly_cart(daemon, 40)
-                    self.assertEqual(daemon.stop(), 0, daemon.text())
-                    out, (replies, identical) = self.replay(recordings(daemon))
-                    # a planner that does not come back in time is answered for by the server
-                    self.assertEqual(replies, identical, out)
-                    self.assertGreater(replies, 10)
+        for method in ("gradient", "mppi", "gauss_newton"):
+            with self.subTest(method):
+                planner = f"planner: {{{{horizon: 20, samples: 200, iterations: 30, method: {method}, "
+                config = re.sub(r"planner: .*", planner + "prepare_share: 0.5}}", CART).replace("budget: 0.5", "budget: 0.003")
+                daemon = self.started(config + RECORDER % "", environment={"LD_PRELOAD": TRAP})
+                self.fly_cart(daemon, 40)
+                self.assertEqual(daemon.stop(), 0, daemon.text())
+                out, (replies, identical) = self.replay(recordings(daemon))
+                # a planner that does not come back in time is answered for by the server
+                self.assertEqual(replies, identical, out)
+                self.assertGreater(replies, 10)
 
     def test_whatever_changes_in_flight_is_replayed(self):
         daemon = self.started(CART + RECORDER % "")

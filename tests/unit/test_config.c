@@ -52,25 +52,26 @@ static int parse(const char *text)
 static void test_values_arrive(void **state)
 {
     (void)state;
-    assert_int_equal(parse("name: carts\n"
-                           "log_level: debug\n"
-                           "adapt: false\n"
-                           "sockets:\n"
-                           "  actions: [ipc:///tmp/a, 'ipc:///tmp/b']\n"
-                           "  control: ipc:///tmp/c\n"
-                           "  status: []\n"
-                           "  mode: 0600\n"
-                           "planner: {horizon: 7, seed: 18446744073709551615, method: cem, noise: 1e-2, polish: true,\n"
-                           "          directions: [[1], [-0.5]]}\n"
-                           "estimator:\n"
-                           "  forgetting: 0.99\n"
-                           "realtime: {server_cpus: [0, 1]}\n"
-                           "target: {velocity: -1}\n"
-                           "safe_action: [0.5]\n"
-                           "cost:\n"
-                           "- {kind: distance, states: [position, 1], weight: 3, terminal: 10}\n"
-                           "- {kind: bound, states: velocity, weight: 1, min: -2, max: 2}\n"),
-                     0);
+    assert_int_equal(
+        parse("name: carts\n"
+              "log_level: debug\n"
+              "adapt: false\n"
+              "sockets:\n"
+              "  actions: [ipc:///tmp/a, 'ipc:///tmp/b']\n"
+              "  control: ipc:///tmp/c\n"
+              "  status: []\n"
+              "  mode: 0600\n"
+              "planner: {horizon: 7, seed: 18446744073709551615, method: mppi, noise: 1e-2, prepare: false,\n"
+              "          directions: [[1], [-0.5]]}\n"
+              "estimator:\n"
+              "  forgetting: 0.99\n"
+              "realtime: {server_cpus: [0, 1]}\n"
+              "target: {velocity: -1}\n"
+              "safe_action: [0.5]\n"
+              "cost:\n"
+              "- {kind: distance, states: [position, 1], weight: 3, terminal: 10}\n"
+              "- {kind: bound, states: velocity, weight: 1, min: -2, max: 2}\n"),
+        0);
     assert_string_equal(config->model, model_path);
     assert_string_equal(config->name, "carts");
     assert_int_equal(config->log_level, 4);
@@ -83,7 +84,7 @@ static void test_values_arrive(void **state)
     assert_int_equal(config->sockets.mode, 0600);
     assert_int_equal(config->controller.planner.horizon, 7);
     assert_true(config->controller.planner.seed == UINT64_MAX);
-    assert_int_equal(config->controller.planner.method, HB_PLANNER_CEM);
+    assert_int_equal(config->controller.planner.method, HB_PLANNER_MPPI);
     assert_true(config->controller.planner.noise == 0.01);
     assert_int_equal(config->controller.planner.ndirections, 2);
     assert_true(config->controller.planner.direction[1] == -0.5);
@@ -250,9 +251,9 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"planner: {noise: .inf}\n", "'.inf' is not a number"},
         {"planner: {noise: 1e999}\n", "'1e999' is not a number"},
         {"planner: {noise: 3 m}\n", "'3 m' is not a number"},
-        {"planner: {polish: yes}\n", "'yes' is neither true nor false"},
+        {"planner: {prepare: yes}\n", "'yes' is neither true nor false"},
         {"planner: {method: gradent}\n", "did you mean gradient?"},
-        {"planner: {method: zzz}\n", "'zzz' is none of gradient, cem"},
+        {"planner: {method: zzz}\n", "'zzz' is none of gradient, mppi"},
         {"planner: {seed: -1}\n", "'-1' is not a whole number from 0"},
         {"planner: {seed: 18446744073709551616}\n", "is not a whole number from 0"},
         {"planner: {directions: [[1], [1, 2]]}\n", "a direction of 2 controls after one of 1"},
@@ -326,14 +327,12 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
     assert_non_null(strstr(errors.text[0], "/nonexistent/file.yaml: No such file"));
 }
 
-static void test_an_old_name_is_taken_and_reported(void **state)
+static void test_what_is_gone_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(parse("planner: {method: ilqr}\n"), 0);
-    assert_int_equal(config->controller.planner.method, HB_PLANNER_GAUSS_NEWTON);
-    assert_int_equal(config->warnings.n, 1);
-    assert_non_null(strstr(config->warnings.text[0],
-                           "c.yaml:2:19: planner.method: 'ilqr' is the old name of gauss_newton, which is in force"));
+    assert_int_equal(parse("planner: {method: ilqr}\n"), 1);
+    assert_int_equal(parse("planner: {method: cem}\n"), 1);
+    assert_int_equal(parse("planner: {polish: true}\n"), 1);
     assert_int_equal(parse("planner: {method: gauss_newton}\n"), 0);
     assert_int_equal(config->warnings.n, 0);
 }
@@ -563,7 +562,7 @@ int main(void)
         cmocka_unit_test(test_values_arrive),
         cmocka_unit_test(test_the_model_gives_names_a_meaning),
         cmocka_unit_test(test_what_is_wrong_is_refused_at_its_place),
-        cmocka_unit_test(test_an_old_name_is_taken_and_reported),
+        cmocka_unit_test(test_what_is_gone_is_refused),
         cmocka_unit_test(test_one_run_tells_all_errors),
         cmocka_unit_test(test_a_failure_leaves_the_configuration_alone),
         cmocka_unit_test(test_what_is_printed_reads_back_as_the_same),

@@ -82,15 +82,64 @@ static size_t grey_png(char *to)
     return sizeof png;
 }
 
+static char *read_text(const char *path)
+{
+    FILE *in = fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+
+    if (in && getdelim(&text, &size, 0, in) < 0) {
+        free(text);
+        text = NULL;
+    }
+    if (in)
+        fclose(in);
+    return text;
+}
+
+/* The compiler does not name a picture that is missing: grey for all that a file, and those that it includes, speak of.
+ * Returns how many it had none for. */
+static int grey_pictures(mjVFS *vfs, const char *path, int depth, char *missing, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash - path) + 1 : 0;
+    char *text = depth < 4 ? read_text(path) : NULL, name[mjMAXVFSNAME], file[2048];
+    int n = 0;
+
+    for (char *at = text ? strstr(text, "file=\"") : NULL; at; at = strstr(at + 1, "file=\"")) {
+        char *end = strchr(at + 6, '"');
+        if (!end || end - at >= (long)sizeof name)
+            break;
+        snprintf(name, sizeof name, "%.*s", (int)(end - at - 6), at + 6);
+        const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name, *dot = strrchr(base, '.');
+        if (dot && strcasecmp(dot, ".png") == 0 && mj_findFileVFS(vfs, base) < 0) {
+            const size_t bytes = grey_png(file);
+            if (mj_makeEmptyFileVFS(vfs, base, (int)bytes) == 0) {
+                memcpy(vfs->filedata[mj_findFileVFS(vfs, base)], file, bytes);
+                snprintf(missing, size, "%s", name);
+                n++;
+            }
+        } else if (dot && strcasecmp(dot, ".xml") == 0) {
+            snprintf(file, sizeof file, "%.*s%s", folder, path, name);
+            n += grey_pictures(vfs, file, depth + 1, missing, size);
+        }
+    }
+    free(text);
+    return n;
+}
+
 /* Puts a stand-in for the file that a message of the compiler misses into vfs; false: it misses none. */
-static bool stand_in(mjVFS *vfs, const char *message, char *missing, size_t size)
+static bool stand_in(mjVFS *vfs, const char *path, const char *message, char *missing, size_t size)
 {
     const char *open = strchr(message, '\''), *close = open ? strchr(open + 1, '\'') : NULL;
-    const bool misses = strstr(message, "ould not open") || strstr(message, "rror opening") ||
-                        strstr(message, "ould not load") || strstr(message, "rror loading");
+    const bool misses = strstr(message, "ould not open") || strstr(message, "annot open") ||
+                        strstr(message, "rror opening") || strstr(message, "ould not load") ||
+                        strstr(message, "rror loading");
     char name[mjMAXVFSNAME], file[2048];
     size_t n = 0;
 
+    if (strstr(message, "PNG file load error"))
+        return grey_pictures(vfs, path, 0, missing, size) > 0;
     if (!misses || !close || close - open >= (long)sizeof name)
         return false;
     snprintf(name, sizeof name, "%.*s", (int)(close - open - 1), open + 1);
@@ -106,21 +155,6 @@ static bool stand_in(mjVFS *vfs, const char *message, char *missing, size_t size
     memcpy(vfs->filedata[mj_findFileVFS(vfs, base)], file, n);
     snprintf(missing, size, "%s", name);
     return true;
-}
-
-static char *read_text(const char *path)
-{
-    FILE *in = fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
-
-    if (in && getdelim(&text, &size, 0, in) < 0) {
-        free(text);
-        text = NULL;
-    }
-    if (in)
-        fclose(in);
-    return text;
 }
 
 /* MuJoCo forgets the lines of files that are included: looks for the word in quotation marks of its message there.
@@ -196,7 +230,7 @@ int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char
     *missing = 0;
     pthread_mutex_lock(&parser);
     while (!(model = mj_loadXML(path, vfs, message, sizeof message)) && n < MOST &&
-           stand_in(vfs, message, name, sizeof name))
+           stand_in(vfs, path, message, name, sizeof name))
         if (n++ == 0)
             snprintf(missing, size, "%s", name);
     mj_freeLastXML();

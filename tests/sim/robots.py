@@ -154,7 +154,7 @@ class Robots(unittest.TestCase):
             self.assertRegex(self.sim('describe', 'bad.xml', code=1), expected)
         # of a file that is included, too
         self.write('arm_parts.xml', self.text('arm_parts.xml').replace('width="8"', 'widht="8"'))
-        self.assertRegex(self.sim('describe', 'arm.xml', code=1), r"arm_parts.xml:4: .*'widht'")
+        self.assertRegex(self.sim('describe', 'arm.xml', code=1), r"arm_parts.xml:6: .*'widht'")
         self.assertRegex(self.sim('describe', 'none.xml', code=1), r'none.xml: No such file')
         self.assertRegex(self.sim('describe', 'robot.urdf', code=2), r'whose name ends in .xml')
         self.write('still.xml', '<mujoco><worldbody><geom size="1"/></worldbody></mujoco>')

@@ -413,6 +413,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
                     .insure = outdated(c, s),
+                    .verify = c->s.adapt && s->health.samples < HB_LITTLE_KNOWN,
                     .trim = ready ? last_trim(c) : take_trim(c)};
     if (!ready && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,

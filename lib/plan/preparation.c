@@ -343,8 +343,9 @@ uint64_t hb_planner_stages(const hb_planner *p)
 static bool correct(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
-    hb_descent_end end = hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, !p->doubtful, p->warm,
-                                            &p->best, &p->plan.iterations, &p->plan.verified);
+    hb_descent_end end =
+        hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, !p->doubtful && !p->problem.goal->verify,
+                           p->warm, &p->best, &p->plan.iterations, &p->plan.verified);
 
     if (end == HB_DESCENT_UNDER_WAY && isfinite(p->best.cost))
         end = hb_descent_run(p->descent[!f->ready], p->evaluation, &p->problem,

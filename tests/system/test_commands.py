@@ -12,6 +12,7 @@ folder that looks like a clone built in build/, beside a running daemon. A line 
 What is in no table and fails, or is no command, fails this test. usage: test_commands.py BUILD_ROOT
 """
 import glob
+import gzip
 import os
 import re
 import shutil
@@ -143,6 +144,8 @@ class Commands(unittest.TestCase):
             os.makedirs(f"{self.folder}/logs/car{k}")
             with open(f"{self.folder}/logs/car{k}/run.csv", "w") as file:
                 file.write("t,x,speed,throttle\n" + "".join(f"{0.1 * i},{0.1 * i * k},{k},0.5\n" for i in range(20)))
+        with open(f"{self.folder}/logs/car1/run.csv", "rb") as file, gzip.open(f"{self.folder}/LOG.csv.gz", "wb") as packed:
+            packed.write(file.read())
         os.makedirs(f"{self.folder}/logs/flights")
         self.shell("python3 tests/data/logs/make_logs.py logs && cp logs/flight.ulg logs/held_out.ulg && "
                    "for i in 1 2 3 4; do cp logs/flight.ulg logs/flights/$i.ulg; done", check=True)
@@ -170,7 +173,9 @@ class Commands(unittest.TestCase):
             begun = time.monotonic()
             done = self.shell(f"{line} {find(SHORTER, line) or ''}")
             print(f"\n{time.monotonic() - begun:6.2f} s: {line}", end="")
-            self.assertEqual(done.returncode, 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            # a vehicle that has just been flown may be in trouble, which its exit status is to say
+            expected = (0, 1) if line == "hilbertctl list" else (0,)
+            self.assertIn(done.returncode, expected, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
 
     def by_root(self, line):
         """The first words of the command, up to a name, must be in the script that runs it."""

@@ -22,13 +22,11 @@ static const double still = 1e-4;
 /* The whole step is tried first, and alone, where that is much faster. If it brings this much of what was expected, no
  * other is tried. */
 static const double worth = 0.75;
-/* Share of its cost that an answer may lose: a correction has arrived when the model of the cost has less to gain, or
- * predicted what the step brings to within it. A request does not wait for more: what is left is gained behind the
- * reply. */
+/* A correction has arrived when the model of the cost has less than this share of the cost to gain, or predicted what
+ * the step brings to within it. A request does not wait for more: what is left is gained behind the reply. */
 static const double enough = 0.015;
-/* Looks at the defects of a prediction, each with a step after it, before trials decide instead: a batch of steps of
- * the model each, so that three take a third of the time of trials at ten steps. */
-enum { LOOKS = 3 };
+/* Jacobians of a trajectory nearby do for so many steps of a correction. */
+enum { CORRECTIONS = 2 };
 
 struct hb_descent {
     int nx, nu;
@@ -40,17 +38,12 @@ struct hb_descent {
     double *effective; /* nh x nu: what the actuators make of them */
     double *step;      /* nh x nv */
     hb_real *base;     /* nh x nv: what it starts from */
-    hb_real *prepared; /* nh x nv: what a correction began with */
-    double *next;      /* nh x nx: steps of the model from the states of a trajectory */
     hb_lag lag;
 
     /* where the Jacobians were taken */
     double *at_states;    /* (nh + 1) x nx */
     double *at_effective; /* nh x nu */
-    double at_cost, at_dt;
-    uint64_t at_version; /* of the coefficients */
-    double *defect;      /* nh x nx: what a step of the model differs by from what they predict */
-    double *deviation;   /* 2 x nx: from there, of this step and the next */
+    double *deviation;    /* 2 x nx: from there, of this step and the next */
 
     /* of the step proposed last: what it should improve, and how far it moves a control, in units of its range */
     double expected, moved;
@@ -67,12 +60,9 @@ static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_
     to->effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->step = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(double));
     to->base = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
-    to->prepared = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
     to->at_states = hb_arena_take(arena, (size_t)(max_horizon + 1) * (size_t)m->nx, sizeof(double));
     to->at_effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
-    to->defect = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nx, sizeof(double));
     to->deviation = hb_arena_take(arena, 2 * (size_t)m->nx, sizeof(double));
-    to->next = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nx, sizeof(double));
     return d;
 }
 
@@ -107,14 +97,12 @@ void hb_descent_free(hb_descent *d)
     free(d);
 }
 
-/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move; returns the
- * cost */
-static double model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
+/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move */
+static void model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
 {
     const int nx = d->nx, nu = d->nu, nh = of->nh;
     const size_t nstates = (size_t)((nh + 1) * nx), ncontrols = (size_t)(nh * nu);
     hb_gauss_newton *n = d->newton;
-    double cost = 0;
 
     memset(n->lx, 0, nstates * sizeof *n->lx);
     memset(n->lu, 0, ncontrols * sizeof *n->lu);
@@ -132,13 +120,11 @@ static double model_stages(hb_descent *d, const hb_plan_problem *of, const doubl
             .slew = u ? n->slew + k * nu : NULL,
         };
         hb_cost_stage_model(of->cost, of->goal, nx, nu, nh, k, states + k * nx, u, before, &stage);
-        cost += stage.cost;
     }
     for (int i = 0; i < nh * nu; i++) {
         n->low[i] = d->map->low[i % nu] - d->u[i];
         n->high[i] = d->map->high[i % nu] - d->u[i];
     }
-    return cost;
 }
 
 static double largest(const double *x, int n)
@@ -247,9 +233,6 @@ bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_pl
         return false;
     memcpy(d->at_states, at->states, (size_t)((problem->nh + 1) * d->nx) * sizeof *d->at_states);
     memcpy(d->at_effective, d->effective, (size_t)(problem->nh * d->nu) * sizeof *d->at_effective);
-    d->at_cost = at->impossible ? INFINITY : at->cost;
-    d->at_dt = problem->dt;
-    d->at_version = hb_predictor_version(problem->model);
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return false;
     model_cost(d, problem, at->states);
@@ -332,8 +315,7 @@ hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const h
 
 /* ---- corrections ---- */
 
-/* States along d->u from problem->x0, as the Jacobians in hand predict them: dx[k+1] = A dx[k] + B de[k] + defect[k].
- */
+/* States along d->u from problem->x0, as the current Jacobians predict them: dx[k+1] = A dx[k] + B de[k]. */
 static void predict_states(hb_descent *d, const hb_plan_problem *problem, double *states)
 {
     const int nx = d->nx, nu = d->nu;
@@ -349,7 +331,7 @@ static void predict_states(hb_descent *d, const hb_plan_problem *problem, double
             return;
         const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
         for (int i = 0; i < nx; i++) {
-            next[i] = d->defect[k * nx + i];
+            next[i] = 0;
             for (int j = 0; j < nx; j++)
                 next[i] += a[i * nx + j] * now[j];
             for (int j = 0; j < nu; j++)
@@ -361,103 +343,17 @@ static void predict_states(hb_descent *d, const hb_plan_problem *problem, double
     }
 }
 
-/* cost and states of the sequence c->w as they are predicted, and the model of the cost there */
-static void predict(hb_descent *d, const hb_plan_problem *problem, hb_candidate *c)
-{
-    take_controls(d, problem, c->w);
-    predict_states(d, problem, c->states);
-    c->cost = model_stages(d, problem, c->states);
-}
-
-/* The step solved for last, or half or a quarter of it, whichever is first predicted to cost less than `before`; none,
- * and where it was, if none does. */
-static void take_step(hb_descent *d, const hb_plan_problem *problem, double before, hb_candidate *from)
-{
-    static const double part[] = {1, 0.5, 0.25, 0};
-
-    for (int i = 0; i < 4; i++) {
-        for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
-            from->w[at] = (hb_real)(d->base[at] + part[i] * d->step[at]);
-        predict(d, problem, from);
-        if (from->cost < before)
-            return;
-    }
-}
-
-/* The defects of the prediction in from->states: one true step from each of them. */
-static bool find_defects(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
-                         const hb_candidate *from)
-{
-    if (!hb_candidate_evaluation_steps(e, from->states, d->effective, d->next))
-        return false;
-    for (int i = 0; i < problem->nh * d->nx; i++)
-        d->defect[i] += d->next[i] - from->states[d->nx + i];
-    return true;
-}
-
-/* The step of the prepared model, with its curvature and factor; false: that is not to be relied on. What the Jacobians
- * leave out is of second order in how far the cost moves from where they were taken: a move by the share r leaves out
- * r^2. Where that is more than an answer may lose, or the model of the vehicle has changed since, defects tell, and are
- * taken in by another step. */
-static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
-                            hb_candidate *from, int *steps)
-{
-    const bool same_model = d->at_version == hb_predictor_version(problem->model) && d->at_dt == problem->dt;
-
-    predict(d, problem, from);
-    double moved = fabs(from->cost - d->at_cost);
-    for (int i = 0; i < LOOKS; i++) {
-        const double before = from->cost;
-        hb_gauss_newton_new_gradient(d->newton);
-        propose_whole(d, from->w);
-        if (!isfinite(d->expected))
-            return false;
-        take_step(d, problem, before, from);
-        ++*steps;
-        moved += before - from->cost;
-        const double may_lose = small(problem, from), predicted = from->cost;
-        if (i == 0 && same_model && moved * moved <= may_lose * fabs(predicted))
-            return true;
-        if (!find_defects(d, e, problem, from))
-            return false;
-        predict(d, problem, from);
-        if (fabs(from->cost - predicted) <= may_lose)
-            return true;
-    }
-    return false;
-}
-
-/* What became of trials. */
-typedef struct trial_costs {
-    double whole, unchanged, given; /* of the whole step, of the sequence itself and of `also` */
-} trial_costs;
-
-/* Dampings and lengths of the step from d->base, the sequence itself and `also`; a few of them, or the sequence alone,
- * where there is no time for all. False: time ran out. */
-static bool verify(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_real *also,
-                   hb_candidate *from, trial_costs *c)
-{
-    const bool all = hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh),
-               few = all || hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh);
-    const int count = all ? TRIALS : few ? HB_FEW : 1, given = count - 2, unchanged = count - 1;
-
-    from->cost = INFINITY;
-    if (all)
-        propose_all(d, 0);
-    else if (few)
-        put_step(d, 1, 0.5);
-    put_trial(d, unchanged, d->base);
-    if (few)
-        put_trial(d, given, also);
-    if (!run_trials(d, e, count, from) || !few)
-        return false;
-    *c = (trial_costs){.whole = d->trial.cost[0], .unchanged = d->trial.cost[unchanged], .given = d->trial.cost[given]};
-    return true;
-}
+/* What became of the first step of a correction. */
+typedef struct correction {
+    double whole, unchanged, given; /* costs of the whole step, of the sequence itself and of `also` */
+    bool as_expected;               /* nothing worth while is left to gain */
+    bool at_kink;                   /* no step gains anything, whatever the model hopes for */
+    bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
+} correction;
 
 /* There was little to gain, or the whole step brought what was predicted and no other trial much more. */
 static bool as_expected(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best,
-                        const trial_costs *c)
+                        const correction *c)
 {
     const double slack = small(problem, best);
 
@@ -467,49 +363,122 @@ static bool as_expected(const hb_descent *d, const hb_plan_problem *problem, con
 
 /* At kinks of the cost, such as at a target, the model goes on hoping for gains that no step brings: where nothing
  * tried is better than the sequence itself, a request does not wait for twice as much either. */
-static bool at_kink(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const trial_costs *c)
+static bool at_kink(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
 {
     return isfinite(best->cost) && c->unchanged <= best->cost + negligible(problem, best->cost) &&
            d->expected <= 2 * small(problem, best);
 }
 
-hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, bool trust,
-                                  const hb_real *also, hb_candidate *from, int *steps, bool *verified)
+/* The whole step is the best, and brought enough. Costs that differ by less than what is negligible are as good. */
+static bool worth_it(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
 {
-    const size_t sequence = (size_t)(problem->nh * d->map->nv) * sizeof *from->w;
-    trial_costs c;
+    const double slack = negligible(problem, best->cost);
 
-    *verified = true;
-    from->impossible = false;
+    return c->whole <= best->cost + slack && c->unchanged - c->whole >= worth * d->expected - slack;
+}
+
+/* Some of the lengths of both dampings, where there is no time for all: faster side by side than a vector of them. */
+static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                            hb_candidate *from)
+{
+    if (!hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh) || !hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return false;
+    put_step(d, 0, 0.2);
+    propose(d, 0, 1, 1, 1);
+    put_step(d, 2, 0.5);
+    put_step(d, 3, 0.2);
+    hb_candidate_evaluation_rest(e);
+    return run_trials(d, e, HB_FEW, from);
+}
+
+/* The first step of a correction: the whole step and half of it, the sequence itself and `also`; unless the first is
+ * worth it, all dampings and lengths beside them, or a few where there is no time for all. False: time ran out. */
+static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_real *also,
+                         hb_candidate *from, correction *c)
+{
+    *c = (correction){.whole = INFINITY, .unchanged = INFINITY, .given = INFINITY};
+    from->cost = INFINITY;
+    if (!hb_candidate_evaluation_fits(e, d->probes ? HB_PIECE_FEW : HB_PIECE_TRIAL, problem->nh)) {
+        /* the sequence as it is, so that there is an answer */
+        put_trial(d, 0, d->base);
+        run_trials(d, e, 1, from);
+        return false;
+    }
+    if (d->probes) {
+        put_trial(d, 1, d->base);
+        put_trial(d, 2, also);
+        put_step(d, 3, 0.5);
+        if (!run_trials(d, e, HB_FEW, from))
+            return false;
+        c->whole = d->trial.cost[0];
+        c->unchanged = d->trial.cost[1];
+        c->given = d->trial.cost[2];
+    }
+    if (!d->probes ||
+        !(as_expected(d, problem, from, c) || at_kink(d, problem, from, c) || worth_it(d, problem, from, c))) {
+        enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
+        if (d->probes && !hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
+            try_few_shorter(d, e, problem, from);
+            return false;
+        }
+        propose_all(d, 0);
+        put_trial(d, ALSO, also);
+        put_trial(d, UNCHANGED, d->base);
+        if (!run_trials(d, e, TRIALS, from))
+            return false;
+        c->whole = d->trial.cost[0];
+        c->unchanged = d->trial.cost[UNCHANGED];
+        c->given = d->trial.cost[ALSO];
+    }
+    c->as_expected = as_expected(d, problem, from, c);
+    c->at_kink = at_kink(d, problem, from, c);
+    c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - small(problem, from);
+    return true;
+}
+
+hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                                  const hb_real *also, hb_candidate *from, int *steps)
+{
+    correction first;
+
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return HB_DESCENT_STOPPED;
     take_problem(d, problem);
-    memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
-    memcpy(d->prepared, from->w, sequence);
-    if (trust && isfinite(d->at_cost) && answer_by_model(d, e, problem, from, steps)) {
-        hb_candidate_evaluation_rest(e);
-        *verified = false;
-        return HB_DESCENT_ARRIVED;
-    }
-    memcpy(from->w, d->prepared, sequence);
-    predict(d, problem, from);
-    hb_gauss_newton_condense(d->newton);
+    take_controls(d, problem, from->w);
+    predict_states(d, problem, from->states);
+    model_stages(d, problem, from->states);
+    hb_gauss_newton_condense_again(d->newton);
     propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
-    if (!verify(d, e, problem, also, from, &c))
+    if (!correct_once(d, e, problem, also, from, &first))
         return HB_DESCENT_STOPPED;
     ++*steps;
-    /* `also` is better: the model of the cost was made for something else */
-    if (!isfinite(from->cost) || c.given < fmin(c.whole, c.unchanged) - small(problem, from))
+    if (first.elsewhere)
         return HB_DESCENT_UNDER_WAY;
-    return as_expected(d, problem, from, &c) ? HB_DESCENT_ARRIVED
-           : at_kink(d, problem, from, &c)   ? HB_DESCENT_AT_KINK
-                                             : HB_DESCENT_UNDER_WAY;
-}
+    /* a model that predicted this well is minimised */
+    if (first.as_expected)
+        return HB_DESCENT_ARRIVED;
+    if (first.at_kink)
+        return HB_DESCENT_AT_KINK;
 
-bool hb_descent_confirms(const hb_plan_problem *problem, double predicted, const hb_candidate *rolled_out)
-{
-    return !rolled_out->impossible && fabs(rolled_out->cost - predicted) <= small(problem, rolled_out);
+    for (int i = 1;; i++) {
+        const double before = from->cost;
+        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+            return HB_DESCENT_STOPPED;
+        take_controls(d, problem, from->w);
+        model_cost(d, problem, from->states);
+        propose_whole(d, from->w);
+        hb_candidate_evaluation_rest(e);
+        if (arrived(d, problem, before) || d->expected <= small(problem, from))
+            return HB_DESCENT_ARRIVED;
+        if (i == CORRECTIONS)
+            return HB_DESCENT_UNDER_WAY;
+        if (!try_step(d, e, problem, from))
+            return HB_DESCENT_STOPPED;
+        ++*steps;
+        if (!(from->cost < before))
+            return HB_DESCENT_UNDER_WAY;
+    }
 }
 
 void hb_descent_offer(hb_descent *d, const hb_plan_problem *problem, int lane, const hb_real *w)

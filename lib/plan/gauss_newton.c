@@ -13,8 +13,9 @@
 #include "plan/riccati.h"
 
 enum { SWEEPS = 50, ROUNDS = 8 };
-enum { MOST_DENSE = 64 }; /* unknowns, beyond which the recursion is faster */
-enum { MOST_ROWS = 400 }; /* of the constraints that take part, at most, without a dense Hessian */
+enum { MOST_DENSE = 64 };         /* unknowns, beyond which the recursion is faster */
+enum { MOST_ROWS = 400 };         /* of the constraints that take part, at most, without a dense Hessian */
+static const double nearly = 0.1; /* relative: what a Hessian is not made again for */
 
 struct hb_gauss_newton_scratch {
     const hb_products *products;
@@ -72,7 +73,7 @@ static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv
     to->scratch->actuator = hb_arena_take(arena, nu * size, number);
     to->scratch->effective = hb_arena_take(arena, nu * size, number);
     to->scratch->dactuator = hb_arena_take(arena, nu, number);
-    to->scratch->condensed = hb_arena_take(arena, (nh + 1) * nx * nx, number);
+    to->scratch->condensed = hb_arena_take(arena, dense ? (nh + 1) * nx * nx : 0, number);
     to->scratch->factor = hb_arena_take(arena, matrix, number);
     to->scratch->free_step = hb_arena_take(arena, size, number);
     to->scratch->max_rows = (int)taking_part;
@@ -259,13 +260,13 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     double *s = t->sensitivity[0], *next = t->sensitivity[1];
 
     condense_gradient(n);
-    memcpy(t->condensed, n->q, (size_t)((n->nh + 1) * nx * nx) * sizeof *n->q);
-    t->damping = -1;
     if (n->riccati) {
-        hb_riccati_take(n->riccati, n, t->condensed);
+        hb_riccati_take(n->riccati, n);
         n->curvature = hb_riccati_curvature(n->riccati);
         return;
     }
+    memcpy(t->condensed, n->q, (size_t)((n->nh + 1) * nx * nx) * sizeof *n->q);
+    t->damping = -1;
     memset(n->hessian, 0, (size_t)size * (size_t)size * sizeof *n->hessian);
     condense_controls(n);
     for (int k = 0; k < n->nh; k++) {
@@ -285,9 +286,24 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     n->curvature = mean_diagonal(n);
 }
 
-void hb_gauss_newton_new_gradient(hb_gauss_newton *n)
+static bool nearly_condensed(const hb_gauss_newton *n)
 {
-    condense_gradient(n);
+    const double *old = n->scratch->condensed;
+    double size = 0, change = 0;
+
+    for (int i = 0; i < (n->nh + 1) * n->nx * n->nx; i++) {
+        size += old[i] * old[i];
+        change += (n->q[i] - old[i]) * (n->q[i] - old[i]);
+    }
+    return change <= nearly * nearly * size;
+}
+
+void hb_gauss_newton_condense_again(hb_gauss_newton *n)
+{
+    if (n->riccati || !nearly_condensed(n))
+        hb_gauss_newton_condense(n);
+    else
+        condense_gradient(n);
 }
 
 /* d . H d */
@@ -323,15 +339,11 @@ static int factor(hb_gauss_newton *n, double damping)
     const int size = n->nh * n->nv;
     double *f = n->scratch->factor;
 
+    if (n->riccati)
+        return hb_riccati_factor(n->riccati, damping);
     if (n->scratch->damping == damping)
         return 0;
     n->scratch->damping = -1;
-    if (n->riccati) {
-        if (hb_riccati_factor(n->riccati, damping))
-            return -1;
-        n->scratch->damping = damping;
-        return 0;
-    }
     memcpy(f, n->hessian, (size_t)size * (size_t)size * sizeof *f);
     for (int i = 0; i < size; i++)
         f[(ptrdiff_t)i * size + i] += damping;

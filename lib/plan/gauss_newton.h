@@ -53,8 +53,9 @@ void hb_gauss_newton_free(hb_gauss_newton *n);
 
 /* Gradient and Hessian with respect to w. */
 void hb_gauss_newton_condense(hb_gauss_newton *n);
-/* The gradient alone: the Hessian and its factor stay those of the last hb_gauss_newton_condense. */
-void hb_gauss_newton_new_gradient(hb_gauss_newton *n);
+/* The same, but with the Hessian of the last time, and its factor, where the curvatures of the stages are nearly those
+ * that it was made of: what is new then is the gradient. */
+void hb_gauss_newton_condense_again(hb_gauss_newton *n);
 /* How much the model falls by a step. */
 double hb_gauss_newton_decrease(const hb_gauss_newton *n, const double *d);
 /* The step d (nh x nv); -1 when the damped Hessian is not positive definite or something is not finite. */

@@ -661,40 +661,6 @@ static void test_one_correction_finds_the_optimum(void **state)
     }
 }
 
-/* An answer by the model alone is verified by the preparation behind it; when the vehicle is another by then, that is
- * counted, and the answer after it is verified before it is given. */
-static void test_answers_are_verified_behind_the_reply(void **state)
-{
-    (void)state;
-
-    for (int other = 0; other < 2; other++) {
-        hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
-        rig r = rig_new(linear_model(50, 1), &s, &quadratic_cost, 1),
-            heavier = rig_new(linear_model(50, 0.5), &s, &quadratic_cost, 1);
-        double last[NU] = {0};
-        hb_goal slewing = goal; /* the last control counts in what is verified, too */
-        slewing.last_control = last;
-
-        assert_true(hb_planner_plan(r.planner, r.predictor, next_start, &slewing, 0, NULL, 0)->verified);
-        hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
-        hb_planner_shift(r.planner, 1);
-        const hb_plan *plan = hb_planner_feedback(r.planner, r.predictor, start, &slewing, 1, NULL, 0);
-        assert_true(plan->corrected && !plan->verified);
-        assert_near(plan->cost, simulate(&slewing, plan->action), 1e-3 * plan->cost);
-        last[0] = 1e3; /* the caller's: gone by now */
-        hb_planner_prepare(r.planner, other ? heavier.predictor : r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
-        assert_int_equal(hb_planner_disagreed(r.planner), other);
-        last[0] = 0;
-        hb_planner_shift(r.planner, 1);
-        plan = hb_planner_feedback(r.planner, r.predictor, start, &slewing, 2, NULL, 0);
-        assert_int_equal(plan->verified, other);
-        hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
-        assert_int_equal(hb_planner_disagreed(r.planner), other);
-        rig_free(&r);
-        rig_free(&heavier);
-    }
-}
-
 /* A plan that turns a quadrotor over is a minimum of its own, and is found again from where it led to. It is left for
  * the better one by the next request. */
 static void test_a_poor_minimum_is_left(void **state)
@@ -1029,7 +995,6 @@ int main(void)
         cmocka_unit_test(test_same_stages_same_bytes),
         cmocka_unit_test(test_interruptions_leave_no_trace),
         cmocka_unit_test(test_one_correction_finds_the_optimum),
-        cmocka_unit_test(test_answers_are_verified_behind_the_reply),
         cmocka_unit_test(test_a_poor_minimum_is_left),
         cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
         cmocka_unit_test(test_insurance_is_owed_for_a_while),

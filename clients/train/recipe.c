@@ -209,7 +209,7 @@ static void choose_for_few_states(choosing *c)
 
 static void choose_for_many_states(choosing *c)
 {
-    enum { EACH = 20, JOINED = 64 }; /* states up to which each has coefficients of its own; those left in the end */
+    enum { EACH = 20 }; /* states up to which each has coefficients of its own */
     static const double settled = 0.5;
     bool each = c->d->header.nx <= EACH, prior = !each && c->d->nfunctions >= HB_PRIOR_FUNCTIONS + 2;
     double change = change_in_a_period(c->d);
@@ -225,11 +225,14 @@ static void choose_for_many_states(choosing *c)
     choose(c, "rollout-growth", NULL, "0.9");
     choose(c, "learning-rate", NULL, "0.007");
     if (each) {
+        /* whoever gives a number of functions means it: none are joined in the end */
+        bool given = hb_settings_given(c->s, "nb");
         choose(c, "nb", "a coefficient for each state, joined in the end", "24");
-        choose(c, "coefficients", NULL, "per_state");
         choose(c, "hidden", NULL, "160,160,160,160");
-        if (c->s->shape == HB_PER_STATE && c->s->nb * c->d->header.nx > JOINED) /* else there is nothing to join */
-            choose(c, "join", NULL, "%d", JOINED);
+        if (!given)
+            choose(c, "coefficients", NULL, "per_state");
+        if (!given && c->s->shape == HB_PER_STATE)
+            choose(c, "join", NULL, "64");
     } else {
         choose(c, "nb", "many states", "16");
         if (prior) {

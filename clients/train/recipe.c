@@ -22,7 +22,7 @@ const char hb_recipe_help[] =
     "4 to\n"
     "                             12; rollouts of about 0.3 s, which noise does not fool as single steps; 8 functions "
     "a\n"
-    "                             step; each state weighs by what physics leaves of it; 2,000 steps\n"
+    "                             step; with nominal physics each state weighs by what is left of it; 2,000 steps\n"
     "    of a simulator           single steps are exact: 16 functions of 100 points, learning rate 0.015, 6,000 "
     "steps\n"
     "  a learned average          networks see no horizontal position; errors weigh each state by what is left of it, "
@@ -183,7 +183,10 @@ static void choose_for_physics(choosing *c)
         choose(c, "queries", NULL, "32");
         choose(c, "rollout", "logs are noisy: what adds up over 0.3 s is not noise", "%d", rollout);
         choose(c, "rollout-growth", NULL, "0.5");
-        choose(c, "weighting", "each state by what physics leaves of it: noisy rates would drown velocities", "each");
+        /* functions of a file of physics act on all states, also on those of which noise alone is left */
+        if (!c->physics->physics)
+            choose(c, "weighting", "each state by what physics leaves of it: noisy rates would drown velocities",
+                   "each");
         choose(c, "steps", "logs are few: more steps fit their noise", "2000");
     } else {
         choose(c, "learning-rate", "a simulator's single steps are exact", "0.015");

@@ -112,6 +112,17 @@ class Shipped(unittest.TestCase):
                 self.assertGreater(turned, 0.95, flight.said())
                 self.assert_flown(flight, rows)
 
+    def test_a_square_is_not_given_up(self):
+        # an autopilot's estimate is off for a second at a time: no reason to doubt its channels
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("0 0 2\n4 0 2\n4 4 2\n0 4 2\n")
+            file.flush()
+            with Flight(peer=["seed=1"], as_shipped=True,
+                        settings=f"waypoints: {file.name}\nwaypoint_speed: 2\n") as flight:
+                flight.engage()
+                self.assert_flown(flight, flight.pass_time(4))
+                self.assertIn(" 0 untrusted", flight.said().splitlines()[-1])
+
     def test_a_circle_with_a_step_of_mass(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             write_circle(file, laps=3)

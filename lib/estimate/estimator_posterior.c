@@ -769,8 +769,12 @@ int hb_bayes_resume_belief(hb_estimator *e, hb_error *why)
     int doubted = solves ? hb_kept_doubt(e, farthest, why) : 0;
     if (doubted)
         return doubted;
+    size_t size = (size_t)hb_model_ncoefficients(e->m) * sizeof *e->coefficient;
+    memcpy(e->trial, e->coefficient, size);
     if (solves)
         solve(e, p->nproblems);
+    memcpy(e->coefficient, e->trial, size);
+    hb_window_save_coefficients(w, e->health.version, e->warm, e->coefficient);
     memcpy(p->noise, e->expected, (size_t)p->nx * sizeof *p->noise);
     for (uint64_t i = count < REPEAT ? (uint64_t)count : REPEAT; i > 0 && e->identifying; i--)
         hb_estimator_teach_bank(e, w->next - i);

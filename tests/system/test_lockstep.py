@@ -4,6 +4,7 @@ busy loops per processor beside it; a simulator may take its time; what is confi
 usage: test_lockstep.py BUILD_ROOT [--repeats N]
 """
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -182,6 +183,24 @@ class Time(TestCase):
         out = subprocess.run([HILBERTD, "--replay", *recordings], capture_output=True, text=True, timeout=120)
         self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
         self.assertRegex(out.stdout, "80 .*")
+
+
+class Restart(TestCase):
+    @unittest.skipUnless(os.path.exists(SIM), "built without hilbert-sim")
+    def test_coefficients_are_those_of_before_a_kill(self):
+        """Also those that plans were made with while what is known already went on, as it does in rough weather."""
+        for seconds in (2.4, 3.5, 3.9):
+            daemon = self.started(QUADROTOR + "state_file: window\n", model=None, manager=False)
+            subprocess.run([SIM, "fly", "quadrotor", "--lockstep", "--endpoint", f"ipc://{daemon.folder}", "--seconds",
+                            str(seconds), "--seed", "4", "--weather", "real"], capture_output=True, timeout=600)
+            before = list(daemon.client().coefficients().value)
+            daemon.stop(signal.SIGKILL)
+            daemon.start()
+            after = list(daemon.client().coefficients().value)
+            print(f"after {seconds} s: {max(abs(a - b) for a, b in zip(before, after)):.1e}", flush=True)
+            for a, b in zip(before, after):
+                self.assertAlmostEqual(a, b, delta=1e-5)
+            daemon.close()
 
 
 class Refusals(TestCase):

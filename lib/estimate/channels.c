@@ -172,7 +172,8 @@ static double more_noise(const hb_channel_odds *o)
 static double evidence(const hb_channel_odds *o, double r, double noise, double motion, double unrelated)
 {
     const double freedom = file_blocks + o->blocks, s = more_noise(o) * noise + motion;
-    const double right = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi * s) / 2 -
+    /* not lgamma, which writes to a global variable; own_blocks keep these far from overflow */
+    const double right = log(tgamma((freedom + 1) / 2) / tgamma(freedom / 2)) - log(freedom * pi * s) / 2 -
                          (freedom + 1) / 2 * log1p(r * r / (freedom * s));
     const double wide = s + 2 * unrelated, wrong = -log(2 * pi * wide) / 2 - r * r / (2 * wide);
 

@@ -318,10 +318,13 @@ static void a_folder_that_is_made_again(void **state)
     assert_int_equal(rename(b.folder, away), 0); /* so that the new one is another */
     assert_int_equal(mkdir(b.folder, 0755), 0);
     rmdir(away);
-    for (int i = 0; i < 6000 && list(&b, name) == 0; i++) {
+    n = 0;
+    for (int i = 0; i < 6000 && (n = list(&b, name)) == 0; i++) {
         put(j, i + 1, 10);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
+    for (int i = 0; i < n; i++)
+        free(name[i]);
     hb_journal_read(j, &report);
     hb_journal_free(j);
     assert_true(report.errors > 0);

@@ -131,14 +131,18 @@ class Many(TestCase):
         daemon = self.started()
         client = daemon.client()
         connect_telemetry(client, daemon)
-        cart, total = Cart(), 10000
+        cart, total, stalled = Cart(), 10000, 0
         for k in range(total):
             target = [math.copysign(1.0, math.sin(0.05 * k)), 0.0]  # to and fro
             reply = client.request(cart.time_us, cart.state, target=target)
-            self.assertIn(reply.status, (Status.WARMING_UP, Status.CONVERGED, Status.TRUNCATED))
+            # a busy machine keeps the planner from a processor now and then, which the reply is to say
+            stalled += (reply.status, reply.reason) == (Status.FALLBACK, "stalled")
+            if reply.reason != "stalled":
+                self.assertIn(reply.status, (Status.WARMING_UP, Status.CONVERGED, Status.TRUNCATED))
             self.assertTrue(-2 <= reply.action[0] <= 2)
             client.publish(cart.time_us, cart.state, reply.action)
             cart.step(reply.action[0])
+        self.assertLess(stalled, 0.01 * total)
         status = client.status()
         self.assertEqual(status.counters.requests, total)
         self.assertEqual(sum_of(status.replies), total)

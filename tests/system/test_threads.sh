@@ -31,12 +31,12 @@ done
 "$build/clients/sim/hilbert-sim" fly quadrotor --endpoint "ipc://$folder" --seconds 6 --seed 1 &
 flight=$!
 for i in 1 2 3; do
-    "$build/clients/ctl/hilbertctl" status --socket "$folder" >/dev/null
+    "$build/clients/ctl/hilbertctl" status --timeout 60 --socket "$folder" >/dev/null
     kill -HUP $daemon
-    "$build/clients/ctl/hilbertctl" predict --socket "$folder" --steps 5 >/dev/null
+    "$build/clients/ctl/hilbertctl" predict --timeout 60 --socket "$folder" --steps 5 >/dev/null
     sleep 0.5
 done
-"$build/clients/ctl/hilbertctl" promote --socket "$folder" || true # what it says of the shadow is not the point
+"$build/clients/ctl/hilbertctl" promote --timeout 60 --socket "$folder" || true # what it says of the shadow is not the point
 wait $flight && flown=0 || flown=$?
 kill -TERM $daemon
 status=0

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Renders the README's figures from the newest file DATE-MACHINE.json of tests/bench/results, between the marks that say so.
+"""Renders the table of tests/bench/README.md from the newest file DATE-MACHINE.json of results/, between the marks that say so.
 
-usage: render.py [--check]     --check changes nothing, and fails when the README says something else
+usage: render.py [--check]     --check changes nothing, and fails when the page says something else
 """
 import glob
 import json
@@ -10,7 +10,7 @@ import sys
 import textwrap
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-README = f"{SOURCE}/README.md"
+README = f"{SOURCE}/tests/bench/README.md"
 BEGIN, END = "<!-- measured: written by tests/bench/render.py -->", "<!-- measured: end -->"
 
 
@@ -185,7 +185,7 @@ def main():
     new = before + render(newest) + after
     if sys.argv[1:] == ["--check"]:
         if new != text:
-            print(f"render.py: the README's figures are not those of {newest}: python3 tests/bench/render.py", file=sys.stderr)
+            print(f"render.py: the figures of tests/bench/README.md are not those of {newest}: python3 tests/bench/render.py", file=sys.stderr)
         return new != text
     with open(README, "w") as file:
         file.write(new)

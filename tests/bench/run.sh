@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures this machine and keeps the result: one JSON object per line, the first says what machine it was, of what commit,
-# and how busy. The README's figures are rendered from the newest such file by render.py.
+# and how busy. README.md's table is rendered from the newest such file by render.py.
 #
 # usage: run.sh [--build FOLDER] [--output FILE] [CASE...]
 #

@@ -1,4 +1,4 @@
-"""What README.md, CONTRIBUTING.md and the manual pages tell their readers to type is typed here.
+"""What README.md, the pages it links, CONTRIBUTING.md and the manual pages tell their readers to type is typed here.
 
 Markdown: every line of a block marked `sh`, and code in running text that begins with a program. Manual pages: every
 literal block, and bold text that begins with one of our programs. Lines run in the order in which they stand, in a
@@ -24,6 +24,7 @@ import unittest
 from harness import BUILD, PATIENCE, Daemon, hilbert, main, shipped
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGES = ("README.md", "clients/connecting.md", "clients/train/README.md", "CONTRIBUTING.md")
 MANUALS = sorted(glob.glob(f"{SOURCE}/packaging/man/*.scd"))
 PROGRAMS = [re.sub(r"\.\d\.scd$", "", os.path.basename(page)) for page in MANUALS if not re.search(r"\.[35]\.", page)]
 
@@ -61,7 +62,7 @@ NOT_RUN = [
     (r"sh tests/analysis/run.sh$", "minutes, and packages that only it needs; opt-in"),
     (r"sh tests/coverage.sh", "builds and tests for ten minutes; opt-in"),
     (r"sh tests/bench/run.sh$", "measures for minutes"),
-    (r"python3 tests/bench/render.py$", "writes to the README; the test 'figures' runs it with --check"),
+    (r"python3 tests/bench/render.py$", "writes to tests/bench/README.md; the test 'figures' runs it with --check"),
 ]
 # where the commands that need root are run
 BY_ROOT = [
@@ -188,7 +189,7 @@ class Commands(unittest.TestCase):
         print(f"\nrun by {script}: {line}", end="")
 
     def test_markdown(self):
-        for name in ("README.md", "CONTRIBUTING.md"):
+        for name in PAGES:
             blocks, text = markdown(f"{SOURCE}/{name}")
             self.assertTrue(blocks)
             self.assertNotRegex(text, r"(?m)^( {4}|\t)\S", f"{name}: code in a block that does not say what it is")
@@ -254,12 +255,14 @@ class Commands(unittest.TestCase):
                 self.assertEqual(sorted(written - told - common), [], "in the manual only")
                 self.assertEqual(sorted(told - written - common), [], "in --help only")
 
+    def programs(self):
+        return [block for page in PAGES for block in markdown(f"{SOURCE}/{page}")[0]]
+
     def test_c(self):
         """What is shown in C compiles as part of a program."""
-        blocks, _ = markdown(f"{SOURCE}/README.md")
-        for language, block in blocks:
-            if language != "c":
-                continue
+        shown = [block for language, block in self.programs() if language == "c"]
+        self.assertTrue(shown)
+        for block in shown:
             include, body = block.split("\n\n", 1)
             with open(f"{self.folder}/readme.c", "w") as file:
                 file.write(f"#include <stdint.h>\n#include <string.h>\n{include}\nint64_t read_state(double *);"
@@ -272,10 +275,9 @@ class Commands(unittest.TestCase):
         cart = Daemon(shipped("cart").replace("budget: 0.01", "budget: 1"), model=None)
         self.addCleanup(cart.close)
         cart.start()
-        blocks, _ = markdown(f"{SOURCE}/README.md")
-        for language, block in blocks:
-            if language != "python" or "lockstep" in block:
-                continue
+        shown = [block for language, block in self.programs() if language == "python" and "lockstep" not in block]
+        self.assertTrue(shown)
+        for block in shown:
             done = []
             stubs = {"flying": lambda: len(done) < 5, "read_state": lambda: (50000 * len(done), [1.0, 0.0]),
                      "apply": lambda u: done.append("applied") or u,
@@ -289,7 +291,7 @@ class Commands(unittest.TestCase):
         cart = Daemon(shipped("cart").replace("latency:", "latency:\n  clock: vehicle"), model=None)
         self.addCleanup(cart.close)
         cart.start()
-        block, = (block for language, block in markdown(f"{SOURCE}/README.md")[0] if language == "python" and "lockstep" in block)
+        block, = (block for language, block in self.programs() if language == "python" and "lockstep" in block)
 
         class Engine:
             initial_state = (0.0, 0.0)
@@ -312,10 +314,14 @@ class Maps(unittest.TestCase):
         tree = [os.path.join(folder, name) for top in ("lib", "daemon", "clients", "proto", "config", "tests", "packaging")
                 for folder, _, names in os.walk(f"{SOURCE}/{top}") for name in names]
         tree += glob.glob(f"{SOURCE}/*")
-        for page in ("README.md", "CONTRIBUTING.md", "lib/README.md", "daemon/README.md", "clients/README.md"):
+        for page in (*PAGES, "lib/README.md", "daemon/README.md", "clients/README.md"):
             with open(f"{SOURCE}/{page}") as file:
-                named = re.findall(r"`([\w./-]+\.(?:c|h|py|sh|md|scd|proto|yaml|build))`", file.read())
+                text = file.read()
+            named = re.findall(r"`([\w./-]+\.(?:c|h|py|sh|md|scd|proto|yaml|build))`", text)
             self.assertTrue(named)
+            for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
+                with self.subTest(f"{page}: {link}"):
+                    self.assertTrue(os.path.exists(f"{SOURCE}/{os.path.dirname(page)}/{link}"))
             for name in named:
                 with self.subTest(f"{page}: {name}"):
                     self.assertTrue("NAME" in name or any(path.endswith(f"/{name}") for path in tree))

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs what is missing, builds, and runs all tests: with gcc as released, and the unit tests again with clang and
-# with the address and undefined-behaviour sanitizers; modules with threads and a flight with the thread sanitizer; and
-# searches for inputs that break a reader, five seconds for each. Ends with a line "N passed, N failed".
+# Installs what is missing, builds, and runs all tests: with gcc as released; the unit tests again with clang and its
+# address and undefined-behaviour sanitizers, from which build a search for inputs that break a reader starts, five
+# seconds for each; modules with threads and a flight with the thread sanitizer. Ends with a line "N passed, N failed".
 #
 # usage: run.sh [--quick | --fast | --thorough]
-#        --quick leaves the clang, sanitizer and fuzzing builds out, --fast all but the unit tests; --thorough also runs the
+#        --quick leaves clang, sanitizers and fuzzing out, --fast all but the unit tests; --thorough also runs the
 #        daemon's system tests with the address sanitizer
 set -eu
 cd "$(dirname "$0")/.."
@@ -32,7 +32,8 @@ suite() {
     shift
     log=$folder/meson-logs/run.txt
     echo "== tests in $folder"
-    meson test -C "$folder" --print-errorlogs "$@" 2>&1 | tee "$log" || true
+    # two more than processors: some tests wait for real time to pass
+    meson test -C "$folder" --print-errorlogs --num-processes $(($(nproc) + 2)) "$@" 2>&1 | tee "$log" || true
     grep -ah '^SKIPPED:' "$folder/meson-logs/testlog.txt" || true
     # the last of each: a test that failed may have shown such lines of its own
     ok=$(awk '/^Ok: / { n = $NF } END { print n }' "$log")
@@ -74,25 +75,26 @@ build() {
 }
 
 build build
-[ $quick = yes ] || CC=clang build_beside build-clang
+targets=unit-programs
+[ $quick = yes ] || CC=clang build_beside build-sanitize -Dfuzz=true -Doptimization=2 -Db_lundef=false
 if [ $fast = yes ]; then suite build --suite unit; else suite build; fi
 if [ $quick = no ]; then
-    CC=clang build build-clang
-    # what has threads of its own
-    targets='daemon/hilbertd clients/ctl/hilbertctl clients/sim/hilbert-sim tests/unit/test_pool tests/unit/test_queue
-        tests/unit/test_shadow tests/unit/test_client'
+    build build-sanitize
+    # what has threads of its own; simulator and hilbertctl, which fly and ask the daemon, are those of build/
+    targets='daemon/hilbertd tests/unit/test_pool tests/unit/test_queue tests/unit/test_shadow tests/unit/test_client'
     build_beside build-thread -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
-    suite build-clang --suite unit
-    configure build-sanitize -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
     # not in double precision: the same code once more
     suite build-sanitize --suite unit --no-suite double
+    # what the unit tests have no part in
+    echo "== clang's warnings in the rest of build"
+    if python3 tests/clang_warnings.py build build-sanitize; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     build build-thread
     targets=
     TSAN_OPTIONS="suppressions=$PWD/tests/system/threads.supp exitcode=66" \
         suite build-thread pool queue shadow client 'threads flight'
     # every reader counts as a test
-    echo "== fuzzing in build-fuzz"
-    if sh tests/fuzz/run.sh 5; then passed=$((passed + $(wc -l <build-fuzz/table.txt) - 1)); else failed=$((failed + 1)); fi
+    echo "== fuzzing in build-sanitize"
+    if sh tests/fuzz/run.sh 5; then passed=$((passed + $(wc -l <build-sanitize/table.txt) - 1)); else failed=$((failed + 1)); fi
 fi
 if [ $thorough = yes ]; then
     suite build-sanitize 'daemon actions' 'daemon messages' 'daemon life' 'daemon security' 'daemon ctl' 'daemon shadow'

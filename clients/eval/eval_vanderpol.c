@@ -25,8 +25,7 @@
 enum {
     NX = 2,
     NB = 11,
-    TRAIN_FUNCTIONS = 200,
-    TEST_FUNCTIONS = 40,
+    TRAINED_PER_TESTED = 5, /* mu */
     TRAIN_EPISODES = 20,
     TEST_EPISODES = 100,
     EPISODE_STEPS = 100,
@@ -62,6 +61,7 @@ typedef struct options {
     const char *folder;
     double seconds; /* of training, each model */
     uint64_t seed;
+    int functions; /* mu to train on */
     int threads;
     bool plot;
 } options;
@@ -190,7 +190,7 @@ static int measure(const hb_model *m, const hb_dataset *d, bool adapt, hb_pool *
 static void print_table(const outcome *of, const options *o)
 {
     printf("\nVan der Pol, mu in %g..%g, %d unseen mu, %d examples each; %g s of training a model\n", low, high,
-           TEST_FUNCTIONS, EXAMPLES, o->seconds);
+           o->functions / TRAINED_PER_TESTED, EXAMPLES, o->seconds);
     printf("%-16s %10s %7s %8s %12s %12s %12s %12s %12s\n", "", "parameters", "steps", "seconds", "1 step",
            "with c = 0", "10 steps", "mu = 4: 1", "mu = 4: 10");
     for (int i = 0; i < NMODELS; i++) {
@@ -325,8 +325,9 @@ static int run(const options *o, outcome *of, hb_error *err)
     in_folder(beyond_path, o, "beyond", ".h5");
     if (mkdir(o->folder, 0777) && errno != EEXIST)
         return hb_fail(err, errno, "%s: %s", o->folder, strerror(errno));
-    if ((status = write_data(train_path, TRAIN_FUNCTIONS, TRAIN_EPISODES, low, high, 2 * o->seed + 1, err)) ||
-        (status = write_data(test_path, TEST_FUNCTIONS, TEST_EPISODES, low, high, 2 * o->seed + 2, err)) ||
+    if ((status = write_data(train_path, o->functions, TRAIN_EPISODES, low, high, 2 * o->seed + 1, err)) ||
+        (status = write_data(test_path, o->functions / TRAINED_PER_TESTED, TEST_EPISODES, low, high, 2 * o->seed + 2,
+                             err)) ||
         (status = write_data(beyond_path, 1, TEST_EPISODES, beyond, beyond, o->seed + 3, err)))
         return status;
     for (int i = 0; i < NMODELS; i++)
@@ -362,6 +363,8 @@ static int run(const options *o, outcome *of, hb_error *err)
     return 0;
 }
 
+static const options defaults = {.folder = "vanderpol", .seconds = 120, .functions = 200, .plot = true};
+
 static void print_help(void)
 {
     printf(
@@ -371,21 +374,25 @@ static void print_help(void)
         "figures.\n\n"
         "  --folder DIR     where everything goes [vanderpol]\n"
         "  --seconds N      of training, for each of the %d models [120]\n"
+        "  --functions N    mu to train on; a fifth as many others are tested on [%d]\n"
         "  --seed N         [0]\n"
         "  --threads N      0: as many as there are processors [0]\n"
         "  --no-plot        no figures (which need gnuplot)\n",
-        NMODELS);
+        NMODELS, defaults.functions);
 }
 
 int hb_eval_vanderpol(int argc, char **argv)
 {
-    options o = {.folder = "vanderpol", .seconds = 120, .plot = true};
+    options o = defaults;
     outcome of[NMODELS] = {0};
     hb_error err = {0};
     int seconds = (int)o.seconds;
     const hb_option known[] = {
-        {"folder", HB_OPTION_TEXT, &o.folder, 0, 0, 0},          {"seconds", HB_OPTION_WHOLE, &seconds, 1, 1000000, 0},
-        {"seed", HB_OPTION_COUNT, &o.seed, 0, INT64_MAX / 4, 0}, {"threads", HB_OPTION_WHOLE, &o.threads, 0, 1024, 0},
+        {"folder", HB_OPTION_TEXT, &o.folder, 0, 0, 0},
+        {"seconds", HB_OPTION_WHOLE, &seconds, 1, 1000000, 0},
+        {"seed", HB_OPTION_COUNT, &o.seed, 0, INT64_MAX / 4, 0},
+        {"threads", HB_OPTION_WHOLE, &o.threads, 0, 1024, 0},
+        {"functions", HB_OPTION_WHOLE, &o.functions, 10, 1000000, 0},
         {"no-plot", HB_OPTION_CLEAR, &o.plot, 0, 0, 0},
     };
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Searches for inputs that break a reader: builds the fuzz targets with clang in build-fuzz/ (address and
+# Searches for inputs that break a reader: builds the fuzz targets with clang in build-sanitize/ (address and
 # undefined-behaviour sanitizers), runs each for a while from the committed corpus and small valid inputs, and ends with
-# a table: executions, and edges of code that the target reached. What it finds stays in build-fuzz/found/, the grown
-# corpus in build-fuzz/corpus/. Exit status 1: something was found.
+# a table: executions, and edges of code that the target reached. What it finds stays in build-sanitize/found/, the grown
+# corpus in build-sanitize/corpus/. Exit status 1: something was found.
 #
 # usage: run.sh [--merge] [SECONDS [TARGET...]]     60 seconds for each target, all targets, unless given
 #        --merge  afterwards packs the inputs that reach new code into tests/fuzz/corpus/TARGET.tar, to be committed
@@ -18,17 +18,18 @@ seconds=${1-60}
 [ $# -lt 1 ] || shift
 all="model physics window config wire json replay mcap keys access mavlink dataset csv checkpoint ulog ardupilot recorded_flight settings"
 targets=${*:-$all}
-fuzz=build-fuzz/tests/fuzz
+fuzz=build-sanitize/tests/fuzz
 
-[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true -Doptimization=1 -Db_lundef=false >/dev/null
+[ -f build-sanitize/build.ninja ] ||
+    CC=clang meson setup build-sanitize -Dfuzz=true -Doptimization=2 -Db_lundef=false >/dev/null # as tests/run.sh
 # shellcheck disable=SC2046,SC2086 # one word per target
-ninja -C build-fuzz tests/fuzz/fuzz_seeds tests/system/mcap_tool clients/python/hilbert/hilbert_pb2.py \
-    $(printf 'tests/fuzz/fuzz_%s ' $targets) >build-fuzz/ninja.log || { tail -n 40 build-fuzz/ninja.log; exit 1; }
-/usr/bin/python3 tests/fuzz/seeds.py build-fuzz build-fuzz/corpus
-mkdir -p build-fuzz/found
+ninja -C build-sanitize tests/fuzz/fuzz_seeds tests/system/mcap_tool clients/python/hilbert/hilbert_pb2.py \
+    $(printf 'tests/fuzz/fuzz_%s ' $targets) >build-sanitize/ninja.log || { tail -n 40 build-sanitize/ninja.log; exit 1; }
+/usr/bin/python3 tests/fuzz/seeds.py build-sanitize build-sanitize/corpus
+mkdir -p build-sanitize/found
 
-table=build-fuzz/table.txt
-rm -f build-fuzz/*.row build-fuzz/*.failed
+table=build-sanitize/table.txt
+rm -f build-sanitize/*.row build-sanitize/*.failed
 
 # pack FOLDER ARCHIVE: the same files give the same bytes
 pack() {
@@ -39,9 +40,9 @@ pack() {
 # searches with one target, and leaves a row of the table
 search() {
     target=$1
-    committed=build-fuzz/committed/$target
+    committed=build-sanitize/committed/$target
     rm -rf "$committed"
-    mkdir -p build-fuzz/corpus/"$target" "$committed"
+    mkdir -p build-sanitize/corpus/"$target" "$committed"
     [ ! -f tests/fuzz/corpus/"$target".tar ] || tar -xf tests/fuzz/corpus/"$target".tar -C "$committed"
     case $target in
     config | settings | csv | access | physics) longest=4096 ;;
@@ -52,23 +53,23 @@ search() {
     esac
     dict=
     [ ! -f tests/fuzz/"$target".dict ] || dict=-dict=tests/fuzz/$target.dict
-    log=build-fuzz/$target.log
+    log=build-sanitize/$target.log
     echo "== $target for $seconds s"
     # shellcheck disable=SC2086 # no dictionary, no word
     $fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len=$longest -timeout=10 -print_final_stats=1 -close_fd_mask=1 \
-        -artifact_prefix=build-fuzz/found/"$target"- $dict build-fuzz/corpus/"$target" "$committed" \
-        >"$log" 2>&1 || { : >build-fuzz/"$target".failed; tail -n 40 "$log"; }
+        -artifact_prefix=build-sanitize/found/"$target"- $dict build-sanitize/corpus/"$target" "$committed" \
+        >"$log" 2>&1 || { : >build-sanitize/"$target".failed; tail -n 40 "$log"; }
     awk -v name="$target" '/^#[0-9]+.*cov: / { for (i = 1; i < NF; i++) { if ($i == "cov:") edges = $(i + 1)
             if ($i == "ft:") features = $(i + 1); if ($i == "corp:") inputs = $(i + 1) } }
         /^stat::number_of_executed_units/ { runs = $2 } /^stat::average_exec_per_sec/ { rate = $2 }
         END { sub("/.*", "", inputs); printf "%-16s %12s %9s %8s %8s %7s\n", name, runs, rate, edges, features, inputs }' \
-        "$log" >build-fuzz/"$target".row
+        "$log" >build-sanitize/"$target".row
     if [ $merge = yes ]; then
-        merged=build-fuzz/merged-$target
+        merged=build-sanitize/merged-$target
         rm -rf "$merged"
         mkdir "$merged"
         # those that were committed stay: a finding of the past may reach nothing new
-        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest "$merged" "$committed" build-fuzz/corpus/"$target" \
+        $fuzz/fuzz_"$target" -set_cover_merge=1 -max_len=$longest "$merged" "$committed" build-sanitize/corpus/"$target" \
             >/dev/null 2>&1
         cp -n "$merged"/* "$committed"/
         pack "$committed" tests/fuzz/corpus/"$target".tar
@@ -87,9 +88,9 @@ for target in $targets; do
 done
 wait
 printf '%-16s %12s %9s %8s %8s %7s\n' target executions per-sec edges features inputs >$table
-for target in $targets; do cat build-fuzz/"$target".row; done >>$table
+for target in $targets; do cat build-sanitize/"$target".row; done >>$table
 status=0
-for target in $targets; do [ ! -e build-fuzz/"$target".failed ] || status=1; done
+for target in $targets; do [ ! -e build-sanitize/"$target".failed ] || status=1; done
 cat $table
-if [ $status != 0 ]; then echo "found:"; ls build-fuzz/found; fi
+if [ $status != 0 ]; then echo "found:"; ls build-sanitize/found; fi
 exit $status

@@ -29,11 +29,11 @@ MANUALS = sorted(glob.glob(f"{SOURCE}/packaging/man/*.scd"))
 PROGRAMS = [re.sub(r"\.\d\.scd$", "", os.path.basename(page)) for page in MANUALS if not re.search(r"\.[35]\.", page)]
 
 SHORTER = [
-    (r"sh clients/demo.sh$", "--seconds 3"),
+    (r"sh clients/demo.sh( --view)?$", "--seconds 3"),
     (r"hilbertctl top$", "--count 2 --interval 0.1"),
     (r"hilbert-train --data", "--steps 3 --functions 2 --examples 10 --queries 10"),
     (r"hilbert-eval predict", "--examples 20 --steps 3 --rollouts 3"),
-    (r"hilbert-eval vanderpol$", "--seconds 1 --no-plot"),
+    (r"hilbert-eval vanderpol$", "--seconds 1 --functions 10 --no-plot"),
     (r"hilbert-eval robust", "--flights 1 --only ideal --no-plot"),
     (r"hilbert-sim collect", "--functions 3 --episodes 2 --steps 30"),
     (r"hilbert-sim fly .*--in-process", "--functions 2 --episodes 1 --seconds 2"),

@@ -1,5 +1,5 @@
 /* The whole loop of lib/controller.h on the quadrotor of plant_quadrotor.h, whose mass nobody tells: telemetry and a
- * request every 40 ms, 40 masses and 5 starts each up to 1 m from the paper's hover point, and steps of mass in flight.
+ * request every 40 ms, 20 masses and 5 starts each up to 1 m from the paper's hover point, and steps of mass in flight.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "plant_quadrotor.h"
 #include "quadrotor_model.h"
 
-enum { MASSES = 40, STARTS = 5, STEPS = 125 };
+enum { MASSES = 20, STARTS = 5, STEPS = 125 };
 static const double period = 0.04;
 
 /* Time as the flight makes it: it stands still while a plan is made. */

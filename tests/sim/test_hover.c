@@ -1,5 +1,5 @@
 /* The planner flies the quadrotor of plant_quadrotor.h to the paper's hover point, with the coefficients of the true
- * mass given to it: 40 masses, 5 starts each up to 1 m away, 100 steps at 25 Hz. */
+ * mass given to it: 10 masses, 5 starts each up to 1 m away, 100 steps at 25 Hz. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "plan/planner.h"
 #include "quadrotor_model.h"
 
-enum { MASSES = 40, STARTS = 5, STEPS = 100 };
+enum { MASSES = 10, STARTS = 5, STEPS = 100 };
 static const double period = 0.04;
 
 static hb_model *new_model(void)

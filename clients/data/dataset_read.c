@@ -502,7 +502,7 @@ static const double *find_matrix(reading *r, hid_t group, const char *name, size
     else if (H5Tequal(type, H5T_NATIVE_DOUBLE) <= 0)
         *why = "does not hold doubles of 64 bits";
     else if (offset == HADDR_UNDEF || offset % sizeof(double))
-        *why = "begins between two multiples of 8 bytes, as earlier versions wrote it (h5repack --threshold=1 "
+        *why = "begins between two multiples of 8 bytes (h5repack --threshold=1 "
                "--alignment=8 OLD NEW puts it right)";
     H5Pclose(properties);
     H5Tclose(type);

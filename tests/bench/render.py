@@ -64,7 +64,6 @@ def singles(r):
 
 
 def quality(r):
-    # older results have the method's old name
     at5 = r.find("plan_quality", method="gauss_newton", budget_ms=5.0)
     return at5 and f"{100 * (at5['cost_ratio'] - 1):.1f} % above it"
 

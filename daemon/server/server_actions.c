@@ -27,7 +27,7 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_request *to, cons
     size_t n = hb_wire_write_reply(s->wire, r, &data);
 
     hb_server_send(s, HB_CHANNEL_ACTIONS, e, data, n);
-    if (hb_queue_is_pilots(s->queue, e, hb_server_now(s)))
+    if (hb_queue_is_pilots(s->actions.queue, e, hb_server_now(s)))
         hb_server_note_reply(s, to, r);
     hb_server_record_reply(s, to, r->command, false, data, n);
 }
@@ -42,11 +42,11 @@ static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double recei
                          .total = hb_server_flight_now(s) - received};
     unsigned held;
 
-    s->counters.status[HB_STATUS_REFUSED]++;
-    s->counters.refused[why]++;
+    s->status.counters.status[HB_STATUS_REFUSED]++;
+    s->status.counters.refused[why]++;
     reply(s, e, &(hb_request){.received = received}, &r);
     if (why != HB_REASON_SUPERSEDED && why != HB_REASON_STOPPING &&
-        hb_log_due(&s->refusal_limit, hb_server_now(s), &held))
+        hb_log_due(&s->limit.refusal, hb_server_now(s), &held))
         hb_log_line(s->log, HB_LOG_WARNING, "actions: a request was refused: %s (%u more like it before)",
                     detail && *detail ? detail : hb_reason_help[why], held);
 }
@@ -56,28 +56,28 @@ static void keep_plan(hb_server *s, const hb_request *r, const hb_command *c)
 {
     if (c->guest || c->status >= HB_STATUS_FALLBACK || !c->plan)
         return;
-    s->flown.steps = c->horizon;
-    s->flown.time_us = r->time_us;
-    s->flown.reset_counter = r->reset_counter;
-    s->flown.dt = c->step;
-    memcpy(s->flown.action, c->plan, (size_t)(c->horizon * s->model->nu) * sizeof *c->plan);
+    s->actions.flown.steps = c->horizon;
+    s->actions.flown.time_us = r->time_us;
+    s->actions.flown.reset_counter = r->reset_counter;
+    s->actions.flown.dt = c->step;
+    memcpy(s->actions.flown.action, c->plan, (size_t)(c->horizon * s->model->nu) * sizeof *c->plan);
 }
 
 /* What the last plan has for the moment of a request, as long as it is young enough to be followed, else the safe
  * action: as hb_controller_fallback does, which is the planner's thread's. */
 static const double *stalled_action(hb_server *s, const hb_request *r, bool guest)
 {
-    const hb_flown_plan *p = &s->flown;
+    const hb_flown_plan *p = &s->actions.flown;
     const double elapsed = 1e-6 * (double)(r->time_us - p->time_us);
 
     if (guest || !p->steps || r->fresh || r->reset_counter != p->reset_counter || !(elapsed >= 0) ||
         elapsed > s->settings.safe_after)
-        return s->safe_action;
+        return s->actions.safe;
     const double at = fmin(elapsed / p->dt, p->steps - 1), part = at - floor(at);
     const double *before = p->action + (int)at * s->model->nu, *after = before + (part > 0 ? s->model->nu : 0);
     for (int i = 0; i < s->model->nu; i++)
-        s->stalled_action[i] = (1 - part) * before[i] + part * after[i];
-    return s->stalled_action;
+        s->actions.stalled[i] = (1 - part) * before[i] + part * after[i];
+    return s->actions.stalled;
 }
 
 /* The planner does not come back: the last plan goes on, without asking the controller. */
@@ -91,9 +91,9 @@ static void answer_stalled(hb_server *s, const hb_waiting *w, bool guest)
                          .queue = now - w->request.received,
                          .total = now - w->request.received};
 
-    s->counters.status[HB_STATUS_FALLBACK]++;
-    s->counters.refused[HB_REASON_STALLED]++;
-    s->counters.replies_late++;
+    s->status.counters.status[HB_STATUS_FALLBACK]++;
+    s->status.counters.refused[HB_REASON_STALLED]++;
+    s->status.counters.replies_late++;
     if (!guest)
         hb_controller_answered(s->controller, &w->request, r.action);
     reply(s, &w->envelope, &w->request, &r);
@@ -117,16 +117,16 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
     reply(s, &w->envelope, &w->request, &r);
     keep_plan(s, &w->request, command);
     if (r.status != HB_STATUS_REFUSED && !command->guest)
-        hb_shadow_hear(s->shadow, w->request.time_us + llround(1e6 * s->settings.delay), r.action);
-    s->counters.replies_late += total > w->budget;
-    if (s->lockstep) { /* replies tell the vehicle's time alone; the status tells how long the machine takes */
-        r.planning = total = hb_server_now(s) - s->begun;
+        hb_shadow_hear(s->shadow.thread, w->request.time_us + llround(1e6 * s->settings.delay), r.action);
+    s->status.counters.replies_late += total > w->budget;
+    if (s->vehicle.lockstep) { /* replies tell the vehicle's time alone; the status tells how long the machine takes */
+        r.planning = total = hb_server_now(s) - s->actions.begun;
     }
-    hb_histogram_add(&s->queued, r.queue);
-    hb_histogram_add(&s->planned, r.planning);
+    hb_histogram_add(&s->status.queued, r.queue);
+    hb_histogram_add(&s->status.planned, r.planning);
     if (r.preparing > 0)
-        hb_histogram_add(&s->prepared, r.preparing);
-    hb_histogram_add(&s->total, total);
+        hb_histogram_add(&s->status.prepared, r.preparing);
+    hb_histogram_add(&s->status.total, total);
 }
 
 /* What came of a request whose client was answered otherwise in the meantime: the next plan goes on from it. */
@@ -155,8 +155,8 @@ static void note_guest(hb_server *s, double now)
 {
     unsigned held;
 
-    s->counters.guest_requests++;
-    if (hb_log_due(&s->guest_limit, now, &held))
+    s->status.counters.guest_requests++;
+    if (hb_log_due(&s->limit.guest, now, &held))
         hb_log_line(
             s->log, HB_LOG_NOTICE,
             "actions: a client that is not the pilot asks too, and is answered as a guest (%u more such requests "
@@ -167,10 +167,10 @@ static void note_guest(hb_server *s, double now)
 /* Whether a request goes by the clock that is configured; says what to do where it does not. */
 static bool goes_by_clock(const hb_server *s, hb_action_request *r)
 {
-    if (r->lockstep == s->lockstep && (s->lockstep || !r->nsamples))
+    if (r->lockstep == s->vehicle.lockstep && (s->vehicle.lockstep || !r->nsamples))
         return true;
     snprintf(r->detail, sizeof r->detail,
-             s->lockstep
+             s->vehicle.lockstep
                  ? "latency.clock is vehicle: connect the client with lockstep"
                  : "lock-step and telemetry in requests need latency.clock: vehicle in hilbertd's configuration");
     return false;
@@ -181,14 +181,14 @@ static bool goes_by_clock(const hb_server *s, hb_action_request *r)
 static void move_clock(hb_server *s, const hb_request *r)
 {
     const double long_ago = 3600; /* seconds, the longest that latency.fallback_after may be */
-    int64_t passed = r->time_us - s->vehicle_us;
+    int64_t passed = r->time_us - s->vehicle.us;
 
-    if (!s->lockstep)
+    if (!s->vehicle.lockstep)
         return;
-    if (s->vehicle_known)
-        s->vehicle_time += r->fresh || passed < 0 ? long_ago : 1e-6 * (double)passed;
-    s->vehicle_known = true;
-    s->vehicle_us = r->time_us;
+    if (s->vehicle.known)
+        s->vehicle.time += r->fresh || passed < 0 ? long_ago : 1e-6 * (double)passed;
+    s->vehicle.known = true;
+    s->vehicle.us = r->time_us;
 }
 
 void hb_server_receive_requests(hb_server *s)
@@ -201,18 +201,18 @@ void hb_server_receive_requests(hb_server *s)
         if (n == HB_NOTHING)
             return;
         double now = hb_server_now(s);
-        s->counters.requests++;
+        s->status.counters.requests++;
         if (n == HB_UNANSWERABLE) {
-            s->counters.refused[HB_REASON_MALFORMED]++;
+            s->status.counters.refused[HB_REASON_MALFORMED]++;
             continue;
         }
         hb_reason why =
             n == HB_OVERSIZED ? HB_REASON_TOO_LARGE : hb_wire_read_request(s->wire, s->frame, (size_t)n, &r);
-        if (why == HB_REASON_NONE && s->stopping)
+        if (why == HB_REASON_NONE && s->orders.stopping)
             why = HB_REASON_STOPPING;
         if (why == HB_REASON_NONE && !goes_by_clock(s, &r))
             why = HB_REASON_CLOCK;
-        hb_client *client = why == HB_REASON_NONE ? hb_queue_client(s->queue, &envelope, now) : NULL;
+        hb_client *client = why == HB_REASON_NONE ? hb_queue_client(s->actions.queue, &envelope, now) : NULL;
         if (why == HB_REASON_NONE && !client)
             why = HB_REASON_BUSY;
         if (why != HB_REASON_NONE) {
@@ -220,15 +220,15 @@ void hb_server_receive_requests(hb_server *s)
             continue;
         }
         r.request.fresh = client->fresh;
-        const bool flies = hb_queue_flies(s->queue, client);
+        const bool flies = hb_queue_flies(s->actions.queue, client);
         if (flies)
             move_clock(s, &r.request);
         r.request.received = hb_server_flight_now(s);
         if (flies) {
             hb_server_learn_carried(s, r.nsamples);
             hb_controller_observe_request(s->controller, &r.request, r.request.received);
-            s->work_left = true;
-            hb_shadow_observe_request(s->shadow, &r.request, r.request.received);
+            s->telemetry.work_left = true;
+            hb_shadow_observe_request(s->shadow.thread, &r.request, r.request.received);
         } else {
             note_guest(s, now);
         }
@@ -236,7 +236,7 @@ void hb_server_receive_requests(hb_server *s)
         if (client->waits)
             refuse(s, &client->waiting.envelope, client->waiting.id, client->waiting.request.received,
                    HB_REASON_SUPERSEDED, NULL);
-        hb_queue_put(s->queue, client, &envelope, &r, budget_of(s, &r));
+        hb_queue_put(s->actions.queue, client, &envelope, &r, budget_of(s, &r));
     }
 }
 
@@ -244,7 +244,7 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
 {
     hb_client *c;
 
-    for (int i = 0; (c = hb_queue_at(s->queue, i)); i++) {
+    for (int i = 0; (c = hb_queue_at(s->actions.queue, i)); i++) {
         if (!c->waits)
             continue;
         hb_queue_drop(c);
@@ -258,12 +258,12 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
  * that a pilot who comes meanwhile waits for more than a quarter of its own budget. */
 static double deadline(const hb_server *s, const hb_waiting *w, double now)
 {
-    double reserve = fmin(fmax(s->reserve, least_reserve * w->budget), largest_reserve * w->budget);
+    double reserve = fmin(fmax(s->actions.reserve, least_reserve * w->budget), largest_reserve * w->budget);
     double all = w->budget - reserve, share = all;
 
     if (w->request.guest)
-        share = fmin(all / (2 * fmax(hb_queue_guests(s->queue, now, sharing_window), 1)),
-                     hb_queue_pilot_budget(s->queue, now) / 4);
+        share = fmin(all / (2 * fmax(hb_queue_guests(s->actions.queue, now, sharing_window), 1)),
+                     hb_queue_pilot_budget(s->actions.queue, now) / 4);
     const double span = fmin(all, now + share - w->request.received);
     return w->request.received + fmax(floor(span / HB_DEADLINE_STEP), 1) * HB_DEADLINE_STEP;
 }
@@ -271,11 +271,11 @@ static double deadline(const hb_server *s, const hb_waiting *w, double now)
 /* What was planned for the request in hand goes out. */
 static void deliver(hb_server *s, const hb_plan_order *job)
 {
-    const hb_waiting *w = hb_queue_in_hand(s->queue);
+    const hb_waiting *w = hb_queue_in_hand(s->actions.queue);
 
     answer(s, w, job->command, job->started);
     double now = hb_server_flight_now(s), overrun = fmax(now - w->request.deadline, now - job->finished);
-    s->reserve = fmax(reserve_fading * s->reserve, fmin(overrun, largest_reserve * w->budget));
+    s->actions.reserve = fmax(reserve_fading * s->actions.reserve, fmin(overrun, largest_reserve * w->budget));
 }
 
 /* The planner's thread plans. Only what it has prepared to its end, which takes less time to correct than to wake
@@ -284,32 +284,32 @@ static void plan(hb_server *s, hb_waiting *w)
 {
     hb_plan_order job = {.kind = HB_JOB_COMMAND, .request = &w->request};
 
-    if (s->lockstep) {
-        s->begun = hb_server_now(s);
-        hb_worker_do(s->worker, &job);
+    if (s->vehicle.lockstep) {
+        s->actions.begun = hb_server_now(s);
+        hb_worker_do(s->actions.worker, &job);
         deliver(s, &job);
-        hb_queue_done(s->queue, hb_server_now(s));
-        hb_worker_prepare(s->worker);
+        hb_queue_done(s->actions.queue, hb_server_now(s));
+        hb_worker_prepare(s->actions.worker);
         while (hb_controller_work(s->controller)) /* all of it, so that the next request finds the same every time */
             ;
-        s->work_left = false;
+        s->telemetry.work_left = false;
         return;
     }
-    if (!w->request.guest && !hb_worker_prepares(s->worker)) {
-        hb_worker_hold(s->worker);
+    if (!w->request.guest && !hb_worker_prepares(s->actions.worker)) {
+        hb_worker_hold(s->actions.worker);
         const bool here = hb_controller_will_correct(s->controller);
         if (here) {
-            hb_worker_do(s->worker, &job);
+            hb_worker_do(s->actions.worker, &job);
             deliver(s, &job);
-            hb_queue_done(s->queue, hb_server_now(s));
+            hb_queue_done(s->actions.queue, hb_server_now(s));
         }
-        hb_worker_release(s->worker);
+        hb_worker_release(s->actions.worker);
         if (here)
             return;
     }
-    s->in_hand = true;
-    s->answered = false;
-    hb_worker_post(s->worker, &job);
+    s->actions.in_hand = true;
+    s->actions.answered = false;
+    hb_worker_post(s->actions.worker, &job);
 }
 
 /* Has the next request planned, or a slice of a prediction when none waits. */
@@ -317,30 +317,31 @@ void hb_server_serve(hb_server *s)
 {
     hb_client *client;
 
-    while (hb_worker_idle(s->worker) && (client = hb_queue_next(s->queue))) {
-        hb_waiting *w = hb_queue_in_hand(s->queue);
-        hb_queue_take(s->queue, client);
+    while (hb_worker_idle(s->actions.worker) && (client = hb_queue_next(s->actions.queue))) {
+        hb_waiting *w = hb_queue_in_hand(s->actions.queue);
+        hb_queue_take(s->actions.queue, client);
         double now = hb_server_flight_now(s);
         w->request.deadline = deadline(s, w, now);
-        w->request.tick = s->ticks++;
+        w->request.tick = s->actions.ticks++;
         if (now >= w->request.deadline) {
-            hb_worker_hold(s->worker);
+            hb_worker_hold(s->actions.worker);
             answer(s, w, hb_controller_fallback(s->controller, &w->request, HB_REASON_LATE, now), now);
-            hb_worker_release(s->worker);
-            hb_queue_done(s->queue, hb_server_now(s));
+            hb_worker_release(s->actions.worker);
+            hb_queue_done(s->actions.queue, hb_server_now(s));
             continue;
         }
         plan(s, w);
     }
-    if (hb_worker_idle(s->worker) && s->predictor.waits && !s->stopping)
-        hb_worker_post(s->worker, &(hb_plan_order){.kind = HB_JOB_PREDICT, .prediction = &s->prediction});
-    if (s->lockstep && hb_worker_run(s->worker))
-        hb_worker_deliver(s->worker);
+    if (hb_worker_idle(s->actions.worker) && s->control.predictor.waits && !s->orders.stopping)
+        hb_worker_post(s->actions.worker,
+                       &(hb_plan_order){.kind = HB_JOB_PREDICT, .prediction = &s->control.prediction});
+    if (s->vehicle.lockstep && hb_worker_run(s->actions.worker))
+        hb_worker_deliver(s->actions.worker);
 }
 
 void hb_server_collect(hb_server *s)
 {
-    const hb_plan_order *job = hb_worker_collect(s->worker);
+    const hb_plan_order *job = hb_worker_collect(s->actions.worker);
 
     if (!job)
         return;
@@ -350,14 +351,14 @@ void hb_server_collect(hb_server *s)
         hb_server_predicted(s);
         return;
     }
-    s->in_hand = false;
-    hb_queue_done(s->queue, hb_server_now(s));
-    if (s->answered) {
+    s->actions.in_hand = false;
+    hb_queue_done(s->actions.queue, hb_server_now(s));
+    if (s->actions.answered) {
         /* the controller counted an answer that nobody got; the one that was sent is counted already */
-        s->unsent_status[job->command->status]++;
+        s->actions.unsent_status[job->command->status]++;
         if (job->command->status >= HB_STATUS_FALLBACK)
-            s->unsent_refused[job->command->reason]++;
-        record_unsent(s, hb_queue_in_hand(s->queue), job->command);
+            s->actions.unsent_refused[job->command->reason]++;
+        record_unsent(s, hb_queue_in_hand(s->actions.queue), job->command);
         return;
     }
     deliver(s, job);
@@ -373,11 +374,12 @@ static double stall_time(const hb_waiting *w)
 /* A prediction may keep the worker just as well. */
 double hb_server_guard_time(const hb_server *s)
 {
-    double first = s->in_hand && !s->answered ? stall_time(hb_queue_in_hand(s->queue)) : INFINITY;
-    bool busy = !hb_worker_idle(s->worker);
+    double first =
+        s->actions.in_hand && !s->actions.answered ? stall_time(hb_queue_in_hand(s->actions.queue)) : INFINITY;
+    bool busy = !hb_worker_idle(s->actions.worker);
     hb_client *c;
 
-    for (int i = 0; busy && (c = hb_queue_at(s->queue, i)); i++)
+    for (int i = 0; busy && (c = hb_queue_at(s->actions.queue, i)); i++)
         if (c->waits)
             first = fmin(first, stall_time(&c->waiting));
     return first;
@@ -385,19 +387,19 @@ double hb_server_guard_time(const hb_server *s)
 
 void hb_server_guard(hb_server *s)
 {
-    hb_waiting *w = hb_queue_in_hand(s->queue);
+    hb_waiting *w = hb_queue_in_hand(s->actions.queue);
     double now = hb_server_flight_now(s);
     hb_client *c;
 
     if (now < hb_server_guard_time(s))
         return;
-    if (s->in_hand && !s->answered && now >= stall_time(w)) {
-        s->answered = true;
+    if (s->actions.in_hand && !s->actions.answered && now >= stall_time(w)) {
+        s->actions.answered = true;
         answer_stalled(s, w, w->request.guest);
     }
-    for (int i = 0; (c = hb_queue_at(s->queue, i)); i++)
+    for (int i = 0; (c = hb_queue_at(s->actions.queue, i)); i++)
         if (c->waits && now >= stall_time(&c->waiting)) {
             hb_queue_drop(c);
-            answer_stalled(s, &c->waiting, !hb_queue_flies(s->queue, c));
+            answer_stalled(s, &c->waiting, !hb_queue_flies(s->actions.queue, c));
         }
 }

@@ -14,7 +14,7 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_control_reply *r)
     const void *data;
     size_t n = hb_wire_write_control(s->wire, r, &data);
 
-    s->counters.control_errors += r->error != NULL;
+    s->status.counters.control_errors += r->error != NULL;
     hb_server_send(s, HB_CHANNEL_CONTROL, e, data, n);
 }
 
@@ -43,16 +43,16 @@ void hb_server_take_settings(hb_server *s)
 {
     const hb_controller_settings *set = &s->settings;
 
-    memcpy(s->safe_action, set->nsafe_action ? set->safe_action : s->model->control_trim,
-           (size_t)s->model->nu * sizeof *s->safe_action);
-    s->nterms = 0; /* of a plan with other terms */
+    memcpy(s->actions.safe, set->nsafe_action ? set->safe_action : s->model->control_trim,
+           (size_t)s->model->nu * sizeof *s->actions.safe);
+    s->last.nterms = 0; /* of a plan with other terms */
     for (int i = 0; i <= set->cost.nterms; i++)
-        name_term(s->model, i < set->cost.nterms ? &set->cost.term[i] : NULL, s->term_name[i]);
+        name_term(s->model, i < set->cost.nterms ? &set->cost.term[i] : NULL, s->last.term_name[i]);
 }
 
 static int retune_shadow(hb_server *s, const hb_controller_settings *next, hb_error *err)
 {
-    return s->shadow ? hb_controller_retune(hb_shadow_controller(s->shadow), next, err) : 0;
+    return s->shadow.thread ? hb_controller_retune(hb_shadow_controller(s->shadow.thread), next, err) : 0;
 }
 
 int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_controller_settings *shadow_next,
@@ -61,20 +61,20 @@ int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_
     int r = retune_shadow(s, shadow_next, err);
 
     if (!r) {
-        hb_worker_hold(s->worker);
-        s->prepared_before = hb_controller_prepared(s->controller);
+        hb_worker_hold(s->actions.worker);
+        s->record.prepared_before = hb_controller_prepared(s->controller);
         r = hb_controller_retune(s->controller, next, err);
-        hb_worker_release(s->worker);
+        hb_worker_release(s->actions.worker);
         if (r)
-            retune_shadow(s, &s->shadow_settings, NULL);
+            retune_shadow(s, &s->shadow.settings, NULL);
     }
-    if (s->shadow)
-        hb_shadow_release(s->shadow);
+    if (s->shadow.thread)
+        hb_shadow_release(s->shadow.thread);
     if (r)
         return r;
     s->settings = *next;
-    if (s->shadow)
-        s->shadow_settings = *shadow_next;
+    if (s->shadow.thread)
+        s->shadow.settings = *shadow_next;
     hb_server_take_settings(s);
     return 0;
 }
@@ -113,8 +113,8 @@ static int start_prediction(hb_server *s, const hb_envelope *e, const hb_control
 {
     size_t nx = (size_t)s->model->nx, nu = (size_t)s->model->nu;
     size_t count = (size_t)r->predict.count, steps = (size_t)r->predict.steps;
-    hb_prediction *p = &s->prediction;
-    int result = hb_server_call(&s->predictor, e, r->id, "prediction", err);
+    hb_prediction *p = &s->control.prediction;
+    int result = hb_server_call(&s->control.predictor, e, r->id, "prediction", err);
 
     if (result)
         return result;
@@ -131,11 +131,11 @@ static int start_prediction(hb_server *s, const hb_envelope *e, const hb_control
 
 void hb_server_predicted(hb_server *s)
 {
-    const hb_prediction *p = &s->prediction;
+    const hb_prediction *p = &s->control.prediction;
 
     if (p->trajectory < p->count && !p->failed)
         return;
-    hb_server_answer(s, &s->predictor,
+    hb_server_answer(s, &s->control.predictor,
                      &(hb_control_reply){.error = p->failed ? p->error.text : NULL,
                                          .predicted = p->failed ? NULL : p->predicted,
                                          .count = p->count,
@@ -146,14 +146,14 @@ void hb_server_predicted(hb_server *s)
 /* The planning side is the worker's while it plans: the change waits for that. */
 static int start_target(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
 {
-    int result = hb_server_call(&s->targeter, e, r->id, "change of target", err);
+    int result = hb_server_call(&s->control.targeter, e, r->id, "change of target", err);
 
     if (result)
         return result;
-    s->wanted = (hb_kept_target){.n = s->model->nx, .since = s->wall.now(s->wall.context)};
-    memcpy(s->wanted.target, r->target, (size_t)s->model->nx * sizeof *r->target);
-    snprintf(s->wanted.by, sizeof s->wanted.by, "%s", name_of(s, e));
-    s->aiming = true;
+    s->target.wanted = (hb_kept_target){.n = s->model->nx, .since = s->wall.now(s->wall.context)};
+    memcpy(s->target.wanted.target, r->target, (size_t)s->model->nx * sizeof *r->target);
+    snprintf(s->target.wanted.by, sizeof s->target.wanted.by, "%s", name_of(s, e));
+    s->target.waits = true;
     return 0;
 }
 
@@ -180,7 +180,7 @@ static void print_target(const hb_server *s, char text[256])
 static void log_target(hb_server *s, bool again)
 {
     char text[256], day[32] = "";
-    time_t since = (time_t)s->set.since;
+    time_t since = (time_t)s->target.set.since;
     struct tm parts;
     unsigned held;
 
@@ -189,10 +189,10 @@ static void log_target(hb_server *s, bool again)
         if (gmtime_r(&since, &parts))
             strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S UTC", &parts);
         hb_log_line(s->log, HB_LOG_NOTICE, "target taken over from before the restart: %s (set at %s by %s)", text, day,
-                    s->set.by);
-    } else if (hb_log_due(&s->target_limit, hb_server_now(s), &held)) {
+                    s->target.set.by);
+    } else if (hb_log_due(&s->limit.target, hb_server_now(s), &held)) {
         hb_log_line(s->log, HB_LOG_NOTICE, "the target was set on request by %s: %s (%u more like it before)",
-                    s->set.by, text, held);
+                    s->target.set.by, text, held);
     }
 }
 
@@ -206,25 +206,25 @@ static bool is_files_target(const hb_controller_settings *c, int n, const double
 
 void hb_server_keep_target(hb_server *s)
 {
-    if (s->kept_target)
-        hb_kept_target_save(s->kept_target, s->model, &s->set);
+    if (s->target.kept)
+        hb_kept_target_save(s->target.kept, s->model, &s->target.set);
 }
 
 void hb_server_resume_target(hb_server *s)
 {
-    s->nfile_target = s->settings.ntarget;
-    memcpy(s->file_target, s->settings.target, sizeof s->file_target);
-    s->aiming = s->kept_target && hb_kept_target_load(s->kept_target, s->model, &s->wanted) &&
-                is_files_target(&s->settings, s->wanted.nfile, s->wanted.file);
+    s->target.nfile = s->settings.ntarget;
+    memcpy(s->target.file, s->settings.target, sizeof s->target.file);
+    s->target.waits = s->target.kept && hb_kept_target_load(s->target.kept, s->model, &s->target.wanted) &&
+                      is_files_target(&s->settings, s->target.wanted.nfile, s->target.wanted.file);
 }
 
 bool hb_server_reload_target(hb_server *s, hb_controller_settings *next, hb_controller_settings *shadow_next)
 {
-    const bool stays = s->set.n && is_files_target(next, s->nfile_target, s->file_target);
+    const bool stays = s->target.set.n && is_files_target(next, s->target.nfile, s->target.file);
 
     if (stays) {
-        aim(next, s->set.target, s->model->nx);
-        aim(shadow_next, s->set.target, s->model->nx);
+        aim(next, s->target.set.target, s->model->nx);
+        aim(shadow_next, s->target.set.target, s->model->nx);
     }
     return stays;
 }
@@ -233,13 +233,13 @@ void hb_server_reloaded_target(hb_server *s, const hb_controller_settings *file)
 {
     char text[256];
 
-    if (s->set.n && !is_files_target(file, s->nfile_target, s->file_target)) {
-        s->set.n = 0;
+    if (s->target.set.n && !is_files_target(file, s->target.nfile, s->target.file)) {
+        s->target.set.n = 0;
         print_target(s, text);
         hb_log_line(s->log, HB_LOG_NOTICE, "reload: the target is the file's new one: %s", text);
     }
-    s->nfile_target = file->ntarget;
-    memcpy(s->file_target, file->target, sizeof s->file_target);
+    s->target.nfile = file->ntarget;
+    memcpy(s->target.file, file->target, sizeof s->target.file);
     hb_server_keep_target(s);
 }
 
@@ -248,32 +248,33 @@ void hb_server_set_target(hb_server *s)
     hb_error err;
 
     /* the shadow's planning side is the main thread's while it is tested */
-    if (!s->aiming || !hb_worker_idle(s->worker) || s->promoter.waits || (s->shadow && !hb_shadow_claim(s->shadow)))
+    if (!s->target.waits || !hb_worker_idle(s->actions.worker) || s->control.promoter.waits ||
+        (s->shadow.thread && !hb_shadow_claim(s->shadow.thread)))
         return;
     s->retuned = s->settings;
-    s->shadow_retuned = s->shadow_settings;
-    aim(&s->retuned, s->wanted.target, s->model->nx);
-    aim(&s->shadow_retuned, s->wanted.target, s->model->nx);
-    int result = hb_server_retune(s, &s->retuned, &s->shadow_retuned, &err);
-    s->aiming = false;
+    s->shadow.retuned = s->shadow.settings;
+    aim(&s->retuned, s->target.wanted.target, s->model->nx);
+    aim(&s->shadow.retuned, s->target.wanted.target, s->model->nx);
+    int result = hb_server_retune(s, &s->retuned, &s->shadow.retuned, &err);
+    s->target.waits = false;
     if (!result) {
-        s->set = s->wanted;
-        s->set.nfile = s->nfile_target;
-        memcpy(s->set.file, s->file_target, sizeof s->set.file);
+        s->target.set = s->target.wanted;
+        s->target.set.nfile = s->target.nfile;
+        memcpy(s->target.set.file, s->target.file, sizeof s->target.set.file);
         hb_server_keep_target(s);
-        log_target(s, !s->targeter.waits);
-        hb_server_record_change(s, &(hb_recorded_change){.target = s->settings.target, .prepared = s->prepared_before},
-                                NULL);
+        log_target(s, !s->control.targeter.waits);
+        hb_server_record_change(
+            s, &(hb_recorded_change){.target = s->settings.target, .prepared = s->record.prepared_before}, NULL);
     }
-    if (result && !s->targeter.waits)
+    if (result && !s->control.targeter.waits)
         hb_log_line(s->log, HB_LOG_WARNING, "the target from before the restart was not taken over: %s", err.text);
-    hb_server_answer(s, &s->targeter, &(hb_control_reply){.error = result ? err.text : NULL});
+    hb_server_answer(s, &s->control.targeter, &(hb_control_reply){.error = result ? err.text : NULL});
 }
 
 static int start_reload(hb_server *s, const hb_envelope *e, uint64_t id, hb_error *err)
 {
-    int result = hb_server_call(&s->reloader, e, id, "reload", err);
-    ssize_t n = result ? 0 : write(s->reload_fd, &(uint64_t){1}, sizeof(uint64_t));
+    int result = hb_server_call(&s->control.reloader, e, id, "reload", err);
+    ssize_t n = result ? 0 : write(s->orders.reload_fd, &(uint64_t){1}, sizeof(uint64_t));
 
     (void)n;
     return result;
@@ -281,22 +282,22 @@ static int start_reload(hb_server *s, const hb_envelope *e, uint64_t id, hb_erro
 
 static int start_setting(hb_server *s, const hb_envelope *e, const hb_control_request *r, hb_error *err)
 {
-    int result = hb_server_call(&s->setter, e, r->id, "change of settings", err);
+    int result = hb_server_call(&s->control.setter, e, r->id, "change of settings", err);
 
     if (result)
         return result;
-    s->wish = (hb_setting_wish){.tell = r->kind == HB_CONTROL_GET_SETTINGS, .seconds = r->seconds};
-    snprintf(s->wish.key, sizeof s->wish.key, "%s", r->key ? r->key : "");
-    snprintf(s->wish.value, sizeof s->wish.value, "%s", r->value ? r->value : "");
-    snprintf(s->wish.by, sizeof s->wish.by, "%s", name_of(s, e));
-    hb_wake(s->setting_fd);
+    s->control.wish = (hb_setting_wish){.tell = r->kind == HB_CONTROL_GET_SETTINGS, .seconds = r->seconds};
+    snprintf(s->control.wish.key, sizeof s->control.wish.key, "%s", r->key ? r->key : "");
+    snprintf(s->control.wish.value, sizeof s->control.wish.value, "%s", r->value ? r->value : "");
+    snprintf(s->control.wish.by, sizeof s->control.wish.by, "%s", name_of(s, e));
+    hb_wake(s->orders.setting_fd);
     return 0;
 }
 
 void hb_server_reloaded(hb_server *s, const hb_order *order, const char *error)
 {
     if (!order->unasked)
-        hb_server_answer(s, order->setting ? &s->setter : &s->reloader,
+        hb_server_answer(s, order->setting ? &s->control.setter : &s->control.reloader,
                          &(hb_control_reply){.error = error,
                                              .needs_restart = error || order->setting ? NULL : order->restart,
                                              .nneeds_restart = error || order->setting ? 0 : order->nrestart,
@@ -307,7 +308,8 @@ static const char stopping[] = "the daemon is shutting down";
 
 void hb_server_refuse_callers(hb_server *s)
 {
-    hb_caller *all[] = {&s->reloader, &s->predictor, &s->targeter, &s->promoter, &s->setter};
+    hb_caller *all[] = {&s->control.reloader, &s->control.predictor, &s->control.targeter, &s->control.promoter,
+                        &s->control.setter};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         hb_server_answer(s, all[i], &(hb_control_reply){.error = stopping});
@@ -332,10 +334,10 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
         break;
     case HB_CONTROL_RESET_WINDOW:
         hb_controller_forget(s->controller);
-        hb_shadow_forget(s->shadow);
+        hb_shadow_forget(s->shadow.thread);
         hb_server_forget_words(s);
-        hb_queue_vacate(s->queue, hb_server_now(s));
-        if (hb_log_due(&s->reset_limit, hb_server_now(s), &held))
+        hb_queue_vacate(s->actions.queue, hb_server_now(s));
+        if (hb_log_due(&s->limit.reset, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_NOTICE, "the window was reset on request by %s (%u more like it before)",
                         name_of(s, e), held);
         break;
@@ -375,8 +377,8 @@ static bool act(hb_server *s, const hb_envelope *e, const hb_control_request *r,
             return false;
         break;
     case HB_CONTROL_RECORD:
-        if (s->journal)
-            hb_journal_switch(s->journal, r->on);
+        if (s->record.journal)
+            hb_journal_switch(s->record.journal, r->on);
         else
             result = hb_fail(err, ENOTSUP, "this daemon has no recorder");
         break;
@@ -412,9 +414,9 @@ void hb_server_receive_control(hb_server *s)
 
     if (n == HB_NOTHING)
         return;
-    s->counters.control_requests++;
+    s->status.counters.control_requests++;
     if (n == HB_UNANSWERABLE) {
-        s->counters.control_errors++;
+        s->status.counters.control_errors++;
         return;
     }
     int bad = n == HB_OVERSIZED
@@ -422,7 +424,7 @@ void hb_server_receive_control(hb_server *s)
                   : hb_wire_read_control(s->wire, s->frame, (size_t)n, &r, &err);
     if (!bad && envelope.observer && is_for_operators(r.kind))
         bad = hb_fail(&err, EPERM, "this key may observe, and not operate (security.authorized_keys)");
-    hb_control_reply answer = {.id = r.id, .error = bad ? err.text : s->stopping ? stopping : NULL};
+    hb_control_reply answer = {.id = r.id, .error = bad ? err.text : s->orders.stopping ? stopping : NULL};
     bool done = answer.error || act(s, &envelope, &r, &answer, &report, &err);
     if (changes_something(r.kind) && n >= 0)
         hb_server_record_control(s, hb_server_flight_now(s), answer.error, (size_t)n);

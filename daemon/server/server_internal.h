@@ -57,127 +57,165 @@ typedef struct hb_server_words_seen {
 
 enum { HB_ORDER_NONE, HB_ORDER_POSTED, HB_ORDER_DONE };
 
+/* The socket of telemetry: samples that wait, and the newest that was learned from. */
+typedef struct hb_server_telemetry {
+    hb_sample ring[HB_RING];
+    int first, count;
+    bool work_left;    /* by learning, for turns without a sample */
+    uint64_t sequence; /* of the newest sample; 0: not counted */
+    int ascending;     /* samples since the numbers last went back */
+    double arrived;    /* the newest, */
+    bool sampled;      /* if there was one */
+    double *state, *control;
+} hb_server_telemetry;
+
+/* The socket of actions: requests that wait, and the one in hand, from post to collect. */
+typedef struct hb_server_actions {
+    hb_queue *queue;
+    hb_worker *worker;
+    bool in_hand, answered;
+    uint64_t ticks; /* requests handed to the planner */
+    double begun;   /* in lock-step: when the plan in hand was, by the machine's clock */
+    double reserve; /* seconds: the largest recent overrun, see server_actions.c */
+    double safe[HB_MAX_CONTROLS], stalled[HB_MAX_CONTROLS];
+    /* answers of the controller that nobody got, because the server had answered already */
+    uint64_t unsent_status[HB_NSTATUSES], unsent_refused[HB_NREASONS];
+    hb_flown_plan flown; /* the pilot's newest, for when the planner does not come back */
+} hb_server_actions;
+
+/* The socket of control: clients whose answer takes a while, and what they wait for. */
+typedef struct hb_server_control {
+    hb_caller reloader, predictor, targeter, promoter, setter;
+    hb_setting_wish wish; /* the setter's */
+    hb_prediction prediction;
+} hb_server_control;
+
+/* Where the vehicle is to go: the file's word, or a client's. */
+typedef struct hb_server_target {
+    bool waits; /* one is to be set: */
+    hb_kept_target wanted;
+    hb_kept_target set; /* by a client, and in force; n = 0: the file's is */
+    int nfile;          /* the file's own */
+    double file[HB_MAX_VEHICLE_STATES];
+    void *kept; /* where it is kept, or NULL */
+} hb_server_target;
+
+/* A second model: see server_shadow.c. */
+typedef struct hb_server_shadow {
+    hb_shadow *thread; /* NULL: there is none */
+    const hb_model *model;
+    hb_controller_settings settings, retuned; /* in force; scratch of a change */
+    char path[HB_CONFIG_PATH_SIZE];
+    hb_controller *kept; /* the controller whose window outlives the process */
+    double *trial;       /* nx: the state that it is tested from, */
+    bool tried;          /* if there is one */
+    double promote_by;   /* when a promotion that cannot be made is given up; 0: none is under way */
+} hb_server_shadow;
+
+/* The newest reply, for who looks on. */
+typedef struct hb_server_last {
+    bool replied;
+    hb_status status;
+    hb_reason reason;
+    double *action;
+    double *target; /* of the newest request that was planned for, where it named one */
+    bool targeted;
+    double *states; /* along the newest plan, */
+    int horizon;    /* of so many steps; 0: there is none */
+    double cost;
+    int iterations;
+    int nterms; /* of the cost, limits included; 0: there is none */
+    double term[HB_COST_TERMS + 1];
+    char term_name[HB_COST_TERMS + 1][64];
+} hb_server_last;
+
+/* The socket of status: what is counted and published. */
+typedef struct hb_server_status {
+    double started, period, next, next_second;
+    hb_server_counters counters;
+    hb_histogram queued, planned, prepared, total;
+    hb_estimate_status estimate; /* as it was logged last */
+    uint64_t changes;
+    double rate_since, telemetry_rate, request_rate;
+    uint64_t rate_telemetry, rate_requests;
+    bool resumed;
+} hb_server_status;
+
+/* How often each kind of line may be logged. */
+typedef struct hb_server_log_limits {
+    hb_log_limit status, estimate, refusal, handshake, misled, crowd, right, flood, clock, reset, target, guest;
+} hb_server_log_limits;
+
+/* What is recorded. */
+typedef struct hb_server_record {
+    hb_journal *journal; /* NULL: nothing */
+    uint64_t day_offset; /* from the monotonic clock to the time of day, nanoseconds */
+    uint64_t version;    /* of the coefficients that were recorded last */
+    double next_deviation, next_covariance;
+    uint8_t *signals; /* a sample under its names */
+    hb_journal_report report;
+    const hb_prepared *prepared_before; /* the last change of settings */
+} hb_server_record;
+
+/* The vehicle's clock, by which the flight goes in lock-step. */
+typedef struct hb_server_vehicle {
+    bool lockstep;
+    bool known;  /* its clock was read: */
+    int64_t us;  /* in the pilot's newest request */
+    double time; /* what the flight's clock then shows, seconds */
+} hb_server_vehicle;
+
+/* Proof of work for the watchdog. */
+typedef struct hb_server_life {
+    bool running; /* it had its first turn */
+    double fed;   /* when the watchdog was */
+    double watchdog;
+    unsigned long beats;
+} hb_server_life;
+
+/* From and to the main thread. */
+typedef struct hb_server_orders {
+    _Atomic bool stop;
+    bool stopping;
+    double stop_by;
+    _Atomic int state;
+    const hb_order *order;
+    hb_error error;
+    int wake_fd, done_fd, reload_fd, promote_fd, setting_fd; /* eventfds: to the server, back, and clients' wishes */
+} hb_server_orders;
+
 struct hb_server {
     /* borrowed */
     const hb_model *model;
     hb_controller *controller;
     hb_transport transport;
     hb_clock clock, wall;
+    hb_clock flight; /* of ages, budgets and the end of plans: the machine's, or in lock-step the vehicle's */
     hb_log *log;
-
-    /* Ages, budgets and the end of plans go by the flight's clock: the machine's, or, in lock-step, the vehicle's. */
-    hb_clock flight;
-    bool lockstep;
-    bool vehicle_known;  /* its clock was read: */
-    int64_t vehicle_us;  /* in the pilot's newest request */
-    double vehicle_time; /* what the flight's clock then shows, seconds */
 
     /* owned */
     hb_wire *wire;
-    hb_queue *queue;
-    hb_worker *worker;
-    hb_shadow *shadow; /* NULL: there is none */
-    uint8_t *frame;    /* max_message: the newest frame received */
-    hb_config *config; /* as it was at the start: for the threads' places */
-
-    hb_controller_settings settings;                /* in force */
-    hb_controller_settings retuned, shadow_retuned; /* scratch of a change */
+    uint8_t *frame;                  /* max_message: the newest frame received */
+    hb_config *config;               /* as it was at the start: for the threads' places */
+    hb_controller_settings settings; /* in force */
+    hb_controller_settings retuned;  /* scratch of a change */
     hb_model_card card;
     char name[HB_NAME_SIZE], model_path[HB_CONFIG_PATH_SIZE];
-    double status_period, watchdog;
     int max_message;
-    double safe_action[HB_MAX_CONTROLS], stalled_action[HB_MAX_CONTROLS];
 
-    /* the shadow: see server_shadow.c */
-    const hb_model *shadow_model;
-    hb_controller_settings shadow_settings;
-    char shadow_path[HB_CONFIG_PATH_SIZE];
-    hb_controller *kept; /* the controller whose window outlives the process */
-    double *trial;       /* nx: the state that it is tested from, */
-    bool tried;          /* if there is one */
-    double promote_by;   /* when a promotion that cannot be made is given up; 0: none is under way */
-
-    /* telemetry */
-    hb_sample ring[HB_RING];
-    int ring_first, ring_count;
-    bool work_left;    /* by learning, for turns without a sample */
-    uint64_t sequence; /* of the newest sample; 0: not counted */
-    int ascending;     /* samples since the numbers last went back */
-    double sample_arrived;
-    bool sampled;
-    double *newest_state, *newest_control;
-
-    /* the current request: from post to collect */
-    bool in_hand, answered;
-    uint64_t ticks; /* requests handed to the planner */
-    double begun;   /* in lock-step: when its plan was, by the machine's clock */
-    double reserve; /* seconds: its largest recent overrun, see server_actions.c */
-    /* answers of the controller that nobody got, because the server had answered already */
-    uint64_t unsent_status[HB_NSTATUSES], unsent_refused[HB_NREASONS];
-    /* the pilot's newest plan, for when the planner does not come back */
-    hb_flown_plan flown;
-
-    /* control */
-    hb_caller reloader, predictor, targeter, promoter, setter;
-    hb_setting_wish wish; /* the setter's */
-    hb_prediction prediction;
-    bool aiming; /* a target is to be set: */
-    hb_kept_target wanted;
-    hb_kept_target set; /* by a client, and in force; n = 0: the file's is */
-    int nfile_target;   /* the file's own */
-    double file_target[HB_MAX_VEHICLE_STATES];
-    void *kept_target; /* where it is kept, or NULL */
-
-    /* what is reported */
-    double started;
-    hb_server_counters counters;
-    hb_histogram queued, planned, prepared, total;
-    bool replied;
-    hb_status last_status;
-    hb_reason last_reason;
-    double *last_action;
-    double *last_target; /* of the newest request that was planned for, where it named one */
-    bool targeted;
-    double *last_states; /* along the newest plan, */
-    int last_horizon;    /* of so many steps; 0: there is none */
-    double last_cost;
-    int nterms; /* of the cost of the newest plan, limits included; 0: there is none */
-    double last_term[HB_COST_TERMS + 1];
-    char term_name[HB_COST_TERMS + 1][64];
+    hb_server_telemetry telemetry;
+    hb_server_actions actions;
+    hb_server_control control;
+    hb_server_status status;
+    hb_server_target target;
+    hb_server_shadow shadow;
+    hb_server_vehicle vehicle;
+    hb_server_last last;
     hb_server_words_seen words;
-    int last_iterations;
-    hb_estimate_status last_estimate;
-    uint64_t last_changes;
-    double rate_since, telemetry_rate, request_rate;
-    uint64_t rate_telemetry, rate_requests;
-    double next_status, next_second;
-    hb_log_limit status_limit, estimate_limit, refusal_limit, handshake_limit, misled_limit, crowd_limit;
-    hb_log_limit right_limit, flood_limit, clock_limit;
-    hb_log_limit reset_limit, target_limit, guest_limit;
-    bool resumed;
-
-    /* what is recorded */
-    hb_journal *journal;       /* NULL: nothing */
-    uint64_t day_offset;       /* from the monotonic clock to the time of day, nanoseconds */
-    uint64_t recorded_version; /* of the coefficients */
-    double next_deviation, next_covariance;
-    uint8_t *signals; /* a sample under its names */
-    hb_journal_report recorder;
-    const hb_prepared *prepared_before; /* the last change of settings */
-
-    /* liveness */
-    bool running; /* it had its first turn */
-    double fed;   /* when the watchdog was */
-    unsigned long beats;
-
-    /* from and to the main thread */
-    _Atomic bool stop;
-    bool stopping;
-    double stop_by;
-    _Atomic int order_state;
-    const hb_order *order;
-    hb_error order_error;
-    int wake_fd, done_fd, reload_fd, promote_fd, setting_fd; /* eventfds: to the server, back, and clients' wishes */
+    hb_server_record record;
+    hb_server_log_limits limit;
+    hb_server_life life;
+    hb_server_orders orders;
 };
 
 static inline double hb_server_now(const hb_server *s)

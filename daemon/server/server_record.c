@@ -9,7 +9,7 @@
  * simulator is, that of its start and what has passed since for the vehicle. */
 static uint64_t day_time(const hb_server *s, double moment)
 {
-    return (uint64_t)llround(moment * 1e9) + s->day_offset;
+    return (uint64_t)llround(moment * 1e9) + s->record.day_offset;
 }
 
 static void put(hb_server *s, hb_topic topic, double moment, const void *a, size_t na, const void *b, size_t nb)
@@ -17,7 +17,7 @@ static void put(hb_server *s, hb_topic topic, double moment, const void *a, size
     uint64_t time = day_time(s, moment);
 
     if (na + nb > 0)
-        hb_journal_put(s->journal, topic, time, time, a, na, b, nb);
+        hb_journal_put(s->record.journal, topic, time, time, a, na, b, nb);
 }
 
 size_t hb_server_largest_record(const hb_config *c, const hb_model *m)
@@ -32,7 +32,7 @@ size_t hb_server_largest_record(const hb_config *c, const hb_model *m)
 
 void hb_server_record_start(hb_server *s)
 {
-    s->day_offset =
+    s->record.day_offset =
         (uint64_t)llround(s->wall.now(s->wall.context) * 1e9) - (uint64_t)llround(hb_server_flight_now(s) * 1e9);
 }
 
@@ -43,22 +43,22 @@ static const double deviation_period = 1, covariance_period = 5;
 static void record_coefficients(hb_server *s, double now, int64_t time_us)
 {
     const hb_health *h = hb_controller_health(s->controller);
-    const bool due = now >= s->next_covariance;
+    const bool due = now >= s->record.next_covariance;
     const double *variance;
     hb_recorded_coefficients c = {.health = h, .time_us = time_us};
     const void *data;
 
-    if (h->version == s->recorded_version)
+    if (h->version == s->record.version)
         return;
-    s->recorded_version = h->version;
+    s->record.version = h->version;
     c.value = hb_controller_coefficients(s->controller, &variance);
-    if (now >= s->next_deviation) {
+    if (now >= s->record.next_deviation) {
         c.variance = variance;
-        s->next_deviation = now + deviation_period;
+        s->record.next_deviation = now + deviation_period;
     }
     c.covariance = due ? hb_controller_covariance(s->controller) : NULL;
     if (due)
-        s->next_covariance = now + covariance_period;
+        s->record.next_covariance = now + covariance_period;
     size_t n = hb_wire_record_coefficients(s->wire, &c, &data);
     put(s, HB_TOPIC_COEFFICIENTS, now, data, n, NULL, 0);
 }
@@ -68,13 +68,13 @@ void hb_server_record_sample(hb_server *s, const hb_sample *sample, bool more)
     const hb_observation *o = &sample->observation;
     const void *data;
 
-    if (!hb_journal_on(s->journal))
+    if (!hb_journal_on(s->record.journal))
         return;
     size_t n = hb_wire_record_sample(s->wire, o, sample->sequence, sample->arrived, hb_controller_heard(s->controller),
                                      more, &data);
     put(s, HB_TOPIC_TELEMETRY, sample->arrived, data, n, NULL, 0);
-    n = hb_signals_write(o->nx, o->x, o->nu, o->u, s->signals);
-    put(s, (hb_topic)HB_TOPIC_NAMED, sample->arrived, s->signals, n, NULL, 0);
+    n = hb_signals_write(o->nx, o->x, o->nu, o->u, s->record.signals);
+    put(s, (hb_topic)HB_TOPIC_NAMED, sample->arrived, s->record.signals, n, NULL, 0);
     record_coefficients(s, sample->arrived, o->time_us);
 }
 
@@ -82,7 +82,7 @@ void hb_server_record_request(hb_server *s, const hb_request *r, bool guest, siz
 {
     uint8_t head[HB_RECORD_HEAD];
 
-    if (!hb_journal_on(s->journal))
+    if (!hb_journal_on(s->record.journal))
         return;
     size_t n = hb_wire_record_request(s->wire, r, hb_controller_heard(s->controller), guest, size, head);
     put(s, HB_TOPIC_REQUESTS, r->received, head, n, s->frame, size);
@@ -95,7 +95,7 @@ void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command 
     uint8_t head[HB_RECORD_HEAD];
     double now = hb_server_flight_now(s);
 
-    if (!hb_journal_on(s->journal))
+    if (!hb_journal_on(s->record.journal))
         return;
     const hb_decision d = {
         .tick = r->tick,
@@ -116,7 +116,7 @@ void hb_server_record_control(hb_server *s, double received, const char *error, 
 {
     uint8_t head[HB_RECORD_HEAD];
 
-    if (!hb_journal_on(s->journal))
+    if (!hb_journal_on(s->record.journal))
         return;
     size_t n = hb_wire_record_control(s->wire, received, error, size, head);
     put(s, HB_TOPIC_CONTROL, received, head, n, s->frame, size);
@@ -130,7 +130,7 @@ void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const ch
     double now = hb_server_flight_now(s);
     uint64_t time = day_time(s, now);
 
-    if (!hb_journal_on(s->journal))
+    if (!hb_journal_on(s->record.journal))
         return;
     size_t n = hb_wire_record_change(s->wire, c, &data);
     if (!configuration) {
@@ -144,7 +144,7 @@ void hb_server_record_change(hb_server *s, const hb_recorded_change *c, const ch
         return;
     memcpy(before, data, n);
     memcpy(before + n, field, nfield);
-    hb_journal_put(s->journal, HB_TOPIC_CHANGES, time, time, before, n + nfield, configuration, length);
+    hb_journal_put(s->record.journal, HB_TOPIC_CHANGES, time, time, before, n + nfield, configuration, length);
 }
 
 void hb_server_record_status(hb_server *s)
@@ -152,7 +152,7 @@ void hb_server_record_status(hb_server *s)
     hb_report report;
     const void *data;
 
-    if (!hb_journal_on(s->journal))
+    if (!hb_journal_on(s->record.journal))
         return;
     hb_server_report(s, &report);
     size_t n = hb_wire_write_status(s->wire, &report, &data);

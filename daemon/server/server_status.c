@@ -12,66 +12,66 @@ static const char json_topic[] = "hilbert.status", proto_topic[] = "hilbert.v1.S
 void hb_server_report(hb_server *s, hb_report *ret)
 {
     double now = hb_server_now(s);
-    double age = hb_server_flight_now(s) - s->sample_arrived;
+    double age = hb_server_flight_now(s) - s->telemetry.arrived;
 
     *ret = (hb_report){
         .version = HB_VERSION,
         .name = s->name,
         .model_hash = s->model->hash,
-        .uptime = now - s->started,
-        .telemetry_rate = s->telemetry_rate,
-        .request_rate = s->request_rate,
-        .answered = s->replied,
-        .last_status = s->last_status,
-        .last_reason = s->last_reason,
-        .telemetry_age = s->sampled ? age : INFINITY,
+        .uptime = now - s->status.started,
+        .telemetry_rate = s->status.telemetry_rate,
+        .request_rate = s->status.request_rate,
+        .answered = s->last.replied,
+        .last_status = s->last.status,
+        .last_reason = s->last.reason,
+        .telemetry_age = s->telemetry.sampled ? age : INFINITY,
         .health = *hb_controller_health(s->controller),
         .nx = s->model->nx,
         .nu = s->model->nu,
         .ncoefficients = hb_model_ncoefficients(s->model),
-        .state = s->sampled ? s->newest_state : NULL,
-        .control = s->sampled ? s->newest_control : NULL,
-        .target = s->targeted           ? s->last_target
+        .state = s->telemetry.sampled ? s->telemetry.state : NULL,
+        .control = s->telemetry.sampled ? s->telemetry.control : NULL,
+        .target = s->last.targeted      ? s->last.target
                   : s->settings.ntarget ? s->settings.target
                                         : NULL,
-        .target_of_request = s->targeted,
-        .target_since = !s->targeted && s->set.n ? s->set.since : 0,
-        .target_by = !s->targeted && s->set.n ? s->set.by : "",
-        .action = s->replied ? s->last_action : NULL,
-        .predicted = s->last_states,
-        .npredicted = s->last_horizon ? s->last_horizon + 1 : 0,
-        .cost = s->last_cost,
-        .nterms = s->nterms,
-        .term = s->last_term,
-        .term_name = s->term_name,
+        .target_of_request = s->last.targeted,
+        .target_since = !s->last.targeted && s->target.set.n ? s->target.set.since : 0,
+        .target_by = !s->last.targeted && s->target.set.n ? s->target.set.by : "",
+        .action = s->last.replied ? s->last.action : NULL,
+        .predicted = s->last.states,
+        .npredicted = s->last.horizon ? s->last.horizon + 1 : 0,
+        .cost = s->last.cost,
+        .nterms = s->last.nterms,
+        .term = s->last.term,
+        .term_name = s->last.term_name,
         .terms = s->settings.cost.term,
         .limits_weight = s->settings.cost.limits.weight,
         .model = s->model,
         .word = hb_server_words(s),
         .was = s->words.was,
-        .iterations = s->last_iterations,
-        .queue = hb_histogram_summary(&s->queued),
-        .planning = hb_histogram_summary(&s->planned),
-        .preparing = hb_histogram_summary(&s->prepared),
-        .total = hb_histogram_summary(&s->total),
+        .iterations = s->last.iterations,
+        .queue = hb_histogram_summary(&s->status.queued),
+        .planning = hb_histogram_summary(&s->status.planned),
+        .preparing = hb_histogram_summary(&s->status.prepared),
+        .total = hb_histogram_summary(&s->status.total),
         .budget = s->settings.budget,
-        .clients = hb_queue_active(s->queue, now, 1),
-        .server = s->counters,
-        .resumed = s->resumed,
+        .clients = hb_queue_active(s->actions.queue, now, 1),
+        .server = s->status.counters,
+        .resumed = s->status.resumed,
         .adapting = s->settings.adapt,
     };
     for (int i = 0; i < s->model->nwords; i++)
         ret->word_changed[i] = hb_server_word_changed(s, i);
-    if (s->journal) {
-        hb_journal_read(s->journal, &s->recorder);
-        ret->recorder = &s->recorder;
+    if (s->record.journal) {
+        hb_journal_read(s->record.journal, &s->record.report);
+        ret->recorder = &s->record.report;
     }
     ret->coefficient = hb_controller_coefficients(s->controller, &ret->variance);
     hb_controller_counters(s->controller, &ret->controller);
     for (int i = 0; i < HB_NSTATUSES; i++)
-        ret->controller.status[i] -= s->unsent_status[i];
+        ret->controller.status[i] -= s->actions.unsent_status[i];
     for (int i = 0; i < HB_NREASONS; i++)
-        ret->controller.refused[i] -= s->unsent_refused[i];
+        ret->controller.refused[i] -= s->actions.unsent_refused[i];
     hb_server_report_shadow(s, &ret->shadow);
 }
 
@@ -90,10 +90,10 @@ void hb_server_publish(hb_server *s, double now)
     hb_report report;
     const void *data;
 
-    if (s->status_period <= 0 || now < s->next_status)
+    if (s->status.period <= 0 || now < s->status.next)
         return;
     /* a period that was slept through is not made up for */
-    s->next_status = fmax(s->next_status + s->status_period, now);
+    s->status.next = fmax(s->status.next + s->status.period, now);
     hb_server_report(s, &report);
     snprintf(seconds, sizeof seconds, "%.6f", s->wall.now(s->wall.context));
     size_t n = hb_wire_write_status_json(s->wire, &report, &data);
@@ -112,28 +112,28 @@ void hb_server_note_reply(hb_server *s, const hb_request *to, const hb_action_re
     /* a request that a newer one replaced says nothing about the vehicle */
     if (r->reason == HB_REASON_SUPERSEDED)
         return;
-    if ((!s->replied || r->status != s->last_status) && hb_log_due(&s->status_limit, hb_server_now(s), &held)) {
+    if ((!s->last.replied || r->status != s->last.status) && hb_log_due(&s->limit.status, hb_server_now(s), &held)) {
         const char *why = r->reason == HB_REASON_NONE ? hb_status_help[r->status] : hb_reason_help[r->reason];
         hb_log_line(s->log, r->status >= HB_STATUS_OUT_OF_SPAN ? HB_LOG_WARNING : HB_LOG_INFO, "actions: %s (%s)%s",
                     hb_status_name[r->status], why, held ? ", after several changes" : "");
     }
-    s->replied = true;
-    s->last_status = r->status;
-    s->last_reason = r->reason;
+    s->last.replied = true;
+    s->last.status = r->status;
+    s->last.reason = r->reason;
     if (r->action)
-        memcpy(s->last_action, r->action, (size_t)s->model->nu * sizeof *r->action);
+        memcpy(s->last.action, r->action, (size_t)s->model->nu * sizeof *r->action);
     if (r->command) {
-        s->last_cost = r->command->cost;
-        s->last_iterations = r->command->iterations;
-        s->nterms = r->command->nterms;
-        if (s->nterms)
-            memcpy(s->last_term, r->command->terms, (size_t)s->nterms * sizeof *s->last_term);
-        s->targeted = to->target && to->ntargets > 0;
-        if (s->targeted)
-            memcpy(s->last_target, to->target, nx * sizeof *to->target);
-        s->last_horizon = r->command->horizon <= s->config->controller.planner.horizon ? r->command->horizon : 0;
-        if (s->last_horizon)
-            memcpy(s->last_states, r->command->states, (size_t)(s->last_horizon + 1) * nx * sizeof *s->last_states);
+        s->last.cost = r->command->cost;
+        s->last.iterations = r->command->iterations;
+        s->last.nterms = r->command->nterms;
+        if (s->last.nterms)
+            memcpy(s->last.term, r->command->terms, (size_t)s->last.nterms * sizeof *s->last.term);
+        s->last.targeted = to->target && to->ntargets > 0;
+        if (s->last.targeted)
+            memcpy(s->last.target, to->target, nx * sizeof *to->target);
+        s->last.horizon = r->command->horizon <= s->config->controller.planner.horizon ? r->command->horizon : 0;
+        if (s->last.horizon)
+            memcpy(s->last.states, r->command->states, (size_t)(s->last.horizon + 1) * nx * sizeof *s->last.states);
     }
 }
 
@@ -142,38 +142,38 @@ static void note_health(hb_server *s, double now)
     const hb_health *h = hb_controller_health(s->controller);
     unsigned held;
 
-    if (h->changes != s->last_changes) {
+    if (h->changes != s->status.changes) {
         hb_log_line(s->log, HB_LOG_NOTICE, "estimate: the vehicle's dynamics changed (%" PRIu64 " times by now)",
                     h->changes);
-        s->last_changes = h->changes;
+        s->status.changes = h->changes;
     }
-    if (h->status != s->last_estimate && hb_log_due(&s->estimate_limit, now, &held)) {
+    if (h->status != s->status.estimate && hb_log_due(&s->limit.estimate, now, &held)) {
         hb_log_line(s->log, h->status == HB_ESTIMATE_OUT_OF_SPAN ? HB_LOG_WARNING : HB_LOG_INFO,
-                    "estimate: %s -> %s (%d samples, one-step error %.3g)", hb_estimate_status_name[s->last_estimate],
+                    "estimate: %s -> %s (%d samples, one-step error %.3g)", hb_estimate_status_name[s->status.estimate],
                     hb_estimate_status_name[h->status], h->samples, h->one_step_error);
-        s->last_estimate = h->status;
+        s->status.estimate = h->status;
     }
 }
 
 void hb_server_each_second(hb_server *s, double now)
 {
-    if (now < s->next_second)
+    if (now < s->status.next_second)
         return;
-    s->next_second = now + 1;
+    s->status.next_second = now + 1;
     note_health(s, now);
     hb_server_record_status(s);
 
-    double dt = now - s->rate_since;
+    double dt = now - s->status.rate_since;
     if (dt > 0.1) {
-        s->telemetry_rate = (double)(s->counters.telemetry - s->rate_telemetry) / dt;
-        s->request_rate = (double)(s->counters.requests - s->rate_requests) / dt;
-        s->rate_since = now;
-        s->rate_telemetry = s->counters.telemetry;
-        s->rate_requests = s->counters.requests;
+        s->status.telemetry_rate = (double)(s->status.counters.telemetry - s->status.rate_telemetry) / dt;
+        s->status.request_rate = (double)(s->status.counters.requests - s->status.rate_requests) / dt;
+        s->status.rate_since = now;
+        s->status.rate_telemetry = s->status.counters.telemetry;
+        s->status.rate_requests = s->status.counters.requests;
     }
     const hb_health *h = hb_controller_health(s->controller);
     hb_notify_at_once("STATUS=telemetry %.0f Hz, window %d transitions, %s, %.0f requests/s, %s, p99 %.2f of %.2f ms",
-                      s->telemetry_rate, h->samples, hb_estimate_status_name[h->status], s->request_rate,
-                      s->replied ? hb_status_name[s->last_status] : "no request yet",
-                      1e-3 * (double)hb_histogram_quantile(&s->total, 0.99), 1e3 * s->settings.budget);
+                      s->status.telemetry_rate, h->samples, hb_estimate_status_name[h->status], s->status.request_rate,
+                      s->last.replied ? hb_status_name[s->last.status] : "no request yet",
+                      1e-3 * (double)hb_histogram_quantile(&s->status.total, 0.99), 1e3 * s->settings.budget);
 }

@@ -271,30 +271,41 @@ static int make_shadow(hb_daemon *d, void (*started)(void *context, int index), 
     return r ? hb_fail(err, -r, "shadow.model: %s", why.text) : 0;
 }
 
-static int make_controller(hb_daemon *d, hb_error *err)
+static int test_planning(hb_daemon *d, hb_error *err)
 {
-    const hb_controller_settings *s = &d->config->controller;
-    hb_error note, resumed = {0};
     double seconds = 0;
+    int r = hb_selftest(d->model, &d->config->controller, d->pool, &seconds, err);
 
-    int r = hb_selftest(d->model, s, d->pool, &seconds, err);
-    if (r)
-        return r;
-    hb_log_line(&d->log, HB_LOG_INFO, "self-test passed in %.2f ms", 1e3 * seconds);
-    r = hb_state_open(&d->state, hb_estimator_memory_size(d->model, &s->estimator), &d->inherited,
-                      d->config->state_file, &note, err);
+    if (!r)
+        hb_log_line(&d->log, HB_LOG_INFO, "self-test passed in %.2f ms", 1e3 * seconds);
+    return r;
+}
+
+/* Memory that outlives the process, and a copy of what it held: the recording begins with that. */
+static int open_state(hb_daemon *d, hb_error *err)
+{
+    const size_t size = hb_estimator_memory_size(d->model, &d->config->controller.estimator);
+    hb_error note;
+    int r = hb_state_open(&d->state, size, &d->inherited, d->config->state_file, &note, err);
+
     if (r)
         return r;
     if (note.code)
         hb_log_line(&d->log, HB_LOG_WARNING, "%s", note.text);
-    const size_t size = hb_estimator_memory_size(d->model, &s->estimator);
-    if (d->state.kept) {
-        d->window = malloc(size);
-        if (!d->window)
-            return hb_fail(err, ENOMEM, "out of memory");
-        memcpy(d->window, d->state.memory, size);
-    }
-    r = hb_controller_new(&d->controller, d->model, s, d->pool, d->state.memory, &resumed, err);
+    if (!d->state.kept)
+        return 0;
+    if (!(d->window = malloc(size)))
+        return hb_fail(err, ENOMEM, "out of memory");
+    memcpy(d->window, d->state.memory, size);
+    return 0;
+}
+
+static int make_controller(hb_daemon *d, hb_error *err)
+{
+    hb_error resumed = {0};
+    int r =
+        hb_controller_new(&d->controller, d->model, &d->config->controller, d->pool, d->state.memory, &resumed, err);
+
     if (r)
         return r;
     d->resumed = d->state.kept && resumed.code == 0;
@@ -390,6 +401,10 @@ static int set_up(hb_daemon *d, hb_error *err)
         r = hb_realtime_start(d->config, &d->log, err);
     if (!r)
         r = hb_pool_new(&d->pool, d->config->threads, pool_started, d, err);
+    if (!r)
+        r = test_planning(d, err);
+    if (!r)
+        r = open_state(d, err);
     if (!r)
         r = make_controller(d, err);
     if (!r)

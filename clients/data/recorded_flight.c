@@ -614,8 +614,3 @@ const char *hb_recorded_status_word(int status, char word[HB_NAME_SIZE])
 {
     return hb_json_word(&hilbert__v1__action_status__descriptor, status, word, HB_NAME_SIZE);
 }
-
-const char *hb_recorded_estimate_word(int status, char word[HB_NAME_SIZE])
-{
-    return hb_json_word(&hilbert__v1__estimate_status__descriptor, status, word, HB_NAME_SIZE);
-}

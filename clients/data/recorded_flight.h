@@ -101,8 +101,7 @@ bool hb_recorded_flight_is(const char *path);
 int hb_recorded_flight_read(hb_recorded_flight **ret, const char *const *path, int n, hb_error *err);
 void hb_recorded_flight_free(hb_recorded_flight *f);
 
-/* The words of the contract: "converged", "stale", ...; "ok", "out-of-span", ... */
+/* The words of the contract: "converged", "stale", ... */
 const char *hb_recorded_status_word(int status, char word[HB_NAME_SIZE]);
-const char *hb_recorded_estimate_word(int status, char word[HB_NAME_SIZE]);
 
 #endif

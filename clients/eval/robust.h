@@ -134,9 +134,6 @@ typedef struct hb_pairs {
     double p; /* two-sided sign test */
 } hb_pairs;
 
-double hb_sign_test(int better, int worse);
-hb_pairs hb_robust_compare(const hb_robust_flight *a, const hb_robust_flight *b, int n, hb_robust_measure m);
-
 /* A row's flights with one controller in a few numbers. */
 typedef struct hb_robust_result {
     const hb_robust_row *row;

@@ -99,7 +99,7 @@ void hb_robust_measure_flight(const hb_robust_row *row, const hb_flight_settings
 }
 
 /* Twice the smaller tail of the binomial distribution of n fair coins. */
-double hb_sign_test(int better, int worse)
+static double sign_test(int better, int worse)
 {
     int n = better + worse, least = better < worse ? better : worse;
     double tail = 0;
@@ -109,7 +109,7 @@ double hb_sign_test(int better, int worse)
     return fmin(1, 2 * tail);
 }
 
-hb_pairs hb_robust_compare(const hb_robust_flight *a, const hb_robust_flight *b, int n, hb_robust_measure m)
+static hb_pairs compare(const hb_robust_flight *a, const hb_robust_flight *b, int n, hb_robust_measure m)
 {
     hb_pairs pairs = {0};
     double sign = m == HB_MEASURE_FAILED_AT ? -1 : 1;
@@ -119,7 +119,7 @@ hb_pairs hb_robust_compare(const hb_robust_flight *a, const hb_robust_flight *b,
         pairs.better += x < y;
         pairs.worse += x > y;
     }
-    pairs.p = hb_sign_test(pairs.better, pairs.worse);
+    pairs.p = sign_test(pairs.better, pairs.worse);
     return pairs;
 }
 
@@ -166,7 +166,7 @@ hb_robust_result hb_robust_sum_up(const hb_robust_row *row, hb_robust_controller
             }
         }
         if (adapting && controller != HB_ROBUST_ADAPTING)
-            r.adapting[m] = hb_robust_compare(adapting, flight, n, (hb_robust_measure)m);
+            r.adapting[m] = compare(adapting, flight, n, (hb_robust_measure)m);
     }
     free(value);
     return r;

@@ -376,7 +376,7 @@ int hb_settings_parse(hb_settings *s, const char *yaml, const char *path, hb_err
     return status;
 }
 
-int hb_settings_read(hb_settings *s, const char *path, hb_error *err)
+static int read_file(hb_settings *s, const char *path, hb_error *err)
 {
     yaml_parser_t parser;
     struct stat info;
@@ -419,8 +419,7 @@ int hb_settings_arguments(hb_settings *s, int argc, char **argv, int *ret_next, 
         value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
         if (!value)
             return hb_fail(err, EINVAL, "--%s wants a value (try --help)", name);
-        int status =
-            strcmp(name, "config") == 0 ? hb_settings_read(s, value, err) : hb_settings_set(s, name, value, err);
+        int status = strcmp(name, "config") == 0 ? read_file(s, value, err) : hb_settings_set(s, name, value, err);
         if (status)
             return status;
         i++;

@@ -93,7 +93,6 @@ int hb_settings_set(hb_settings *s, const char *name, const char *text, hb_error
 /* Was it set by text? */
 bool hb_settings_given(const hb_settings *s, const char *name);
 /* Sets values from a YAML mapping; a list stands for its items separated by commas. Errors begin with path:line. */
-int hb_settings_read(hb_settings *s, const char *path, hb_error *err);
 int hb_settings_parse(hb_settings *s, const char *yaml, const char *path, hb_error *err);
 /* Sets values from --name value or --name=value, and stops at the first argument that is neither: *ret_next.
  * --config FILE is read where it stands. */

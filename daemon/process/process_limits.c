@@ -38,7 +38,8 @@ static void look_at_addresses(void)
 
 __attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = look_at_addresses;
 
-int hb_limits_descriptors(void)
+/* That this process may have. */
+static int most_descriptors(void)
 {
     struct rlimit limit;
 
@@ -74,7 +75,7 @@ int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 
     if (accepted < 0)
         return accepted;
-    bool crowded = accepted >= hb_limits_descriptors() - KEPT_BACK;
+    bool crowded = accepted >= most_descriptors() - KEPT_BACK;
     if (!crowded && (!address || is_admitted(address)))
         return accepted;
     atomic_store(crowded ? &connections.crowded : &connections.flooded, true);
@@ -135,12 +136,12 @@ int hb_limits_raise(int planner_threads, hb_error *err)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (hb_limits_descriptors() < DESCRIPTORS)
+    if (most_descriptors() < DESCRIPTORS)
         return hb_fail(
             err, EMFILE,
             "this process may have %d file descriptors, and needs %d (RLIMIT_NOFILE; ulimit -n, LimitNOFILE= "
             "of the unit)",
-            hb_limits_descriptors(), DESCRIPTORS);
+            most_descriptors(), DESCRIPTORS);
     int started = try_threads(wanted);
     if (started < wanted)
         return hb_fail(

@@ -11,8 +11,6 @@
 /* Raises the number of descriptors to what is allowed. 0, or -errno with what is missing and who grants it, when that,
  * or the number of threads, does not suffice for a daemon that plans with so many. */
 int hb_limits_raise(int planner_threads, hb_error *err);
-/* Descriptors that this process may have. */
-int hb_limits_descriptors(void);
 /* Whether connections were closed for want of descriptors, or because they came too fast, since this was last asked. */
 bool hb_limits_crowded(void);
 bool hb_limits_flooded(void);

@@ -53,7 +53,7 @@ uint64_t hb_histogram_quantile(const hb_histogram *h, double q)
 const uint64_t hb_latency_bound[HB_LATENCY_BOUNDS] = {
     100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000, 10000000};
 
-uint64_t hb_histogram_within(const hb_histogram *h, uint64_t bound)
+static uint64_t count_within(const hb_histogram *h, uint64_t bound)
 {
     uint64_t n = 0;
 
@@ -74,6 +74,6 @@ hb_latency hb_histogram_summary(const hb_histogram *h)
     };
 
     for (int i = 0; i < HB_LATENCY_BOUNDS; i++)
-        l.within[i] = hb_histogram_within(h, hb_latency_bound[i]);
+        l.within[i] = count_within(h, hb_latency_bound[i]);
     return l;
 }

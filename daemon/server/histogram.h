@@ -28,7 +28,8 @@ typedef struct hb_histogram {
 typedef struct hb_latency {
     uint64_t count, p50, p99, p999, max;
     double mean;
-    uint64_t within[HB_LATENCY_BOUNDS]; /* how many took no longer than hb_latency_bound; see hb_histogram_within */
+    uint64_t within[HB_LATENCY_BOUNDS]; /* how many took no longer than hb_latency_bound; of the bucket
+                                         * that has the bound in it none are counted */
 } hb_latency;
 
 extern const uint64_t hb_latency_bound[HB_LATENCY_BOUNDS]; /* microseconds, rising */
@@ -36,8 +37,6 @@ extern const uint64_t hb_latency_bound[HB_LATENCY_BOUNDS]; /* microseconds, risi
 void hb_histogram_add(hb_histogram *h, double seconds);
 /* Smallest upper edge below or at which a fraction q (0..1) of the values lies; never above the largest value. */
 uint64_t hb_histogram_quantile(const hb_histogram *h, double q);
-/* How many values are at most `bound` microseconds; of the bucket that has the bound in it none are counted. */
-uint64_t hb_histogram_within(const hb_histogram *h, uint64_t bound);
 hb_latency hb_histogram_summary(const hb_histogram *h);
 
 #endif

@@ -87,7 +87,7 @@ static bool is_from(const hb_client *c, const hb_envelope *e)
 
 /* ---- who flies ---- */
 
-bool hb_queue_pilot_configured(const hb_queue *q)
+static bool pilot_is_configured(const hb_queue *q)
 {
     return *q->configured.name || q->configured.key;
 }
@@ -123,7 +123,7 @@ bool hb_queue_flown(const hb_queue *q, double now)
 
 static bool may_fly(const hb_queue *q, const hb_client *c, double now)
 {
-    if (hb_queue_pilot_configured(q))
+    if (pilot_is_configured(q))
         return is_configured(q, &c->waiting.envelope);
     if (q->configured.lockstep)
         return !q->pilot || c->since > q->pilot->since;
@@ -217,8 +217,8 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
             room = c;
     }
     /* one place is the pilot's, also before it comes */
-    bool flies = hb_queue_pilot_configured(q) ? is_configured(q, e)
-                                              : q->configured.lockstep || !is_flown(q, now) || now >= q->vacated;
+    bool flies =
+        pilot_is_configured(q) ? is_configured(q, e) : q->configured.lockstep || !is_flown(q, now) || now >= q->vacated;
     if (flies && !room && q->pilot && !q->pilot->waits && q->current_client != q->pilot)
         room = q->pilot;
     if (!room || (!flies && (newcomers >= HB_QUEUE_NEWCOMERS || places <= !q->pilot)))
@@ -281,7 +281,7 @@ hb_client *hb_queue_next(hb_queue *q)
         if (c != q->pilot && c->waits && (!next || goes_before(c, next)))
             next = c;
     }
-    bool pilots = q->pilot && q->pilot->waits && (!next || !q->pilot_had_last || hb_queue_pilot_configured(q));
+    bool pilots = q->pilot && q->pilot->waits && (!next || !q->pilot_had_last || pilot_is_configured(q));
     return pilots ? q->pilot : next;
 }
 

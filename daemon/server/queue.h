@@ -79,7 +79,6 @@ bool hb_queue_flown(const hb_queue *q, double now);
 /* Whether it flies; and whether an envelope is of someone who does, or nobody does. */
 bool hb_queue_flies(const hb_queue *q, const hb_client *c);
 bool hb_queue_is_pilots(const hb_queue *q, const hb_envelope *e, double now);
-bool hb_queue_pilot_configured(const hb_queue *q);
 /* Another flight begins: unless the pilot asks first, the seat is for the next client that was not there before. */
 void hb_queue_vacate(hb_queue *q, double now);
 /* Puts a request into its client's place. */

@@ -160,8 +160,6 @@ typedef struct hb_recording {
 int hb_wire_recording(const hb_recording *r, uint8_t **ret, size_t *ret_size, hb_error *err);
 /* Bytes before a field of n bytes (text, bytes or a message) of a message; returns how many. */
 size_t hb_wire_field(uint8_t to[16], int field, size_t n);
-/* Bytes of the largest message that is written. */
-size_t hb_wire_largest(const hb_wire *w);
 
 size_t hb_wire_record_sample(hb_wire *w, const hb_observation *o, uint64_t sequence, double arrived, uint64_t heard,
                              bool more, const void **ret);

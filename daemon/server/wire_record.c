@@ -28,11 +28,6 @@ size_t hb_wire_field(uint8_t to[16], int field, size_t n)
     return at;
 }
 
-size_t hb_wire_largest(const hb_wire *w)
-{
-    return w->nframe;
-}
-
 /* ---- the beginning ---- */
 
 static void fill_channels(int n, Hilbert__V1__Channel *channel, Hilbert__V1__Channel **list, char (*name)[HB_NAME_SIZE],

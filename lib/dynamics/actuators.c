@@ -16,16 +16,6 @@ double hb_actuator_share(double lag, double h)
     return lag > negligible * h ? -expm1(-h / lag) * lag / h : 0;
 }
 
-void hb_actuators_hold(const hb_actuators *a, double h, const double *u, double *state, double *mean)
-{
-    for (int i = 0; i < a->nu; i++) {
-        double off = state[i] - u[i];
-        if (mean)
-            mean[i] = u[i] + off * hb_actuator_share(a->lag[i], h);
-        state[i] = u[i] + off * hb_actuator_keep(a->lag[i], h);
-    }
-}
-
 double hb_actuators_longest_delay(const hb_actuators *a)
 {
     double longest = 0;

@@ -22,9 +22,6 @@ typedef struct hb_actuators {
 double hb_actuator_keep(double lag, double h);
 double hb_actuator_share(double lag, double h);
 
-/* Holds u (nu, delayed already) for h seconds: state (nu) moves on, mean (nu; may be NULL) is its mean on the way. */
-void hb_actuators_hold(const hb_actuators *a, double h, const double *u, double *state, double *mean);
-
 /* The longest and the shortest delay of a channel. */
 double hb_actuators_longest_delay(const hb_actuators *a);
 double hb_actuators_shortest_delay(const hb_actuators *a);

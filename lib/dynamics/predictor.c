@@ -93,11 +93,6 @@ void hb_predictor_free(hb_predictor *p)
     free(p); /* the first piece of its block */
 }
 
-const hb_model *hb_predictor_model(const hb_predictor *p)
-{
-    return p->model;
-}
-
 void hb_predictor_for_batches(hb_predictor *p)
 {
     if (collapses(p->model))

@@ -19,6 +19,15 @@ static void integrate(double lag, double h, double u, double *state, double *mea
     *mean = sum / FINE;
 }
 
+/* by the formulas of actuators.h: u is held for h seconds */
+static void hold(double lag, double h, double u, double *state, double *mean)
+{
+    double off = *state - u;
+
+    *mean = u + off * hb_actuator_share(lag, h);
+    *state = u + off * hb_actuator_keep(lag, h);
+}
+
 static void follows_its_equation(void **unused)
 {
     (void)unused;
@@ -26,9 +35,8 @@ static void follows_its_equation(void **unused)
 
     for (size_t i = 0; i < 4; i++)
         for (size_t j = 0; j < 4; j++) {
-            hb_actuators a = {.nu = 1, .lag = {lag[i]}};
             double state = 0.3, expected = 0.3, u = -0.7, mean, expected_mean;
-            hb_actuators_hold(&a, h[j], &u, &state, &mean);
+            hold(lag[i], h[j], u, &state, &mean);
             integrate(lag[i], h[j], u, &expected, &expected_mean);
             assert_true(fabs(state - expected) < 1e-8);
             assert_true(fabs(mean - expected_mean) < 1e-8);
@@ -39,13 +47,13 @@ static void follows_its_equation(void **unused)
 static void holds_join(void **unused)
 {
     (void)unused;
-    hb_actuators a = {.nu = 2, .lag = {0.03, 0}};
-    double u[2] = {1, -1}, once[2] = {0, 0.5}, twice[2] = {0, 0.5}, mean[2], first[2], second[2];
+    const double lag[2] = {0.03, 0}, u[2] = {1, -1};
+    double once[2] = {0, 0.5}, twice[2] = {0, 0.5}, mean[2], first[2], second[2];
 
-    hb_actuators_hold(&a, 0.05, u, once, mean);
-    hb_actuators_hold(&a, 0.02, u, twice, first);
-    hb_actuators_hold(&a, 0.03, u, twice, second);
     for (int i = 0; i < 2; i++) {
+        hold(lag[i], 0.05, u[i], &once[i], &mean[i]);
+        hold(lag[i], 0.02, u[i], &twice[i], &first[i]);
+        hold(lag[i], 0.03, u[i], &twice[i], &second[i]);
         assert_true(fabs(once[i] - twice[i]) < 1e-12);
         assert_true(fabs(mean[i] - (0.4 * first[i] + 0.6 * second[i])) < 1e-12);
     }

@@ -584,6 +584,16 @@ static void replace_model(run *r, hb_model *m)
     r->model = m;
 }
 
+/* another model of the same functions: its prior is to be found again */
+static int go_on_with(run *r, hb_model *m, hb_error *err)
+{
+    bool validates = r->errors;
+
+    replace_model(r, m);
+    r->prior_is_known = false;
+    return validates ? new_prediction_errors(r, m, &r->errors, err) : 0;
+}
+
 /* replaces the trained model by one with a coefficient for all states together */
 static int join_coefficients(run *r, const hb_watch *watch, hb_error *err)
 {
@@ -597,12 +607,7 @@ static int join_coefficients(run *r, const hb_watch *watch, hb_error *err)
         status = hb_model_copy(&m, joint, false, r->model->notes, err);
     hb_rotation_free(rotation);
     hb_model_free(joint);
-    if (status)
-        return status;
-    bool validates = r->errors;
-    replace_model(r, m);
-    r->prior_is_known = false;
-    return validates ? new_prediction_errors(r, m, &r->errors, err) : 0;
+    return status ? status : go_on_with(r, m, err);
 }
 
 /* replaces the trained model by one with constants beside its basis functions */
@@ -611,12 +616,7 @@ static int append_constants(run *r, hb_error *err)
     hb_model *m = NULL;
     int status = hb_append_constants(&m, r->model, err);
 
-    if (status)
-        return status;
-    bool validates = r->errors;
-    replace_model(r, m);
-    r->prior_is_known = false;
-    return validates ? new_prediction_errors(r, m, &r->errors, err) : 0;
+    return status ? status : go_on_with(r, m, err);
 }
 
 /* replaces the trained model by one with a prior, if the data suffice to fit one */

@@ -41,6 +41,45 @@ int hb_train_keep_existing(const char *output, bool force)
     return HB_EXIT_FAILURE;
 }
 
+int hb_train_input_read(hb_train_input *i, const char *command, const hb_option *more, int nmore, int argc, char **argv,
+                        void (*print_help)(void))
+{
+    hb_option known[16] = {
+        HB_TRAIN_INPUT_OPTIONS(i),
+        {"seed", HB_OPTION_COUNT, &i->seed, 0, INT64_MAX, 0},
+        {"threads", HB_OPTION_WHOLE, &i->threads, 0, 1024, 0},
+    };
+    int n = 0;
+
+    while (known[n].name)
+        n++;
+    for (int k = 0; k < nmore; k++)
+        known[n++] = more[k];
+    int code = hb_options_command("hilbert-train", known, n, argc, argv, print_help);
+    if (code >= 0)
+        return code;
+    if (optind + 1 != argc || !i->data_path || !i->output) {
+        fprintf(stderr, "hilbert-train: %s wants one model, --data and --output (try --help)\n", command);
+        return HB_EXIT_USAGE;
+    }
+    i->model_path = argv[optind];
+    return hb_train_keep_existing(i->output, i->force || strcmp(i->output, i->model_path) == 0);
+}
+
+/* the notes stay what they were, settings in YAML, to which this is a comment */
+char *hb_train_input_notes(const hb_train_input *i, const char *what)
+{
+    const char *before = i->model->notes;
+    char *notes = NULL;
+    size_t length = strlen(before);
+    const char *newline = length && before[length - 1] != '\n' ? "\n" : "";
+
+    if (asprintf(&notes, "%s%s# %s: %s, %d functions, hash %016" PRIx64 ", %d examples each, seed %" PRIu64 "\n",
+                 before, newline, what, i->data_path, i->data->nfunctions, i->data->hash, i->examples, i->seed) < 0)
+        return NULL;
+    return notes;
+}
+
 int hb_train_input_open(hb_train_input *i, hb_error *err)
 {
     int status = hb_model_load(&i->model, i->model_path, err);

@@ -30,6 +30,7 @@ typedef struct hb_train_input {
     hb_dataset_mapping mapping;
     int examples; /* transitions of each function that coefficients come from */
     int threads;  /* 0: as many as there are processors */
+    uint64_t seed;
     bool force;
     hb_model *model;
     hb_dataset *data;
@@ -46,6 +47,12 @@ typedef struct hb_train_input {
         "force", HB_OPTION_FLAG, &(o)->force, 0, 0, 0                                                                  \
     }
 
+/* Reads the options of a command that adds something to a model, of which all are required: rows of a table, after
+ * those that all such commands have. Returns an exit code, or -1 to continue. */
+int hb_train_input_read(hb_train_input *i, const char *command, const hb_option *more, int nmore, int argc, char **argv,
+                        void (*print_help)(void));
+/* The model's notes and a line on what was added from which data; allocated, NULL without memory. */
+char *hb_train_input_notes(const hb_train_input *i, const char *what);
 /* Loads the model and the data, and makes the pool. Close it in any case. */
 int hb_train_input_open(hb_train_input *i, hb_error *err);
 void hb_train_input_close(hb_train_input *i);

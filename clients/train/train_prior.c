@@ -2,7 +2,6 @@
 #include "train/train.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,53 +26,20 @@ static void print_help(void)
            HB_PRIOR_EXAMPLES);
 }
 
-static int parse(int argc, char **argv, hb_train_input *i, uint64_t *seed)
-{
-    const hb_option known[] = {
-        HB_TRAIN_INPUT_OPTIONS(i),
-        {"seed", HB_OPTION_COUNT, seed, 0, INT64_MAX, 0},
-        {"threads", HB_OPTION_WHOLE, &i->threads, 0, 1024, 0},
-    };
-    int code = hb_options_command("hilbert-train", known, sizeof known / sizeof *known, argc, argv, print_help);
-
-    if (code >= 0)
-        return code;
-    if (optind + 1 != argc || !i->data_path || !i->output) {
-        fprintf(stderr, "hilbert-train: prior wants one model, --data and --output (try --help)\n");
-        return HB_EXIT_USAGE;
-    }
-    i->model_path = argv[optind];
-    return hb_train_keep_existing(i->output, i->force || strcmp(i->output, i->model_path) == 0);
-}
-
-/* the notes stay what they were, settings in YAML, to which this is a comment */
-static char *make_notes(const hb_train_input *i, uint64_t seed)
-{
-    const hb_model *m = i->model;
-    char *notes = NULL;
-    size_t length = strlen(m->notes);
-    const char *newline = length && m->notes[length - 1] != '\n' ? "\n" : "";
-
-    if (asprintf(&notes, "%s%s# prior: %s, %d functions, hash %016" PRIx64 ", %d examples each, seed %" PRIu64 "\n",
-                 m->notes, newline, i->data_path, i->data->nfunctions, i->data->hash, i->examples, seed) < 0)
-        return NULL;
-    return notes;
-}
-
-static int add_prior(const hb_train_input *i, uint64_t seed, hb_error *err)
+static int add_prior(const hb_train_input *i, hb_error *err)
 {
     hb_model *with = NULL;
 
     if (!hb_prior_applies(i->model))
         return hb_fail(err, EINVAL, "%s: a prior goes with basis functions whose coefficients are least squares",
                        i->model_path);
-    char *notes = make_notes(i, seed);
+    char *notes = hb_train_input_notes(i, "prior");
     int status = notes ? hb_model_copy(&with, i->model, true, notes, err) : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
     hb_progress progress;
     hb_progress_start(&progress, "prior");
     if (!status)
-        status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, seed, i->pool,
+        status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, i->seed, i->pool,
                                    &(hb_watch){.progress = &progress}, err);
     hb_progress_end(&progress);
     if (!status)
@@ -85,13 +51,12 @@ static int add_prior(const hb_train_input *i, uint64_t seed, hb_error *err)
 int hb_train_prior(int argc, char **argv)
 {
     hb_train_input i = {.examples = HB_PRIOR_EXAMPLES};
-    uint64_t seed = 0;
     hb_error err = {0};
-    int code = parse(argc, argv, &i, &seed);
+    int code = hb_train_input_read(&i, "prior", NULL, 0, argc, argv, print_help);
 
     if (code >= 0)
         return code;
-    bool failed = hb_train_input_open(&i, &err) || add_prior(&i, seed, &err);
+    bool failed = hb_train_input_open(&i, &err) || add_prior(&i, &err);
     hb_train_input_close(&i);
     return failed ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
 }

@@ -1,7 +1,6 @@
 /* hilbert-train words: what a model's coefficients mean, from the hidden parameters of the functions in a data set. */
 #include "train/train.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,41 +28,7 @@ static void print_help(void)
         HB_PRIOR_EXAMPLES);
 }
 
-static int parse(int argc, char **argv, hb_train_input *i, hb_word_wishes *wishes, uint64_t *seed)
-{
-    const hb_option known[] = {
-        HB_TRAIN_INPUT_OPTIONS(i),
-        {"word", HB_OPTION_CALL, &(hb_option_call){hb_words_wish, wishes}, 0, 0, 0},
-        {"seed", HB_OPTION_COUNT, seed, 0, INT64_MAX, 0},
-        {"threads", HB_OPTION_WHOLE, &i->threads, 0, 1024, 0},
-    };
-    int code = hb_options_command("hilbert-train", known, sizeof known / sizeof *known, argc, argv, print_help);
-
-    if (code >= 0)
-        return code;
-    if (optind + 1 != argc || !i->data_path || !i->output) {
-        fprintf(stderr, "hilbert-train: words wants one model, --data and --output (try --help)\n");
-        return HB_EXIT_USAGE;
-    }
-    i->model_path = argv[optind];
-    return hb_train_keep_existing(i->output, i->force || strcmp(i->output, i->model_path) == 0);
-}
-
-/* the notes stay what they were, settings in YAML, to which this is a comment */
-static char *make_notes(const hb_train_input *i, uint64_t seed)
-{
-    const hb_model *m = i->model;
-    char *notes = NULL;
-    size_t length = strlen(m->notes);
-    const char *newline = length && m->notes[length - 1] != '\n' ? "\n" : "";
-
-    if (asprintf(&notes, "%s%s# words: %s, %d functions, hash %016" PRIx64 ", %d examples each, seed %" PRIu64 "\n",
-                 m->notes, newline, i->data_path, i->data->nfunctions, i->data->hash, i->examples, seed) < 0)
-        return NULL;
-    return notes;
-}
-
-static int add_words(const hb_train_input *i, hb_word_wishes *wishes, uint64_t seed, hb_error *err)
+static int add_words(const hb_train_input *i, hb_word_wishes *wishes, hb_error *err)
 {
     hb_word_result result[HB_MAX_WORDS];
     hb_model *with = NULL;
@@ -73,11 +38,11 @@ static int add_words(const hb_train_input *i, hb_word_wishes *wishes, uint64_t s
         hb_words_wish_all(wishes, i->data);
     if (wishes->n == 0)
         return hb_fail(err, EINVAL, "%s: no hidden parameter differs between its functions", i->data_path);
-    char *notes = make_notes(i, seed);
+    char *notes = hb_train_input_notes(i, "words");
     if (!notes)
         return hb_fail(err, ENOMEM, "out of memory");
     hb_progress_start(&progress, "words");
-    int status = hb_words_fit(&with, i->model, i->data, NULL, 0, wishes, i->examples, seed, notes, i->pool,
+    int status = hb_words_fit(&with, i->model, i->data, NULL, 0, wishes, i->examples, i->seed, notes, i->pool,
                               &(hb_watch){.progress = &progress}, result, err);
     hb_progress_end(&progress);
     free(notes);
@@ -93,13 +58,13 @@ int hb_train_words(int argc, char **argv)
 {
     hb_train_input i = {.examples = HB_PRIOR_EXAMPLES};
     hb_word_wishes wishes = {0};
-    uint64_t seed = 0;
     hb_error err = {0};
-    int code = parse(argc, argv, &i, &wishes, &seed);
+    const hb_option word = {"word", HB_OPTION_CALL, &(hb_option_call){hb_words_wish, &wishes}, 0, 0, 0};
+    int code = hb_train_input_read(&i, "words", &word, 1, argc, argv, print_help);
 
     if (code >= 0)
         return code;
-    bool failed = hb_train_input_open(&i, &err) || add_words(&i, &wishes, seed, &err);
+    bool failed = hb_train_input_open(&i, &err) || add_words(&i, &wishes, &err);
     hb_train_input_close(&i);
     return failed ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
 }

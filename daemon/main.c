@@ -459,9 +459,9 @@ static void tear_down(hb_daemon *d)
         close(d->signals);
 }
 
-/* What a start does up to the sockets and the state file, which a running daemon may hold. It does so without
- * real-time scheduling, because it must not take the processor from a daemon that flies a vehicle. */
-static int rehearse(hb_daemon *d)
+/* A dry run of a start, without the sockets and the state file, which a running daemon may hold, and without real-time
+ * scheduling, which could take the processor from a daemon that is flying a vehicle. */
+static int dry_run(hb_daemon *d)
 {
     hb_error err = {0};
     double seconds;
@@ -873,7 +873,7 @@ int main(int argc, char **argv)
     else if (load(&d, &o))
         status = 1;
     else if (o.check)
-        status = rehearse(&d) || printf("%s: ok\n", o.file) < 0;
+        status = dry_run(&d) || printf("%s: ok\n", o.file) < 0;
     else
         status = serve_vehicle(&d);
     hb_model_free(d.shadow_model);

@@ -328,7 +328,7 @@ static int write_head(hb_journal *j, uint64_t time, hb_error *err)
     return write_message(j, HB_TOPIC_RECORDING, time, time, j->head, n, err);
 }
 
-/* The folder is not the one that was opened any more: it is then opened anew. */
+/* Opens the folder again when its path now names another one. */
 static bool is_replaced(hb_journal *j)
 {
     struct stat opened, there;

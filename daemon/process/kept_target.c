@@ -19,7 +19,7 @@ size_t hb_kept_target_size(void)
     return SLOTS * sizeof(slot);
 }
 
-/* Told by the names of its states: another model of the same vehicle flies on to the same target. */
+/* Identified by the names of its states, so that another model of the same vehicle keeps the target. */
 static uint64_t vehicle_of(const hb_model *m)
 {
     uint64_t hash = 1;
@@ -61,7 +61,7 @@ void hb_kept_target_save(void *memory, const hb_model *m, const hb_kept_target *
     const slot *last = newest(memory);
     slot *to = (slot *)memory + (last == memory), fresh;
 
-    memset(&fresh, 0, sizeof fresh); /* what lies between members is part of the checksum */
+    memset(&fresh, 0, sizeof fresh); /* the checksum includes padding */
     fresh.number = last ? last->number + 1 : 1;
     fresh.vehicle = vehicle_of(m);
     fresh.kept.n = t->n;

@@ -50,8 +50,8 @@ static int most_descriptors(void)
 
 /* ---- descriptors for connections ---- */
 
-/* libzmq takes its connections through these two, and ends the process when there is no descriptor left for one. So
- * the last ones are not for connections: who would take one finds its connection closed. */
+/* libzmq accepts connections through these two functions, and aborts when no descriptor is left for one. So the last
+ * descriptors are kept for other uses, and connections that would need them are closed at once. */
 enum { KEPT_BACK = 64 };
 
 /* libzmq has no place for a context of ours in them: these belong to the process, as its descriptors do. */

@@ -21,7 +21,7 @@ typedef struct hb_state {
 } hb_state;
 
 /* For a window of `size` bytes; `file` may be empty. The size of a block from before must be the same, else it is given
- * up and made anew; *ret_note then says so (its text is empty otherwise). */
+ * up and made again; *ret_note then says so (its text is empty otherwise). */
 int hb_state_open(hb_state *ret, size_t size, const hb_inherited *inherited, const char *file, hb_error *ret_note,
                   hb_error *err);
 /* Whether `file` can be opened so: it is there and ours (or empty), or can be made. A file that is not ours is never

@@ -6,7 +6,7 @@
 
 #include <netinet/in.h>
 
-/* The part of an address that tells one network's machine from another's; its size, or 0. */
+/* The part of an address that identifies a machine's network; its size, or 0. */
 static size_t identity(const struct sockaddr *from, const uint8_t **ret)
 {
     const struct sockaddr_in6 *six = (const void *)from;
@@ -39,7 +39,7 @@ bool hb_throttle_admit(hb_throttle *t, const struct sockaddr *from, double now)
         hash = (hash ^ byte[i]) * 16777619u;
     hb_bucket *own = &t->address[(hash ^ hash >> 16) % HB_THROTTLE_ADDRESSES];
     double mine = level(own, HB_THROTTLE_RATE, now), all = level(&t->all, HB_THROTTLE_ALL_RATE, now);
-    /* who is refused by its own bucket takes nothing from the others' */
+    /* a client over its own limit must not use up the limit of all */
     if (mine + 1 > HB_THROTTLE_BURST || all + 1 > HB_THROTTLE_ALL_BURST)
         return false;
     *own = (hb_bucket){mine + 1, now};

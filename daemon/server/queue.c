@@ -8,9 +8,9 @@ struct hb_queue {
     int nx, nu, ntarget;
     hb_pilot configured;
     hb_client *pilot;          /* NULL: nobody flies */
-    hb_client *before;         /* who lost the seat by its silence; NULL: nobody did */
+    hb_client *before;         /* the pilot that was silent for too long; NULL: none */
     double lost_at;            /* and when */
-    double vacated;            /* since when the seat is free for who comes anew; infinite: it is not */
+    double vacated;            /* clients that came since may be the pilot; infinite: none may */
     hb_client *current_client; /* NULL: there is none */
     bool pilot_had_last;       /* the last turn was the pilot's */
     uint64_t turns;
@@ -92,7 +92,7 @@ static bool pilot_is_configured(const hb_queue *q)
     return *q->configured.name || q->configured.key;
 }
 
-/* Whether an envelope is of the one that is configured. */
+/* Whether an envelope is from the configured pilot. */
 static bool is_configured(const hb_queue *q, const hb_envelope *e)
 {
     const char *name = q->configured.name;
@@ -101,7 +101,7 @@ static bool is_configured(const hb_queue *q, const hb_envelope *e)
            (!q->configured.key || e->key == q->configured.key);
 }
 
-/* Whether the pilot's seat is taken: not when nobody has asked from there for a while. */
+/* Whether there is a pilot that has asked lately. */
 static bool is_flown(const hb_queue *q, double now)
 {
     const hb_client *p = q->pilot;
@@ -130,7 +130,7 @@ static bool may_fly(const hb_queue *q, const hb_client *c, double now)
     return !is_flown(q, now) || returns(q, c, now) || c->since >= q->vacated;
 }
 
-/* The client has asked: it takes the seat if it may. */
+/* A client has asked: it becomes the pilot if it may. */
 static void seat_pilot(hb_queue *q, hb_client *c, double now)
 {
     bool flies_on = c == q->pilot;
@@ -140,7 +140,7 @@ static void seat_pilot(hb_queue *q, hb_client *c, double now)
     q->vacated = INFINITY;
     if (flies_on)
         return;
-    /* the seat is kept for who had it first, whoever takes it from whom meanwhile */
+    /* the first pilot may return, however many others were it meanwhile */
     if (c == q->before) {
         q->before = NULL;
     } else if (!returns(q, q->before, now)) {

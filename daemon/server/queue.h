@@ -1,23 +1,22 @@
-/* Who is waiting for an action: at most one request for each client.
+/* Requests for actions that wait: at most one for each client.
  *
  *     client 0  [ waiting ]  pilot
  *     client 1  [         ]
  *     client 2  [ waiting ]
  *     ...
  *
- * A client is told by its routing id and its key. A new request of a client takes the place of the one it has waiting,
- * and inherits its deadline, so that one that floods the daemon only crowds out itself. The earliest deadline goes
- * first.
+ * A client is identified by its routing id and its key. A new request replaces the one that the same client has
+ * waiting and keeps that one's deadline, so that a client that floods the daemon delays only itself. The earliest
+ * deadline is served first.
  *
- * One client is the pilot: who is configured so, and always goes first; or, when nobody is, the first one to ask, and
- * it takes turns with the others. Its seat falls free when it has been silent for five of its usual periods (at most a
- * second), and after a reset of the window at once for a client that comes anew: a simulator may open a client for
- * every flight. If the pilot comes back, it has the seat again, however many have had it since. The others are guests:
- * new ones among them may take a part of the places only. In lock-step silence means nothing, since simulators may take
- * their time: there the client that came last flies.
+ * One client is the pilot. A configured pilot always goes first. Without one, the first client that asks is the pilot,
+ * and takes turns with the others. It stops being the pilot after five of its usual periods without a request (at most
+ * a second), or, after a reset of the window, as soon as a new client connects: a simulator may open one for every
+ * flight. A pilot that returns is the pilot again. All others are guests, and new guests share a part of the places. In
+ * lock-step silence means nothing, since simulators may be slow: the newest client is the pilot.
  *
- * Fixed memory; clients that have nothing waiting make room for new ones, the longest silent first; never the pilot,
- * nor the one that the seat is kept for. */
+ * Memory is fixed. A new client replaces one that has nothing waiting, the longest silent first; never the pilot, nor a
+ * pilot that may still return. */
 #ifndef HB_QUEUE_H
 #define HB_QUEUE_H
 
@@ -28,10 +27,10 @@ enum {
     HB_QUEUE_CLIENTS = 64,
     HB_QUEUE_NEWCOMERS = 16, /* places for requests of guests that came within the last HB_NEWCOMER seconds */
 };
-#define HB_PILOT_PERIODS 5.0 /* of silence free the pilot's seat, */
+#define HB_PILOT_PERIODS 5.0 /* without a request, after which a client is no longer the pilot, */
 #define HB_PILOT_SOONEST 0.02
 #define HB_PILOT_LATEST  1.0  /* seconds */
-#define HB_PILOT_RETURNS 10.0 /* seconds for which the seat is kept for who lost it so */
+#define HB_PILOT_RETURNS 10.0 /* seconds within which it is again, if it asks */
 #define HB_NEWCOMER      1.0
 
 /* A request with memory of its own for what it points to. */
@@ -60,9 +59,9 @@ typedef struct hb_queue hb_queue;
 
 /* Who flies. */
 typedef struct hb_pilot {
-    char name[HB_NAME_SIZE]; /* routing id; empty: not told by it */
-    int key;                 /* hb_envelope.key; 0: not told by it */
-    bool lockstep;           /* not told by either: who came last, whatever it is silent for */
+    char name[HB_NAME_SIZE]; /* routing id; empty: any */
+    int key;                 /* hb_envelope.key; 0: any */
+    bool lockstep;           /* neither is configured: the newest client, however long it is silent */
 } hb_pilot;
 
 /* Room for targets of ntarget numbers. */
@@ -76,10 +75,10 @@ hb_waiting *hb_queue_in_hand(hb_queue *q);
 hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now);
 /* Whether somebody flies. */
 bool hb_queue_flown(const hb_queue *q, double now);
-/* Whether it flies; and whether an envelope is of someone who does, or nobody does. */
+/* Whether a client is the pilot; and whether an envelope is from the pilot, or there is none. */
 bool hb_queue_flies(const hb_queue *q, const hb_client *c);
 bool hb_queue_is_pilots(const hb_queue *q, const hb_envelope *e, double now);
-/* Another flight begins: unless the pilot asks first, the seat is for the next client that was not there before. */
+/* Another flight begins: the next new client is the pilot, unless the present one asks first. */
 void hb_queue_vacate(hb_queue *q, double now);
 /* Puts a request into its client's place. */
 void hb_queue_put(hb_queue *q, hb_client *c, const hb_envelope *e, const hb_action_request *r, double budget);

@@ -1,4 +1,4 @@
-/* What the daemon tells about itself, in plain types: filled by the server, written by the wire. */
+/* Status of the daemon in plain types: filled by the server, written by the wire. */
 #ifndef HB_REPORT_H
 #define HB_REPORT_H
 

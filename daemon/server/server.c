@@ -41,8 +41,8 @@ void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const voi
 
 /* ---- telemetry ---- */
 
-/* Numbers that go back are those of a publisher that started anew, or of a second one: until they have ascended for a
- * while, a step in them says nothing about losses. */
+/* Sequence numbers that decrease mean that the publisher restarted, or that there are two. Gaps count as losses only
+ * after a few increasing ones. */
 static void count_losses(hb_server *s, uint64_t sequence)
 {
     enum { ASCENDING = 10, LARGEST = 10000 };
@@ -186,7 +186,7 @@ static bool take_reload(hb_server *s, const hb_order *order)
     return true;
 }
 
-/* Tells a client what is in force. */
+/* Answers a client with the settings in force. */
 static bool take_settings(hb_server *s, const hb_order *order)
 {
     hb_server_answer(s, &s->control.setter, &(hb_control_reply){.settings = order->told, .error = order->error});
@@ -301,7 +301,7 @@ static void wait(hb_server *s)
     hb_wake_drain(s->orders.wake_fd);
 }
 
-/* Tells the service manager that we live, when the planner's thread has proven that it does. */
+/* Feeds the watchdog, if the planner's thread has worked since the last time. */
 static void feed_watchdog(hb_server *s, double now)
 {
     unsigned long beats =

@@ -30,7 +30,7 @@ typedef struct hb_server_settings {
     hb_controller *shadow_controller;
     const hb_controller_settings *shadow_settings; /* read during hb_server_new only */
     hb_transport transport;
-    int pilot_key;      /* hb_envelope.key of the client that flies; 0: it is not told by a key */
+    int pilot_key;      /* hb_envelope.key of the client that flies; 0: any */
     hb_clock clock;     /* monotonic: all that is measured */
     hb_clock wall;      /* time of day: what is published */
     hb_clock processor; /* time that the calling thread has had a processor */

@@ -12,7 +12,7 @@
 
 #include "server/server_internal.h"
 
-static const double sharing_window = 1; /* seconds that a client counts as one of those who share the planner */
+static const double sharing_window = 1; /* seconds for which a client counts as sharing the planner */
 static const double stall_factor = 2;   /* budgets after which a planner that is silent has stalled */
 
 /* Part of a budget that is kept for what follows the plan: stopping, the way back through the server's thread, and
@@ -254,8 +254,8 @@ void hb_server_refuse_all(hb_server *s, hb_reason why)
 
 /* ---- planning ---- */
 
-/* When the plan must be made: within its budget less the reserve. Guests share half of that, and none takes so long
- * that a pilot who comes meanwhile waits for more than a quarter of its own budget. */
+/* When the plan must be made: within its budget less the reserve. Guests share half of that, and none takes
+ * longer than a quarter of the pilot's budget, in case the pilot asks meanwhile. */
 static double deadline(const hb_server *s, const hb_waiting *w, double now)
 {
     double reserve = fmin(fmax(s->actions.reserve, least_reserve * w->budget), largest_reserve * w->budget);
@@ -268,7 +268,7 @@ static double deadline(const hb_server *s, const hb_waiting *w, double now)
     return w->request.received + fmax(floor(span / HB_DEADLINE_STEP), 1) * HB_DEADLINE_STEP;
 }
 
-/* What was planned for the request in hand goes out. */
+/* Sends the plan of the current request. */
 static void deliver(hb_server *s, const hb_plan_order *job)
 {
     const hb_waiting *w = hb_queue_in_hand(s->actions.queue);

@@ -51,7 +51,7 @@ typedef struct hb_server_words_seen {
     uint64_t changes;          /* of the dynamics, as of the newest look */
     hb_word was[HB_MAX_WORDS]; /* before the newest one, */
     bool compared;             /* if there was one; */
-    bool awaited;              /* and it is to be told what changed, */
+    bool awaited;              /* and a line about it is to be logged, */
     double due;                /* then */
 } hb_server_words_seen;
 
@@ -112,7 +112,7 @@ typedef struct hb_server_shadow {
     double promote_by;   /* when a promotion that cannot be made is given up; 0: none is under way */
 } hb_server_shadow;
 
-/* The newest reply, for who looks on. */
+/* The newest reply, for the status. */
 typedef struct hb_server_last {
     bool replied;
     hb_status status;
@@ -261,9 +261,9 @@ int hb_server_retune(hb_server *s, const hb_controller_settings *next, const hb_
                      hb_error *err);
 void hb_server_take_settings(hb_server *s); /* what the server keeps of s->settings for itself */
 
-/* Notes who waits for what takes a while; -EBUSY while another does. */
+/* Notes a client whose answer takes a while; -EBUSY while another one waits. */
 int hb_server_call(hb_caller *caller, const hb_envelope *e, uint64_t id, const char *what, hb_error *err);
-/* Answers a caller who waits, if there is one. */
+/* Answers it, if there is one. */
 void hb_server_answer(hb_server *s, hb_caller *caller, hb_control_reply *r);
 
 /* server_shadow.c */

@@ -11,7 +11,7 @@
 #include "server/server_internal.h"
 #include "server/wake.h"
 
-static const double promote_within = 1; /* seconds in which the shadow must have taken in all that it was told */
+static const double promote_within = 1; /* seconds in which the shadow must have taken in all events */
 
 int hb_server_start_promotion(hb_server *s, const hb_envelope *e, uint64_t id, hb_error *err)
 {

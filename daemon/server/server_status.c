@@ -1,4 +1,4 @@
-/* What the server tells about itself: published states, lines for the service manager, logs at changes of state. */
+/* Status of the server: published, for the service manager, and logged when it changes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

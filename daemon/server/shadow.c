@@ -18,7 +18,7 @@ static const double same_period = 1e-3; /* relative */
 
 typedef enum { OBSERVE, OBSERVE_REQUEST, HEAR, FORGET } message_kind;
 
-/* What the shadow is told. Vectors lie in its own memory. */
+/* An event for the shadow. Vectors are in its own memory. */
 typedef struct message {
     message_kind kind;
     int64_t time_us;
@@ -127,7 +127,7 @@ static bool become(hb_shadow *s, int next)
     return atomic_compare_exchange_strong(&s->state, &(int){IDLE}, next);
 }
 
-/* All that waits, until somebody else wants the controller: who claims it wakes this thread when done. */
+/* Takes in all that waits, until another thread claims the controller; that thread wakes this one when done. */
 static void catch_up(hb_shadow *s)
 {
     while (!atomic_load(&s->stop) && !atomic_load(&s->wanted) && waits(s) && become(s, BUSY)) {

@@ -17,7 +17,7 @@ typedef struct hb_shadow_settings {
     const hb_model *model;
     hb_controller *controller;      /* of that model; borrowed */
     int most_coefficients;          /* of any model that it may ever have */
-    bool stepped;                   /* no thread: what it is told is taken in at once */
+    bool stepped;                   /* no thread: events are taken in at once */
     void (*started)(void *context); /* on the new thread, for its name and priority; may be NULL */
     void *context;
 } hb_shadow_settings;
@@ -38,7 +38,7 @@ int hb_shadow_fits(const hb_model *in_use, const hb_model *shadow, hb_error *err
 int hb_shadow_new(hb_shadow **ret, const hb_shadow_settings *s, hb_error *err);
 void hb_shadow_free(hb_shadow *s);
 
-/* What the controller in use is told, at the same time. */
+/* The same events as those of the controller in use, at the same time. */
 void hb_shadow_observe(hb_shadow *s, const hb_observation *o, double now);
 void hb_shadow_observe_request(hb_shadow *s, const hb_request *r, double now);
 void hb_shadow_hear(hb_shadow *s, int64_t from_us, const double *action); /* see hb_controller_hear */

@@ -27,8 +27,8 @@
 static const int oversize = 4;
 enum { WAIT_FDS = 4 };            /* that may be waited for beside the sockets */
 static const int linger_ms = 500; /* for replies on their way at the end */
-/* seconds: who has not called libzmq for so long was stopped, and clients have given its connections up; for so long
- * they are let in anew under their names */
+/* seconds: after a pause this long in calls to libzmq the process was stopped, and clients have dropped their
+ * connections; and how long clients may then connect again under the names of their old connections */
 static const double longest_pause = 0.5, reconnecting = 2;
 
 static void set_int(void *socket, int option, int value)
@@ -43,8 +43,7 @@ static bool is_tcp(const char *endpoint)
 
 /* ---- guarding ---- */
 
-/* The right that each socket asks for. On the control socket those who may only observe are told from the others by
- * what they ask for. */
+/* The right that each socket requires. On the control socket, requests that change something require another one. */
 static const struct {
     const char *name; /* of the socket, and of its domain in ZAP */
     unsigned right;
@@ -73,8 +72,8 @@ int hb_sockets_pilot_key(const hb_sockets *s)
     return s->access ? s->access->pilot : 0;
 }
 
-/* What begins every user id that we give: nobody else knows it. libzmq also hands out what a client says of itself
- * under the name of User-Id, where nobody was asked who it is (ipc, or insecure). */
+/* A secret prefix of the user ids that we assign. Without CURVE (ipc, or insecure) libzmq passes on a User-Id that the
+ * client itself chose, which must not be taken for one of ours. */
 static int draw_token(hb_sockets *s, hb_error *err)
 {
     uint8_t bytes[HB_TOKEN_DIGITS / 2];

@@ -35,7 +35,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 /* Sends out what is still to be sent, for half a second at most. */
 void hb_sockets_close(hb_sockets *s);
 
-/* hb_envelope.key of the client that flies; 0: it is not told by a key. */
+/* hb_envelope.key of the client that flies; 0: any. */
 int hb_sockets_pilot_key(const hb_sockets *s);
 
 /* These sockets for the server; they must stay where they are. */

@@ -106,8 +106,8 @@ void hb_worker_deliver(hb_worker *w)
     hb_wake(w->wake_server);
 }
 
-/* Behind the reply, once the server has taken it and nobody waits. Says that it is at it before it looks whether it
- * may: who interrupts does so before looking. */
+/* After the reply, while no request waits. `preparing` is set before `interrupt` is read, and an interrupting thread
+ * does the reverse: one of them always sees the other. */
 void hb_worker_prepare(hb_worker *w)
 {
     if (!w->unprepared || (!w->settings.stepped && atomic_load(&w->hurried)))
@@ -119,8 +119,8 @@ void hb_worker_prepare(hb_worker *w)
     atomic_store(&w->preparing, false);
 }
 
-/* Those who carry a reply, the client among them, need a processor just when preparing would take one. A job that is
- * posted meanwhile does not wait. */
+/* Waits a moment before preparing, so that the server's and the client's threads get a processor for the reply; a new
+ * job ends the wait. */
 static void let_reply_go(hb_worker *w)
 {
     struct pollfd wait = {.fd = w->wake_worker, .events = POLLIN};

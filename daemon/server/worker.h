@@ -51,8 +51,8 @@ typedef struct hb_worker_settings {
     hb_clock processor; /* time that the calling thread has had a processor: preparing is charged with that */
     bool stepped;       /* no thread: its owner calls hb_worker_run, _deliver and _prepare, in the place of one */
     void (*started)(void *context); /* on the new thread, for its name, place and priority */
-    /* Somebody waits for the thread, or nobody does: preparing leaves the processor to who has something to do now. On
-     * the thread that posts and collects. */
+    /* Called by the thread that posts and collects: raises the worker's priority while a request waits for it, and
+     * lowers it while it only prepares. */
     void (*hurry)(void *context, pid_t thread, bool on);
     void *context;
 } hb_worker_settings;

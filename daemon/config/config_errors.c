@@ -25,7 +25,7 @@ static void write_line(char text[512], const hb_config *c, hb_mark mark, const c
         n += snprintf(text + n, size - (size_t)n, mark.line ? "%s: " : "%s (default): ", key);
     if (n >= 0 && (size_t)n < size)
         vsnprintf(text + n, size - (size_t)n, format, args);
-    /* what is quoted of a file must not reach a terminal as an order to it */
+    /* control characters that a file contains must not reach the terminal */
     for (char *s = text; *s; s++)
         memset(s, '?', (size_t)hb_config_control_character(s));
 }

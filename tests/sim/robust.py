@@ -74,8 +74,9 @@ with tempfile.TemporaryDirectory() as folder:
     flights = sorted(map(json.loads, open(f"{folder}/flights.jsonl").readlines()[1:]), key=lambda f: f["flight"])
     table = open(f"{folder}/table.txt").read()
 check("adapting against off, heading later" in table, "the table ends with the verdict")
-check(run(*tasks, "--threads", "1").stdout == text, "a flight repeats to the byte")
 judged = rows(text, plant=True)
+again = rows(run(*tasks, "--threads", "1", "--only", "payload", "--plant", "multirotor").stdout, plant=True)
+check(len(again) == 3 and all(judged[key] == row for key, row in again.items()), "flights of the same tasks are the same")
 check(len(judged) == 12, f"two plants, two tasks, three controllers: {len(judged)}")
 for (plant, task, controller), row in judged.items():
     def values(name, measure):
@@ -96,7 +97,7 @@ check("unsaid" in failing["broken_rotor", "adapting"] and "out_of_span_after_s" 
 check("unsaid" not in failing["ideal", "adapting"], "nothing fails in ideal")
 
 # dynamics that no trained vehicle has are said at once, and a payload is none of them
-foreign = rows(run("--flights", "4", "--seconds", "6", "--only", "broken_rotor,sign_flip,mass_step,control_outlier", "--controllers",
+foreign = rows(run("--flights", "3", "--seconds", "6", "--only", "broken_rotor,sign_flip,mass_step,control_outlier", "--controllers",
                    "adapting", "--json").stdout)
 for name in ("broken_rotor", "sign_flip"):
     row = foreign[name, "adapting"]
@@ -107,7 +108,7 @@ for name in ("mass_step", "control_outlier"):
 # a reduced set: nobody crashes, adapting settles at least as close as the PID, and closer than a bar, metres
 BARS = {"ideal": 0.001, "lag40_told": 0.005, "delay20": 0.005, "noise100hz": 0.008, "circle": 0.02, "rotor": 0.01,
         "mass_step": 0.01, "outlier": 0.005}
-held = rows(run("--flights", "3", "--controllers", "adapting,pid", "--json", "--only", ",".join(BARS)).stdout)
+held = rows(run("--flights", "2", "--controllers", "adapting,pid", "--json", "--only", ",".join(BARS)).stdout)
 for name, bar in BARS.items():
     adapting, pid = held[name, "adapting"], held[name, "pid"]
     check(pid["crashed"] == 0 and pid["settled_m"] < 0.05, f"pid {name}: {pid}")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs all tests: with gcc as released; the unit tests again with clang and its
-# address and undefined-behaviour sanitizers, from which build a search for inputs that break a reader starts, five
+# address and undefined-behaviour sanitizers, from which build a search for inputs that break a reader starts, three
 # seconds for each; modules with threads and a flight with the thread sanitizer. Ends with a line "N passed, N failed".
 #
 # usage: run.sh [--quick | --fast | --thorough]
@@ -94,7 +94,7 @@ if [ $quick = no ]; then
         suite build-thread pool queue shadow client 'threads flight'
     # every reader counts as a test
     echo "== fuzzing in build-sanitize"
-    if sh tests/fuzz/run.sh 5; then passed=$((passed + $(wc -l <build-sanitize/table.txt) - 1)); else failed=$((failed + 1)); fi
+    if sh tests/fuzz/run.sh 3; then passed=$((passed + $(wc -l <build-sanitize/table.txt) - 1)); else failed=$((failed + 1)); fi
 fi
 if [ $thorough = yes ]; then
     suite build-sanitize 'daemon actions' 'daemon messages' 'daemon life' 'daemon security' 'daemon ctl' 'daemon shadow'

@@ -122,14 +122,15 @@ class Commands(unittest.TestCase):
 
     @classmethod
     def record(cls):
-        """A few short flights with the recorder on: cls.recording."""
-        daemon = Daemon(shipped("quadrotor").replace("budget: 0.01", "budget: 1") +
+        """A few short flights with the recorder on, in virtual time: cls.recording."""
+        settings = shipped("quadrotor").replace("latency:", "latency:\n  clock: vehicle").replace("planner:", "planner:\n  iterations: 4")
+        daemon = Daemon(settings +
                         "recorder: {{enabled: true, directory: {folder}/recordings}}\n", model=None)
         cls.addClassCleanup(daemon.close)
         os.mkdir(f"{daemon.folder}/recordings")
         daemon.start()
         subprocess.run(["hilbert-sim", "fly", "quadrotor", "--endpoint", f"ipc://{daemon.folder}", "--seconds", "2",
-                        "--episodes", "4"], env=environment(), check=True, capture_output=True, timeout=12 * PATIENCE)
+                        "--episodes", "4", "--lockstep"], env=environment(), check=True, capture_output=True, timeout=12 * PATIENCE)
         daemon.stop()
         cls.recording = glob.glob(f"{daemon.folder}/recordings/*.mcap")[0]
 

@@ -39,10 +39,13 @@ function elapsed(t, step) {
 /* A number to the digits that its deviation leaves meaning to, as hb_word_text does. */
 function inDigits(value, deviation) {
   const size = deviation > 0 ? Math.floor(Math.log10(deviation)) : 0, places = (deviation / 10 ** size < 1.95 ? 1 : 0) - size;
-  return value.toFixed(Math.min(Math.max(places, 0), 12)).replace(/^-/, "−");
+  const text = value.toFixed(Math.min(Math.max(places, 0), 12));
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
+/* A length as one would say it. */
+const metres = m => Math.abs(m) >= 0.1 ? short(m, "m") : Math.abs(m) >= 1e-3 ? short(1e3 * m, "mm") : Math.abs(m) >= 1e-6 ? short(1e6 * m, "µm") : "0 m";
 const plain = name => name.replaceAll("_", " ");
-const told = w => `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}${w.unit ? " " + w.unit : ""}`;
+const told = w => (w.deviation > 0 ? `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}` : short(w.value)) + (w.unit ? " " + w.unit : "");
 
 const ago = s => s < 1.5 ? "now" : s < 90 ? `${Math.round(s)} s ago` : s < 5400 ? `${Math.round(s / 60)} min ago` : `${Math.round(s / 3600)} h ago`;
 const lasting = s => s < 90 ? `${s.toFixed(0)} s` : s < 5400 ? `${(s / 60).toFixed(0)} min` : `${(s / 3600).toFixed(1)} h`;

@@ -150,8 +150,9 @@ class Scene {
     if (trail.length)
       this.vehicle(g, trail[trail.length - 1], k, ink);
     const place = trail.length ? trail[trail.length - 1] : [];
-    this.legend.textContent = this.axes.map((i, n) => `${this.states[i].name} ${short(place[n], this.states[i].unit)}` +
-      (aimed ? ` → ${short(target[n])}` : "")).join("    ");
+    const size = Math.max(...this.axes.map((_, n) => this.high[n] - this.low[n]));
+    this.legend.textContent = this.axes.map((i, n) => `${this.states[i].name} ${onAxis(place[n], size, this.states[i].unit)}` +
+      (aimed ? ` → ${onAxis(target[n], size)}` : "")).join("    ");
   }
 
   /* Where things are on the screen, so that all of them are. */

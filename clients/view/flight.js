@@ -38,7 +38,7 @@ function flightData(f, number) {
     f.terms.forEach(c => { told.c["cost." + c.name][i] = sum > 0 ? 100 * told.c["cost." + c.name][i] / sum : NaN; });
   });
   const newest = f.words.map((w, i) => ({ ...w, value: told.last("word." + w.name), deviation: told.last("wordd." + w.name) }));
-  return { flight: f, number, told, driven: told, words: newest, terms: f.terms.map(c => c.name), states: f.state, controls: f.control, sample: table(f.sample, named("x.", f.state, f.sample.x)), reply, estimate,
+  return { flight: f, number, limits: readLimits(f.limits), told, driven: told, words: newest, terms: f.terms.map(c => c.name), states: f.state, controls: f.control, sample: table(f.sample, named("x.", f.state, f.sample.x)), reply, estimate,
     predicted, ncoefficients: Math.min(f.coefficients, e.c.length) };
 }
 

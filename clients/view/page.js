@@ -42,6 +42,8 @@ class Vehicle {
     this.model = null;
     this.status = null;
     this.gone = false;
+    this.limits = [];
+    this.terms = [];
     this.view = new TimeView(clock);
   }
 
@@ -65,6 +67,8 @@ class Vehicle {
     if (this.status)
       this.compare(time, this.status, s);
     this.status = s;
+    if ((s.cost_term || []).length) /* after a reload there are none until the next plan */
+      this.terms = s.cost_term.map(c => c.name);
     this.time = time;
     this.heard = performance.now();
     if (!silently)
@@ -109,7 +113,7 @@ class Vehicle {
   data() {
     const t = this.table;
     return { live: true, states: this.model.state, controls: this.model.control || [], sample: t, reply: t, estimate: t,
-      ncoefficients: this.model.coefficients, aim: mayChange(this.id) ? (axes, place) => askTarget(this, axes, place) : undefined, words: this.status.word || [], terms: (this.status.cost_term || []).map(c => c.name), plan: () => {
+      ncoefficients: this.model.coefficients, limits: this.limits, aim: mayChange(this.id) ? (axes, place) => askTarget(this, axes, place) : undefined, words: this.status.word || [], terms: this.terms, plan: () => {
         const p = this.status && this.status.predicted, n = this.model.state.length;
         return p && p.length ? Array.from({ length: p.length / n }, (_, k) => p.slice(k * n, k * n + n)) : null;
       } };
@@ -431,8 +435,8 @@ function frame() {
   requestAnimationFrame(frame);
   const v = page.vehicle;
   if (page.showing && page.showing.kind === "vehicle" && v && v.status) {
-    const kinds = JSON.stringify([mayChange(v.id), (v.status.cost_term || []).map(c => c.name), (v.status.word || []).map(w => w.name)]);
-    if (page.showing.waiting || (page.showing.kinds !== kinds && v.status.cost_term.length))
+    const kinds = JSON.stringify([mayChange(v.id) && (v.status.cost_term || []).length, v.terms, (v.status.word || []).map(w => w.name), v.limits]);
+    if (page.showing.waiting || page.showing.kinds !== kinds)
       buildVehicle();
     page.showing.kinds = kinds;
     if (v.news || v.logged) {
@@ -514,6 +518,8 @@ function take(m) {
         page.showing = { kind: "vehicle", waiting: true };
       v.model = m.model;
     }
+    if (m.limits)
+      v.limits = readLimits(m.limits);
     if (m.past) {
       m.past.forEach(p => v.take(p.time, p.status, true));
       v.log.length = Math.min(v.log.length, 50);

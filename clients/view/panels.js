@@ -63,6 +63,18 @@ function byUnit(channels) {
   return [...groups.values()].flatMap(g => g.length <= 6 ? [g] : Array.from({ length: Math.ceil(g.length / 6) }, (_, k) => g.slice(6 * k, 6 * k + 6)));
 }
 
+/* Boxes that some states are to stay in, as limits of their plot; those of one value are one line. */
+function fences(limits, names) {
+  const lines = new Map();
+  for (const limit of limits.filter(l => l.kind === "box"))
+    for (const name of names)
+      (limitRange(limit, name) || []).forEach((value, k) => {
+        const key = `${k ? "≤" : "≥"} ${short(value)}`;
+        lines.set(key, { value, names: [...(lines.get(key) || { names: [] }).names, name] });
+      });
+  return [...lines].map(([key, l]) => ({ value: l.value, name: `${l.names.join(", ")} ${key}` }));
+}
+
 /* data: {states, controls, sample, reply, estimate (tables), ncoefficients, budget, live}; second: another to lay over. */
 function panels(view, data, second) {
   const list = [], add = o => { const p = new Plot(view, o); list.push(p); return p; };
@@ -70,14 +82,15 @@ function panels(view, data, second) {
     { name: "actions", table: data.reply, key: "status", words: ACTIONS, hold: data.live ? 0.2 : 0 },
     { name: "model", table: data.estimate, key: "estimate", words: ESTIMATES, hold: data.live ? 0.2 : 0 },
     ...(data.live ? [{ name: "telemetry", table: data.sample, key: "fault", words: FAULTS, hold: 0.2 }] : [])] });
-  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample, aim: data.aim }));
+  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample, aim: data.aim, limits: data.limits }));
   for (const group of byUnit(data.states))
     add({ title: group.map(s => s.name).join(", "), note: [group[0].unit && `[${group[0].unit}]`, "dashed: target"].filter(Boolean).join(" "),
       lines: group.flatMap((s, k) => [
         { name: s.name, table: data.sample, key: "x." + s.name, colour: COLOURS[k] },
         { name: s.name + " target", table: data.reply, key: "target." + s.name, colour: COLOURS[k], dash: true, width: 1.2, silent: true, with: s.name, steps: true },
         ...(data.predicted ? [{ name: s.name + " predicted", table: data.predicted, key: "x." + s.name, colour: COLOURS[k], width: 0.8, silent: true, with: s.name, second: true }] : []),
-        ...(second ? [{ name: s.name + " (2)", table: second.sample, key: "x." + s.name, colour: COLOURS[k], second: true, width: 1, silent: true, with: s.name }] : [])]) });
+        ...(second ? [{ name: s.name + " (2)", table: second.sample, key: "x." + s.name, colour: COLOURS[k], second: true, width: 1, silent: true, with: s.name }] : [])]),
+      limits: fences(data.limits || [], group.map(s => s.name)) });
   add({ title: "One-step error", note: "against what is expected; normalised, logarithmic", log: true, lines: [
     { name: "error", table: data.errors || data.reply, key: "error", colour: COLOURS[1] },
     { name: "expected", table: data.errors || data.reply, key: "expected", colour: COLOURS[0], dash: true },

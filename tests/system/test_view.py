@@ -169,7 +169,7 @@ class Server(WithView):
         self.assertIn("<title>hilbert-view</title>", text)
         self.assertIn("default-src 'none'", headers["content-security-policy"])
         # nothing from elsewhere: it works offline
-        for path in ["/", "/page.css", "/plot.js", "/scene.js", "/page.js"]:
+        for path in ["/", "/page.css", *re.findall(r'src="([^"]+)"', text)]:
             status, text, _ = view.get(path)
             self.assertEqual(status, 200, path)
             self.assertNotRegex(text, r"https?://", path)
@@ -571,6 +571,29 @@ class InBrowser(WithView):
                 && e.tagName !== 'CANVAS' && (e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1)).map(e => e.textContent.slice(0, 60))""")
             self.assertEqual(cut, [])
         self.assertEqual(b.complaints(), [])
+
+    def test_limits(self):
+        """A fence of the configuration is drawn, in force as it is after a reload; of a recording, too."""
+        fence = CART + "limits: {{rules: [{{kind: box, states: [position], min: [-2], max: [%s], name: fence}}]}}\nrecorder: {{enabled: true, directory: {folder}}}\n"
+        daemon = self.started(fence % 3)
+        view = self.view("--socket", daemon.folder)
+        with daemon.client() as client:
+            client.request(0, [0, 0])
+        b = self.browser()
+        b.open(view.address)
+        b.wait("return page.vehicle && page.vehicle.limits.length && page.vehicle.limits[0].max[0] === 3 && page.view.plots.some(p => p instanceof Scene && p.limits.length)", "a fence")
+        self.assertIn("position ≤ 3.00", b.run("return page.view.plots.flatMap(p => p.title && p.title.startsWith('position') ? p.limits.map(l => l.name) : [])"))
+        daemon.write(fence % 2)
+        subprocess.run([HILBERTCTL, "reload", "-s", daemon.folder], check=True, capture_output=True)
+        b.wait("return page.vehicle.limits[0].max[0] === 2 && page.view.plots.some(p => p instanceof Scene && p.limits[0].max[0] === 2)", "the other fence")
+        self.assertEqual(b.run("""const l = readLimits(['{kind: keep_out_cylinder, name: mast, states: [x, y], centre: [0.5, -0.5], radius: 0.2}', '{kind: speed, states: [vx], max: 3}',
+            '{kind: keep_out_box, states: [x, y, z], min: [0, 0, 0], max: [1, 2, 3]}']);
+            return [l.length, limitRange(l[0], 'y').map(v => v.toFixed(1)), limitRange(l[0], 'z'), limitLines(l[0], ['x', 'y', 'z'], [-1, -1, 0], [1, 1, 2]).length,
+            limitLines(l[1], ['x', 'y', 'z'], [-1, -1, 0], [1, 1, 2])[1][2], limitLines(l[1], ['x', 'y'], [-1, -1, 0], [1, 1, 0]).length]"""), [2, ["-0.7", "-0.3"], None, 7, [1, 2, 3], 1])
+        self.assertEqual(b.complaints(), [])
+        daemon.stop()
+        recorded = self.view(glob.glob(f"{daemon.folder}/*.mcap")[0])
+        self.assertEqual(len(json.loads(recorded.get("/flight/0.json")[1])["limits"]), 1)
 
     def test_fifty_vehicles(self):
         """What is in trouble is what hilbertctl list says, and first; a phone can read it."""

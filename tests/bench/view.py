@@ -69,6 +69,8 @@ class Reader(threading.Thread):
     def run(self):
         with contextlib.suppress(OSError, ValueError):
             while message := self.socket.receive():
+                if message[0] == 9:  # a ping: who does not answer within ten seconds is taken for gone
+                    self.socket.send(message[1], opcode=10)
                 self.bytes += len(message[1])
                 self.messages += 1
 

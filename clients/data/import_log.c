@@ -396,7 +396,7 @@ static void look_at_rows(flight *f)
     for (size_t s = 0; s < ns; s++) {
         const hb_log_signal *signal = &m->signal[s];
         double min = INFINITY, max = -INFINITY;
-        size_t outside = 0, good = 0, wraps = 0;
+        size_t outside = 0, good = 0, wraps = 0, leaps = 0;
         for (size_t i = 0; i < f->n; i++) {
             double v = f->value[i * ns + s];
             if (!f->good[i])
@@ -405,16 +405,20 @@ static void look_at_rows(flight *f)
             min = fmin(min, v);
             max = fmax(max, v);
             outside += v < signal->min || v > signal->max;
-            wraps += i > 0 && f->good[i - 1] && fabs(fabs(v - f->value[(i - 1) * ns + s]) - 2 * M_PI) < 0.5;
+            if (i == 0 || !f->good[i - 1])
+                continue;
+            double leap = fabs(v - f->value[(i - 1) * ns + s]);
+            wraps += fabs(leap - 2 * M_PI) < 0.5;
+            leaps += fabs(leap - 2 * M_PI) >= 0.5 && leap > M_PI / 2;
         }
         if (good && min == max)
             find_odd(r, "%s is %.4g in all rows", signal->name, min);
         if (outside > good / 100)
             find_odd(r, "%s is beyond its bounds %.4g to %.4g in %.1f %% of the rows (%.4g to %.4g)", signal->name,
                      signal->min, signal->max, 100.0 * (double)outside / (double)good, min, max);
-        if (wraps && s < (size_t)m->nstates)
-            find_odd(r, "%s jumps by 2 pi: give a quaternion, or sin and cos, instead of an angle that wraps",
-                     signal->name);
+        if (wraps > leaps && s < (size_t)m->nstates)
+            find_odd(r, "%s jumps by 2 pi: if it is an angle in radians, say so to hilbert-train: --angles %s",
+                     signal->name, signal->name);
     }
     look_at_velocities(f);
 }

@@ -198,7 +198,7 @@ static bool is_height(const describer *s, int j, int part)
 /* Poses are often drawn a little above the ground: what may fall, and touches it within 0.2 s of its trim, stands. */
 static bool find_stand(describer *s, const double *trim)
 {
-    const double until = s->d->time + 0.2;
+    const double steps = 0.2 / s->m->opt.timestep;
     bool touches = s->d->ncon > 0, falls = s->root >= 0;
 
     for (int j = 0; j < s->m->njnt; j++)
@@ -207,7 +207,7 @@ static bool find_stand(describer *s, const double *trim)
         return false;
     for (int i = 0; i < s->m->nu; i++)
         s->d->ctrl[i] = trim[i];
-    while (!touches && s->d->time < until) {
+    for (int i = 0; !touches && i < steps; i++) {
         mj_step(s->m, s->d);
         touches = s->d->ncon > 0;
     }

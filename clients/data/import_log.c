@@ -90,14 +90,14 @@ static int look_up(void *context, const char *name, double *value)
 }
 
 /* Values of an expression in all rows, `stride` apart. */
-static int evaluate(flight *f, const char *what, const char *text, double *to, size_t stride)
+static int evaluate(flight *f, const char *what, int line, const char *text, double *to, size_t stride)
 {
     hb_log_expression *e = NULL;
     hb_error inner = {0};
     int status = hb_log_expression_new(&e, text, look_up, f, &inner);
 
     if (status)
-        return hb_fail(f->err, -status, "%s: %s: %.300s (%s says so)", f->path, what, inner.text, f->map->path);
+        return hb_fail(f->err, -status, "%s:%d: %s: %.300s (in %s)", f->map->path, line, what, inner.text, f->path);
     for (size_t i = 0; i < f->n; i++)
         to[i * stride] = hb_log_expression_value(e, f->table.value + i * (size_t)f->table.ncolumns);
     hb_log_expression_free(e);
@@ -113,12 +113,14 @@ static int differentiate(flight *f, int signal, const char *name)
     size_t length = strcspn(name, ")");
 
     if (!name[length] || length >= sizeof of)
-        return hb_fail(f->err, EINVAL, "%s: '%s': expected derivative(NAME)", m->path, m->signal[signal].text);
+        return hb_fail(f->err, EINVAL, "%s:%d: '%s': expected derivative(NAME)", m->path, m->signal[signal].line,
+                       m->signal[signal].text);
     memcpy(of, name, length);
     of[length] = 0;
     int from = state_of(m, of);
     if (from < 0 || from >= signal)
-        return hb_fail(f->err, EINVAL, "%s: derivative(%s): there is no such state above it", m->path, of);
+        return hb_fail(f->err, EINVAL, "%s:%d: derivative(%s): there is no such state above it", m->path,
+                       m->signal[signal].line, of);
     for (size_t i = 0; i < f->n; i++) {
         double up = 0, down = 0, value = NAN;
         bool believed = i >= 2 && i + 2 < f->n;
@@ -148,14 +150,14 @@ static int evaluate_rows(flight *f)
 {
     const hb_log_map *m = f->map;
     size_t ns = (size_t)nsignals(m);
-    int status = evaluate(f, "time", m->time, f->time, 1);
+    int status = evaluate(f, "time", m->time_line, m->time, f->time, 1);
 
     for (int s = 0; !status && s < nsignals(m); s++)
         if (!is_slope(&m->signal[s]))
-            status = evaluate(f, m->signal[s].name, m->signal[s].text, f->value + s, ns);
+            status = evaluate(f, m->signal[s].name, m->signal[s].line, m->signal[s].text, f->value + s, ns);
     double *where = m->where[0] && !status ? malloc(f->n * sizeof *where) : NULL;
     if (where)
-        status = evaluate(f, "where", m->where, where, 1);
+        status = evaluate(f, "where", m->where_line, m->where, where, 1);
     for (size_t i = 0; i < f->n && !status; i++) {
         bool finite = isfinite(f->time[i]), within = true;
         for (size_t s = 0; s < ns; s++) {
@@ -396,7 +398,7 @@ static void look_at_rows(flight *f)
     for (size_t s = 0; s < ns; s++) {
         const hb_log_signal *signal = &m->signal[s];
         double min = INFINITY, max = -INFINITY;
-        size_t outside = 0, good = 0, wraps = 0;
+        size_t outside = 0, good = 0, wraps = 0, leaps = 0;
         for (size_t i = 0; i < f->n; i++) {
             double v = f->value[i * ns + s];
             if (!f->good[i])
@@ -405,16 +407,20 @@ static void look_at_rows(flight *f)
             min = fmin(min, v);
             max = fmax(max, v);
             outside += v < signal->min || v > signal->max;
-            wraps += i > 0 && f->good[i - 1] && fabs(fabs(v - f->value[(i - 1) * ns + s]) - 2 * M_PI) < 0.5;
+            if (i == 0 || !f->good[i - 1])
+                continue;
+            double leap = fabs(v - f->value[(i - 1) * ns + s]);
+            wraps += fabs(leap - 2 * M_PI) < 0.5;
+            leaps += fabs(leap - 2 * M_PI) >= 0.5 && leap > M_PI / 2;
         }
         if (good && min == max)
             find_odd(r, "%s is %.4g in all rows", signal->name, min);
         if (outside > good / 100)
             find_odd(r, "%s is beyond its bounds %.4g to %.4g in %.1f %% of the rows (%.4g to %.4g)", signal->name,
                      signal->min, signal->max, 100.0 * (double)outside / (double)good, min, max);
-        if (wraps && s < (size_t)m->nstates)
-            find_odd(r, "%s jumps by 2 pi: give a quaternion, or sin and cos, instead of an angle that wraps",
-                     signal->name);
+        if (wraps > leaps && s < (size_t)m->nstates)
+            find_odd(r, "%s jumps by 2 pi: if it is an angle in radians, say so to hilbert-train: --angles %s",
+                     signal->name, signal->name);
     }
     look_at_velocities(f);
 }

@@ -19,7 +19,14 @@ typedef struct reading {
 
 static int wrong(const reading *r, const yaml_node_t *n, const char *what)
 {
-    return hb_fail(r->err, EINVAL, "%s:%zu: %s", r->path, n->start_mark.line + 1, what);
+    /* what was found, as far as it is one printable word or line */
+    const bool told = n->type == YAML_SCALAR_NODE && n->data.scalar.length > 0 && n->data.scalar.length < 40;
+    bool plain = told;
+
+    for (size_t i = 0; told && i < n->data.scalar.length; i++)
+        plain = plain && n->data.scalar.value[i] >= 0x20 && n->data.scalar.value[i] != 0x7f;
+    return hb_fail(r->err, EINVAL, "%s:%zu: %s%s%s%s", r->path, n->start_mark.line + 1, plain ? "'" : "",
+                   plain ? (const char *)n->data.scalar.value : "", plain ? "': " : "", what);
 }
 
 static const yaml_node_t *node(const reading *r, int index)
@@ -90,6 +97,9 @@ static int add_signal(reading *r, void *context, const yaml_node_t *key, const y
     size_t name = strcspn(text, "["), unit = text[name] ? strcspn(text + name + 1, "]") : 0;
     if (name == 0 || name >= HB_NAME_SIZE || unit >= HB_NAME_SIZE || strchr(text, ','))
         return wrong(r, key, "expected NAME or NAME[UNIT], of up to 31 characters each");
+    if (text[name] && strcmp(text + name + 1 + unit, "]") != 0)
+        return wrong(r, key, "expected NAME or NAME[UNIT]: its ] is missing, or not the last");
+    s->line = (int)key->start_mark.line + 1;
     memcpy(s->name, text, name);
     memcpy(s->unit, text + name + 1, unit);
     for (int i = 0; i < n; i++)
@@ -188,8 +198,12 @@ static int take_choice(const reading *r, const yaml_node_t *n, const char *const
             *ret = i;
             return 0;
         }
-    return status ? status
-                  : wrong(r, n, "expected one of the words that log_map says: file, folder, one; body, world; no, yes");
+    if (status)
+        return status;
+    char what[80] = "expected one of";
+    for (int i = 0; name[i]; i++)
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%s %s", i ? "," : "", name[i]);
+    return wrong(r, n, what);
 }
 
 static int take_time(const reading *r, const yaml_node_t *n, double *ret)
@@ -211,6 +225,10 @@ static int take_key(reading *r, void *context, const yaml_node_t *key, const yam
         return status;
     if (!strcmp(name, "plant"))
         return take_text(r, value, m->plant, sizeof m->plant);
+    if (!strcmp(name, "time"))
+        m->time_line = (int)value->start_mark.line + 1;
+    if (!strcmp(name, "where"))
+        m->where_line = (int)value->start_mark.line + 1;
     if (!strcmp(name, "time"))
         return take_text(r, value, m->time, sizeof m->time);
     if (!strcmp(name, "where"))

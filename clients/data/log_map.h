@@ -28,6 +28,7 @@ typedef struct hb_log_signal {
     char name[HB_NAME_SIZE], unit[HB_NAME_SIZE], text[HB_LOG_TEXT];
     double low, high;      /* a row beyond is not believed; infinite: any */
     double min, max, trim; /* of a control; NaN: not given */
+    int line;              /* of the description */
 } hb_log_signal;
 
 typedef struct hb_log_value {
@@ -46,6 +47,7 @@ typedef enum { HB_LOG_FILE, HB_LOG_FOLDER, HB_LOG_ONE } hb_log_functions;
 typedef struct hb_log_map {
     char path[HB_LOG_TEXT];
     char plant[HB_NAME_SIZE], time[HB_LOG_TEXT], where[HB_LOG_TEXT];
+    int time_line, where_line;
     double dt, gap, min_length; /* seconds; 0: by the log */
     hb_log_functions functions;
     bool world_rates, causal;

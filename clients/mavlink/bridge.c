@@ -398,6 +398,8 @@ static const char *judge(hb_bridge *b, const hilbert_action_reply *r, const char
         snprintf(b->unease, sizeof b->unease, "plans break a limit of hilbertd's (%.40s)", r->limit);
         *ret_unease = b->unease;
     }
+    if (r->status == HILBERT_LIMITED)
+        snprintf(b->limited_by, sizeof b->limited_by, "%.40s", r->limit);
     return NULL;
 }
 
@@ -665,12 +667,28 @@ void hb_bridge_report(const hb_bridge *b)
     hb_autopilot_mode_name(a, mode);
     fprintf(b->out,
             "%s (%s): %s %s, %s; at %.2f %.2f %.2f m; %.0f samples/s, age %.1f ms; %" PRIu64 " requests, %" PRIu64
-            " missed, %" PRIu64 " untrusted, %" PRIu64 " uneasy, slowest %.1f ms\n",
+            " missed, %" PRIu64 " untrusted, %" PRIu64 " uneasy, %" PRIu64 " at a limit%s%s, slowest %.1f ms\n",
             hb_rung_name[b->ladder.rung], b->ladder.reason, hb_autopilot_kind_name(a), mode,
             a->armed ? "armed" : "disarmed", a->x[HB_X], a->x[HB_Y], a->x[HB_Z],
             hb_autopilot_rate(a, a->kind == HB_AUTOPILOT_PX4 ? HB_MAV_ID_ODOMETRY : HB_MAV_ID_LOCAL_POSITION_NED),
             1000 * hb_autopilot_age(a, 0.5), b->counters.requests, b->counters.missed, b->counters.untrusted,
-            b->counters.uneasy, 1000 * b->counters.slowest);
+            b->counters.uneasy, b->counters.status[HILBERT_LIMITED], b->limited_by[0] ? " of hilbertd's, last " : "",
+            b->limited_by, 1000 * b->counters.slowest);
+}
+
+void hb_bridge_describe_way(const hb_bridge *b, size_t size, char *ret)
+{
+    int at;
+    const double tilt = hb_waypoints_tilt(&b->waypoints, &at), speed = b->waypoints.speed;
+    int n = snprintf(ret, size,
+                     "%d waypoints at %g m/s; turns need up to %.2f rad of tilt (waypoint %d), and rules of "
+                     "hilbertd's that allow less make them wider",
+                     b->waypoints.n, speed, tilt, at + 1);
+
+    if (speed > b->s.limits.speed)
+        snprintf(ret + n, size - (size_t)n, "; max_speed is %g m/s: position will be held", b->s.limits.speed);
+    else if (tilt > b->s.limits.tilt)
+        snprintf(ret + n, size - (size_t)n, "; max_tilt is %g rad: position will be held", b->s.limits.tilt);
 }
 
 static bool is_an_answer(uint32_t id)
@@ -736,6 +754,11 @@ bool hb_bridge_check_report(hb_bridge *b)
         printf("            most requests were not answered with a plan: %s\n", b->doubt ? b->doubt : "none was made");
     }
     const char *obstacle = hb_bridge_obstacle(b);
+    if (b->waypoints.n > 0) {
+        char way[320];
+        hb_bridge_describe_way(b, sizeof way, way);
+        printf("way         %s\n", way);
+    }
     printf("flying      %s\n", obstacle ? obstacle : good ? "would be allowed now" : "would be held back");
     return good;
 }

@@ -83,7 +83,8 @@ typedef struct hb_bridge {
     double reached;             /* and since when */
     double cost_before, costed; /* cost of plans, a second behind; and when it was brought up to date */
     char obstacle[160], mistrust[160], unease[160], old[160], unaimed[160], link_trouble[512];
-    const char *doubt; /* of the last cycle */
+    char limited_by[64]; /* name of the limit that the last plan at one broke */
+    const char *doubt;   /* of the last cycle */
 } hb_bridge;
 
 /* Reads keys and waypoints and connects to hilbertd; the autopilot is looked for by hb_bridge_step. clock may be NULL.
@@ -99,6 +100,8 @@ const char *hb_bridge_obstacle(hb_bridge *b);
 bool hb_bridge_responsible(const hb_bridge *b);
 /* One line on how it is going. */
 void hb_bridge_report(const hb_bridge *b);
+/* What the waypoints ask of the vehicle, and of limits. */
+void hb_bridge_describe_way(const hb_bridge *b, size_t size, char *ret);
 /* What --check says. Returns whether flying would be allowed if it were in the air. */
 bool hb_bridge_check_report(hb_bridge *b);
 

@@ -68,7 +68,12 @@ static int check(hb_bridge *b, int for_seconds)
 static int fly(hb_bridge *b, bool engage_once)
 {
     double end = 0; /* when to stop waiting for the autopilot to take over */
+    char way[320];
 
+    if (b->waypoints.n > 0) {
+        hb_bridge_describe_way(b, sizeof way, way);
+        fprintf(stderr, "%s\n", way);
+    }
     while (!stop || end == 0 || (hb_bridge_responsible(b) && hb_now() < end)) {
         if (stop && end == 0)
             end = hb_now() + 3;

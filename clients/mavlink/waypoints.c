@@ -65,6 +65,27 @@ static void direction(const double a[3], const double b[3], double ret[3])
         ret[i] = length > 0 ? (b[i] - a[i]) / length : 0;
 }
 
+double hb_waypoints_tilt(const hb_waypoints *w, int *ret_at)
+{
+    const double gravity = 9.81;
+    double most = 0; /* 1 / m, of curvature */
+
+    *ret_at = 0;
+    for (int i = 1; i + 1 < w->n; i++) {
+        const double *a = w->at[i - 1].position, *b = w->at[i].position, *c = w->at[i + 1].position;
+        double ab = hypot(b[0] - a[0], b[1] - a[1]), bc = hypot(c[0] - b[0], c[1] - b[1]),
+               ca = hypot(a[0] - c[0], a[1] - c[1]);
+        double twice = fabs((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])); /* the triangle's area */
+        double curvature = ab * bc * ca > 0 ? 2 * twice / (ab * bc * ca) : 0;
+        /* where it stays there is no turn */
+        if (w->at[i].stay == 0 && curvature > most) {
+            most = curvature;
+            *ret_at = i;
+        }
+    }
+    return atan(w->speed * w->speed * most / gravity);
+}
+
 /* Whether a vehicle there is near enough to the waypoint that it flies to, or has passed it. */
 static bool reached(const hb_waypoints *w, const double here[3])
 {

@@ -44,6 +44,9 @@ int hb_waypoints_read(hb_waypoints *w, const char *path, hb_error *err);
  * from now. Begins at the vehicle's place. */
 void hb_waypoints_reference(hb_waypoints *w, double now, const double x[HB_NSTATE],
                             double row[HB_WAYPOINT_ROWS][HB_NSTATE], double time[HB_WAYPOINT_ROWS]);
+/* The tilt, in radians, that the tightest turn of the way needs at its speed: that of the circle through three
+ * waypoints in a row, in still air and without drag. ret_at: the waypoint in its middle, counted from 0. */
+double hb_waypoints_tilt(const hb_waypoints *w, int *ret_at);
 /* Begins anew at the first waypoint. */
 void hb_waypoints_restart(hb_waypoints *w);
 

@@ -206,6 +206,9 @@ static int explain(const char *path, const char *message, hb_error *err)
         else if (to > text && to[-1] != ' ' && c[1] && c[1] != '\n')
             *to++ = ' ';
     *to = 0;
+    /* what files for later versions may have */
+    if (strstr(text, "invalid keyword") || strstr(text, "unrecognized"))
+        snprintf(to, sizeof text - (size_t)(to - text), " (this is MuJoCo %s)", mj_versionString());
     if (access(path, R_OK))
         return hb_fail(err, ENOENT, "%s: %s", path, strerror(errno));
     if (line > 0)
@@ -213,6 +216,26 @@ static int explain(const char *path, const char *message, hb_error *err)
     if (find_in_includes(path, message, place, sizeof place))
         return hb_fail(err, EINVAL, "%s: %s", place, text);
     return hb_fail(err, EINVAL, "%s: %s", path, *text ? text : "cannot be loaded");
+}
+
+/* Numbers that MuJoCo takes and no physics can have: it would start over for ever. */
+static int check_numbers(const hb_mujoco *m, const char *path, hb_error *err)
+{
+    if (!(m->model->opt.timestep > 0))
+        return hb_fail(err, EINVAL, "%s: option timestep is %g s, expected more than 0", path, m->model->opt.timestep);
+    for (int i = 0; i < m->model->nu; i++)
+        m->data->ctrl[i] = 1; /* zero times what is no number may be left out */
+    mj_forward(m->model, m->data);
+    for (int i = 0; i < m->model->nv; i++)
+        if (!isfinite(m->data->qacc[i]) || !isfinite(m->data->qfrc_actuator[i])) {
+            const char *name = mj_id2name(m->model, mjOBJ_JOINT, m->model->dof_jntid[i]);
+            return hb_fail(err, EINVAL,
+                           "%s: the acceleration of joint '%s' is not finite in the model's own pose: is a "
+                           "number of its actuators, bodies or geoms none?",
+                           path, name ? name : "");
+        }
+    mj_resetData(m->model, m->data);
+    return 0;
 }
 
 int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char *missing, size_t size, hb_error *err)
@@ -249,7 +272,10 @@ int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char
     }
     *ret = (hb_mujoco){model, data};
     *ret_missing = n;
-    return 0;
+    int status = check_numbers(ret, path, err);
+    if (status)
+        hb_mujoco_free(ret);
+    return status;
 }
 
 /* ---- text ---- */

@@ -16,6 +16,7 @@ typedef struct describer {
     FILE *out, *config;
     char stem[HB_NAME_SIZE];
     int keyframe, root; /* -1: none */
+    bool stands;        /* on the ground, or a little above it */
     double dt;
     int nx, nu;
     char state[HB_PLANT_STATES][HB_NAME_SIZE], control[HB_PLANT_CONTROLS][HB_NAME_SIZE];
@@ -179,6 +180,41 @@ static const char *control_unit(const mjModel *m, int i)
     return "1";
 }
 
+/* Whether a joint carries the whole robot, as the slides and the hinge of one that moves in a plane do. */
+static bool carries(const describer *s, int j)
+{
+    for (int i = 0; i < s->m->nu; i++)
+        if (s->m->actuator_trntype[i] == mjTRN_JOINT && s->m->actuator_trnid[2 * i] == j)
+            return false;
+    return s->m->body_parentid[s->m->jnt_bodyid[j]] == 0 && !s->m->jnt_limited[j];
+}
+
+static bool is_height(const describer *s, int j, int part)
+{
+    return j == s->root ? part == 2
+                        : carries(s, j) && s->m->jnt_type[j] == mjJNT_SLIDE && fabs(s->m->jnt_axis[3 * j + 2]) > 0.9;
+}
+
+/* Poses are often drawn a little above the ground: what may fall, and touches it within 0.2 s of its trim, stands. */
+static bool find_stand(describer *s, const double *trim)
+{
+    const double steps = 0.2 / s->m->opt.timestep;
+    bool touches = s->d->ncon > 0, falls = s->root >= 0;
+
+    for (int j = 0; j < s->m->njnt; j++)
+        falls = falls || is_height(s, j, 0);
+    if (!falls)
+        return false;
+    for (int i = 0; i < s->m->nu; i++)
+        s->d->ctrl[i] = trim[i];
+    for (int i = 0; !touches && i < steps; i++) {
+        mj_step(s->m, s->d);
+        touches = s->d->ncon > 0;
+    }
+    robot_pose(s->m, s->d, s->keyframe);
+    return touches;
+}
+
 static int write_controls(describer *s, hb_error *err)
 {
     const mjModel *m = s->m;
@@ -196,6 +232,7 @@ static int write_controls(describer *s, hb_error *err)
     for (int i = 0; i < m->nu; i++)
         robot_control_range(m, i, &low[i], &high[i]);
     robot_trim(m, s->d, s->keyframe, low, high, trim);
+    s->stands = find_stand(s, trim);
     for (int i = 0; i < m->nu; i++) {
         char word[HB_NAME_SIZE], reference[210], range[80];
         const bool limited = robot_control_range(m, i, &low[i], &high[i]);
@@ -266,8 +303,7 @@ static void write_hidden(describer *s)
     if (any(s, mjOBJ_JOINT, "frictionloss"))
         fprintf(s->out, "# dry_friction: {joint: \"*\", attribute: frictionloss, scale: [0.5, 2]}\n");
     if (m->ngeom > 0)
-        fprintf(s->out, "%s friction: {geom: \"*\", attribute: friction, scale: [0.5, 1.5]}\n",
-                s->root >= 0 && s->d->ncon > 0 ? " " : "#");
+        fprintf(s->out, "%s friction: {geom: \"*\", attribute: friction, scale: [0.5, 1.5]}\n", s->stands ? " " : "#");
     fprintf(s->out, "# gravity: {option: gravity, scale: [1, 1]}\n");
 }
 
@@ -276,16 +312,16 @@ static void write_hidden(describer *s)
 /* Where starts are drawn: near the pose, within the joints' limits. */
 static void write_start(describer *s)
 {
-    const double around = s->d->ncon > 0 ? 0.05 : 0.3; /* m, rad: what stands must not begin within the ground */
+    const double around =
+        s->stands || s->d->ncon > 0 ? 0.05 : 0.3; /* m, rad: what stands must not begin within the ground */
     int k = 0;
 
     fprintf(s->out, "\nstart:                   # values or [low, high]; what is not here is as in the pose\n");
     for (int j = 0; j < s->m->njnt; j++)
         for (int i = 0; i < robot_joint_nparts(s->m, j, false); i++, k++) {
             const double at = s->d->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)];
-            const bool height = j == s->root && i == 2;
             double low = at - around, high = at + around;
-            if (s->attitude[k] || (height && s->d->ncon > 0))
+            if (s->attitude[k] || (s->stands && is_height(s, j, i)))
                 continue;
             if (s->m->jnt_type[j] >= mjJNT_SLIDE && s->m->jnt_limited[j]) {
                 low = fmax(low, s->m->jnt_range[2 * j]);
@@ -299,7 +335,7 @@ static void write_start(describer *s)
             fprintf(s->out, "  %s: [-0.1, 0.1]\n", s->state[k]);
     if (s->root >= 0)
         fprintf(s->out, "  tilt: %g              # radians, about any horizontal axis\n# yaw: 3.14\n",
-                s->d->ncon > 0 ? 0.05 : 0.2);
+                s->stands ? 0.05 : 0.2);
 }
 
 static void write_end(describer *s)
@@ -311,11 +347,20 @@ static void write_end(describer *s)
         return;
     }
     bool none = true;
-    for (int j = 0, k = 0; j < s->m->njnt; k += robot_joint_nparts(s->m, j++, false))
-        if (s->m->jnt_type[j] == mjJNT_SLIDE && !s->m->jnt_limited[j]) {
+    for (int j = 0, k = 0; j < s->m->njnt; k += robot_joint_nparts(s->m, j++, false)) {
+        const double at = s->d->qpos[s->m->jnt_qposadr[j]], z = s->d->xpos[3 * s->m->jnt_bodyid[j] + 2];
+        const bool tips =
+            s->stands && carries(s, j) && s->m->jnt_type[j] == mjJNT_HINGE && fabs(s->m->jnt_axis[3 * j + 2]) < 0.5;
+        if (s->stands && is_height(s, j, 0))
+            fprintf(s->out, "  %s: [%.4g, %.4g]\n", s->state[k], at - 0.6 * z, at + 3);
+        else if (tips)
+            fprintf(s->out, "  %s: [%.4g, %.4g]\n", s->state[k], at - 1.2, at + 1.2);
+        else if (s->m->jnt_type[j] == mjJNT_SLIDE && !s->m->jnt_limited[j])
             fprintf(s->out, "  %s: [-5, 5]\n", s->state[k]);
-            none = false;
-        }
+        else
+            continue;
+        none = false;
+    }
     if (none)
         fprintf(s->out, "  {}\n");
 }
@@ -373,7 +418,7 @@ static void write_config(describer *s)
 static void write_excitation(describer *s)
 {
     const mjModel *m = s->m;
-    const bool floats = s->root >= 0 && s->d->ncon == 0;
+    const bool floats = s->root >= 0 && !s->stands;
     bool motors = false;
     double force = 0;
 

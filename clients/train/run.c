@@ -127,17 +127,21 @@ static void warn_of_wrapped(const hb_dataset *d, const hb_settings *s)
     for (int i = 0; i < nx; i++) {
         const char *name = d->header.state_name[i], *found = strstr(s->angles, name);
         const size_t n = strlen(name);
-        size_t jumps = 0;
+        size_t jumps = 0, others = 0;
 
+        if (*d->header.state_unit[i] && strcmp(d->header.state_unit[i], "rad") != 0)
+            continue;
         if (found && (found == s->angles || found[-1] == ',' || found[-1] == ' ') && strchr(", ", found[n]))
             continue;
         for (int e = 0; e < d->nepisodes; e++)
             for (int k = 0; k < d->episode[e].nsteps && k < LOOKED_AT; k++) {
-                const double *x = d->episode[e].x + (size_t)k * (size_t)nx + i;
+                const double *x = d->episode[e].x + (size_t)k * (size_t)nx + i, leap = fabs(x[nx] - x[0]);
                 /* within a tenth of a turn, between two values that both are angles */
-                jumps += fabs(fabs(x[nx] - x[0]) - 2 * M_PI) < 0.6 && fabs(x[0]) < 6.3 && fabs(x[nx]) < 6.3;
+                jumps += fabs(leap - 2 * M_PI) < 0.6 && fabs(x[0]) < 6.3 && fabs(x[nx]) < 6.3;
+                others += fabs(leap - 2 * M_PI) >= 0.6 && leap > M_PI / 2;
             }
-        if (jumps)
+        /* what leaps by other amounts as well is no angle, but quick */
+        if (jumps > others)
             fprintf(stderr,
                     "warning: state '%s' jumps by 2 pi, %zu times: if it is an angle in radians, say so: --angles %s\n",
                     name, jumps, name);

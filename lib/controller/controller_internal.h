@@ -130,6 +130,7 @@ struct hb_controller {
     bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *request_state;                 /* nx: of the last request that was planned for, its angles without jumps */
+    bool rewound;                          /* this request's are turns away from those of the one before */
     double *actuator_state;                /* nu, at the start of the plan */
     hb_trim *trimming;                     /* NULL: the model has no controls */
     hb_real *cost_rows;                    /* (nx + 2 nu) x HB_STRIDE, scratch */
@@ -151,6 +152,8 @@ void hb_controller_publish(hb_controller *c);
 void hb_controller_hear_answers(hb_controller *c);
 /* Copies a state and brings its quaternion to length one; false: that is no attitude. */
 bool hb_controller_take_state(const hb_controller *c, const double *x, double *ret);
+/* Whether a reported control (nu) is one that the vehicle can have, give or take a calibration. */
+bool hb_controller_within_bounds(const hb_controller *c, const double *u);
 /* Whether a sample that was set aside for this reason says that something is wrong with telemetry. */
 bool hb_controller_is_fault(hb_reason reason);
 

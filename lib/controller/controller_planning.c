@@ -11,6 +11,7 @@ static const double still = 0.05;         /* standard deviations a step that the
 static const double pause_factor = 5;     /* fallback_after without a request, so many times: nobody was flying */
 static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
 static const double quick = 1e-3;         /* seconds, of a correction */
+static const double most_turned = 400;    /* radians: as far from zero, single precision knows an angle to 3e-5 */
 static const double share_over = 0.2; /* seconds: what preparing left of its share in so long may be taken at once */
 
 enum { MAX_STEPS = 10000 }; /* of a prediction */
@@ -51,7 +52,8 @@ static void hear_vehicle(hb_controller *c, const hb_snapshot *s, const hb_reques
         hb_command_history_report(&c->history, s->reported_us, s->report);
         c->reported_us_seen = s->reported_us;
     }
-    if (r->applied && c->running && c->before_us < r->time_us)
+    /* what no vehicle can apply would stay in the actuators' state until their lag has worn it off */
+    if (r->applied && hb_controller_within_bounds(c, r->applied) && c->running && c->before_us < r->time_us)
         hb_command_history_report(&c->history, c->before_us, r->applied);
 }
 
@@ -75,7 +77,7 @@ static double actuator_delay(const hb_actuators *a)
 }
 
 /* The request's state to c->x0; false: that is no attitude. Angles go on from the request before: what is planned and
- * prepared knows no jumps by a turn. */
+ * prepared knows no jumps by a turn. After many turns they begin at zero again, and what was prepared is of no use. */
 static bool take_request_state(hb_controller *c, const hb_request *r)
 {
     const hb_rotations *rotations = &c->telemetry.rotations;
@@ -85,6 +87,11 @@ static bool take_request_state(hb_controller *c, const hb_request *r)
     for (int i = 0; !(c->planned && c->running) && i < c->nx; i++)
         c->request_state[i] = 0;
     hb_rotations_unwind(rotations, c->x0, c->request_state);
+    c->rewound = false;
+    for (int i = 0; i < c->nx; i++)
+        c->rewound |= c->m->angle[i] && fabs(c->x0[i]) > most_turned;
+    if (c->rewound)
+        hb_rotations_canonical(rotations, c->x0);
     return true;
 }
 
@@ -404,7 +411,8 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     propagate(c, r, &s->actuators);
     if (!take_targets(c, r, c->s.delay + actuator_delay(&s->actuators)))
         return refuse(c, HB_REASON_OUTSIDE);
-    const bool ready = c->s.planner.prepare && hb_planner_ready(c->planner, plan_step(c)) && !starts_compete(c, s);
+    const bool ready =
+        c->s.planner.prepare && hb_planner_ready(c->planner, plan_step(c)) && !c->rewound && !starts_compete(c, s);
     const uint64_t stages = hb_planner_stages(c->planner);
     hb_goal goal = {.target = c->target,
                     .ntargets = c->ntargets,

@@ -115,7 +115,7 @@ bool hb_controller_take_state(const hb_controller *c, const double *x, double *r
     return true;
 }
 
-static bool within_bounds(const hb_controller *c, const double *u)
+bool hb_controller_within_bounds(const hb_controller *c, const double *u)
 {
     for (int i = 0; i < c->nu; i++) {
         double over = over_bounds * (c->m->control_max[i] - c->m->control_min[i]);
@@ -135,7 +135,8 @@ static hb_reason examine(hb_controller *c, const hb_observation *o)
         return HB_REASON_NOT_FINITE;
     if (!hb_controller_take_state(c, o->x, c->sample))
         return HB_REASON_QUATERNION;
-    if ((o->u && !within_bounds(c, o->u)) || (o->u_before && !within_bounds(c, o->u_before)))
+    if ((o->u && !hb_controller_within_bounds(c, o->u)) ||
+        (o->u_before && !hb_controller_within_bounds(c, o->u_before)))
         return HB_REASON_BAD_CONTROL;
     return HB_REASON_NONE;
 }

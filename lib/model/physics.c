@@ -72,6 +72,70 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
+/* What turns velocities into the rates of a position: states times sines and cosines of states, and sums of those,
+ * without any number. Their degree is that in the states outside of sines and cosines; -1: it is something else. */
+typedef struct turned {
+    signed char degree;
+    bool turns; /* every term of it has a sine or a cosine */
+} turned;
+
+static turned turned_of(const hb_node *n, const turned *before)
+{
+    const turned neither = {.degree = -1}, a = n->a >= 0 ? before[n->a] : neither,
+                 b = n->b >= 0 ? before[n->b] : neither;
+
+    switch (n->op) {
+    case HB_OP_INPUT:
+        return n->input.space == HB_ROWS_STATE ? (turned){1, false} : neither;
+    case HB_OP_NEGATE:
+        return a;
+    case HB_OP_ADD:
+    case HB_OP_SUBTRACT:
+        return a.degree == b.degree ? (turned){a.degree, a.turns && b.turns} : neither;
+    case HB_OP_MULTIPLY:
+        return a.degree >= 0 && b.degree >= 0 && a.degree + b.degree <= 1
+                   ? (turned){(signed char)(a.degree + b.degree), a.turns || b.turns}
+                   : neither;
+    case HB_OP_SIN:
+    case HB_OP_COS:
+        return a.degree == 1 ? (turned){0, true} : neither;
+    default:
+        return neither;
+    }
+}
+
+/* Which rates hold for every vehicle: those that are another state, as a position's is its velocity, or velocities
+ * turned. Asked with parameters that are no special numbers: a factor of 1 that is one is to be seen. */
+static int find_kinematic(const hb_physics_source *source, bool *ret, hb_error *err)
+{
+    double value[HB_NOMINAL_PARAMETERS];
+    int rate[HB_PHYSICS_VARIABLES];
+    hb_physics_source other = *source;
+    hb_physics_place nowhere;
+    hb_graph *g = malloc(sizeof *g);
+    turned *all = calloc(HB_GRAPH_NODES, sizeof *all);
+    int status = g && all ? 0 : hb_fail(err, ENOMEM, "out of memory");
+
+    for (int i = 0; i < source->nparameters; i++)
+        value[i] = 1.372 + 0.0917 * i;
+    other.value = value;
+    if (status == 0)
+        hb_graph_start(g);
+    /* with numbers of which one cannot be, nothing is known */
+    hb_error ignored;
+    if (status == 0 && hb_physics_read(&other, g, rate, &nowhere, &ignored) == 0) {
+        for (int i = 0; i < g->n; i++)
+            all[i] = turned_of(&g->node[i], all);
+        for (int i = 0; i < source->nx; i++) {
+            const turned t = all[rate[i]];
+            ret[i] = t.degree == 1 && (t.turns || g->node[rate[i]].op == HB_OP_INPUT);
+        }
+    }
+    free(g);
+    free(all);
+    return status;
+}
+
 /* p's tapes from the rates; `output` has room for nx + nu. */
 static int make_tapes(hb_physics *p, hb_graph *g, const int *rate, hb_output *out, hb_error *err)
 {
@@ -80,12 +144,8 @@ static int make_tapes(hb_physics *p, hb_graph *g, const int *rate, hb_output *ou
 
     if (!gradient)
         return hb_fail(err, ENOMEM, "out of memory");
-    for (int i = 0; i < nx; i++) {
+    for (int i = 0; i < nx; i++)
         out[i] = (hb_output){rate[i], {HB_ROWS_FIRST, (uint16_t)i}};
-        /* a rate that is another state, as a position's is its velocity, holds for every vehicle */
-        const hb_node *n = &g->node[rate[i]];
-        p->kinematic[i] = n->op == HB_OP_INPUT && n->input.space == HB_ROWS_STATE;
-    }
     int r = hb_tape_lay_out(&p->field, g, nx, out, err);
 
     /* inputs that no expression names are made now, so that the gradient has a place for them */
@@ -131,6 +191,8 @@ int hb_physics_new(hb_physics **ret, const hb_physics_source *s, hb_physics_plac
     int status = hb_physics_read(s, graph, rate, place, err);
     if (status == 0)
         memcpy(p.nominal.parameter_default, s->value, (size_t)s->nparameters * sizeof *s->value);
+    if (status == 0)
+        status = find_kinematic(s, p.kinematic, err);
     if (status == 0)
         status = make_tapes(&p, graph, rate, out, err);
     if (status == 0) {

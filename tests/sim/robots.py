@@ -113,6 +113,20 @@ class Robots(unittest.TestCase):
                 for word in state.split(', '):
                     self.assertRegex(listed, rf'(?m)^  {word} ')
 
+    def test_what_stands_begins_above_the_ground(self):
+        """Also where its pose floats by a hand's breadth, and where it moves in a plane."""
+        self.write('higher.xml', self.text('legged.xml').replace('0 0 0.262 1', '0 0 0.3 1'))
+        for name, height in ('planar', 'up'), ('legged', 'z'), ('higher', 'z'):
+            self.sim('describe', f'{name}.xml')
+            said = self.text(f'{name}.yaml')
+            start, end = said[said.index('\nstart:'):said.index('\nend:')], said[said.index('\nend:'):said.index('\ntarget:')]
+            self.assertNotRegex(start, rf'(?m)^  {height}:')
+            self.assertRegex(end, rf'(?m)^  {height}: \[')
+            self.assertRegex(end, r'(?m)^  (tilt|pitch): ')
+            self.assertRegex(said, r'(?m)^  friction: ')
+        self.sim('describe', 'quadrotor.xml')
+        self.assertRegex(self.text('quadrotor.yaml'), r'(?m)^  z: \[')
+
     def test_mistakes_in_the_yaml(self):
         self.sim('describe', 'cartpole.xml')
         good = self.text('cartpole.yaml')
@@ -148,6 +162,9 @@ class Robots(unittest.TestCase):
             ('mass="1"', 'weight="1"', r"bad.xml:13: .*unrecognized attribute: 'weight'"),
             ('</body>', '', r'bad.xml:\d+: XML parse error'),
             ('joint="slider"', 'joint="slide"', r"bad.xml:21: .*unknown transmission target 'slide'"),
+            ('integrator="RK4"', 'integrator="later"', r"bad.xml:\d+: .*invalid keyword: 'later'.*\(this is MuJoCo [\d.]+\)"),
+            ('timestep="0.005"', 'timestep="-1"', r'bad.xml: option timestep is -1 s, expected more than 0'),
+            ('gear="10"', 'gear="nan"', r"bad.xml: the acceleration of joint 'slider' is not finite"),
         ]:
             self.assertIn(old, model)
             self.write('bad.xml', model.replace(old, new, 1))

@@ -133,6 +133,19 @@ class Physics(unittest.TestCase):
         model = json.loads(run(CTL, 'model', '--json', self.path('angle')).stdout)
         self.assertEqual([state['angle'] for state in model['states']], [True, False])
 
+    def test_what_is_only_quick_is_no_angle(self):
+        """It leaps by about 2 pi as often as by anything else: no reason for a warning."""
+        draw, names = random.Random(7), []
+        for n in range(6):
+            names.append(self.path(f'quick{n}.csv'))
+            with open(names[-1], 'w') as out:
+                out.write('t,rattle,u\n' + ''.join(f'{0.1 * row:.6f},{draw.uniform(-6, 6):.9f},{draw.uniform(-1, 1):.9f}\n' for row in range(150)))
+        data = self.path('quick.h5')
+        run(TRAIN, 'import-csv', '--output', data, '--time', 't', '--states', 'rattle', '--controls', 'u', '--bounds', '-1..1',
+            '--trim', '0', *names)
+        done = run(TRAIN, '--data', data, '--output', self.path('quick'), *TINY, '--steps', '1', '--average', self.write('expressions: {rattle: u}\n'))
+        self.assertNotIn('2 pi', done.stderr)
+
     def test_mistakes_are_told_with_their_place(self):
         for text, place in (
                 (PHYSICS.replace('damping * v', 'dampng * v'), r":7:19: v: 'dampng' is neither a state nor a control"),

@@ -85,7 +85,8 @@ static void write_log(const char *path)
     assert_non_null(out);
     gzprintf(out, "# time[ms],pos x,height,qx,qy,qz,qw,wxw,wyw,wzw,duty\r\n");
     for (int i = 0; i < 1000; i++) {
-        double t = 0.01 * (i > 600 && i < 650 ? 600 : i), angle = 0.3 * t, sign = i % 7 || (i > 600 && i < 650) ? 1 : -1;
+        double t = 0.01 * (i > 600 && i < 650 ? 600 : i), angle = 0.3 * t,
+               sign = i % 7 || (i > 600 && i < 650) ? 1 : -1;
         double x = i == 300 ? 1e3 : t * t;
         gzprintf(out, "%d,", 10 * i);
         if (i == 200)
@@ -211,16 +212,22 @@ static void bad_descriptions_are_refused(void **state)
     const char *log = in_folder("bad.csv"), *path = in_folder("bad.yaml");
     const struct {
         const char *text, *expected;
-    } bad[] = {{"time: t\nstates: {x: x}\ncolour: red\n", "bad.yaml:3: unknown key"},
-               {"states: {x: x}\n", "'states' and 'time' are needed"},
-               {"time: t\ndt: -1\nstates: {x: x}\n", "bad.yaml:2: expected seconds above 0"},
-               {"time: t\nstates: {x: x, 'x[m]': x}\n", "bad.yaml:2: the name is given twice"},
-               {"time: t\nstates: {x: x}\nbounds: {x: [0, 1]}\n", "bad.yaml:3: there is no such control"},
-               {"time: t\nstates: {x: x}\nlimits: {x: [1, 0]}\n", "bad.yaml:3: LOW must be below HIGH"},
-               {"time: [t\n", "bad.yaml:"},
-               {"time: t\nstates: {x: 'y + 1'}\n", "the log has no such column at 'y + 1'"},
-               {"time: t\nstates: {x: derivative(z)}\n", "there is no such state above it"},
-               {"time: t\nwhere: x > 1e9\nstates: {x: x}\n", "no stretch of 1 s is left"}};
+    } bad[] = {
+        {"time: t\nstates: {x: x}\ncolour: red\n", "bad.yaml:3: 'colour': unknown key"},
+        {"states: {x: x}\n", "'states' and 'time' are needed"},
+        {"time: t\ndt: -1\nstates: {x: x}\n", "bad.yaml:2: '-1': expected seconds above 0"},
+        {"time: t\nstates: {x: x, 'x[m]': x}\n", "bad.yaml:2: 'x[m]': the name is given twice"},
+        {"time: t\nstates: {x: x}\nbounds: {x: [0, 1]}\n", "bad.yaml:3: 'x': there is no such control"},
+        {"time: t\nstates: {x: x}\nlimits: {x: [1, 0]}\n", "bad.yaml:3: LOW must be below HIGH"},
+        {"time: [t\n", "bad.yaml:"},
+        {"time: t\nstates: {x: 'y + 1'}\n", "bad.yaml:2: x: 'y + 1': the log has no such column at 'y + 1' (in "},
+        {"states: {x: x}\ntime: tt\n", "bad.yaml:2: time: 'tt': the log has no such column"},
+        {"time: t\nstates: {x: x}\nwhere: z > 0\n", "bad.yaml:3: where: "},
+        {"time: t\nstates:\n  x: x\n  v: derivative(z)\n",
+         "bad.yaml:4: derivative(z): there is no such state above it"},
+        {"time: t\nstates: {'x[m': x}\n", "bad.yaml:2: 'x[m': expected NAME or NAME[UNIT]: its ] is missing"},
+        {"time: t\nfunctions: fils\nstates: {x: x}\n", "bad.yaml:2: 'fils': expected one of file, folder, one"},
+        {"time: t\nwhere: x > 1e9\nstates: {x: x}\n", "no stretch of 1 s is left"}};
 
     write_text(log, "t,x\n0,1\n0.01,2\n0.02,3\n0.03,5\n");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

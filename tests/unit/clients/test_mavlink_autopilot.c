@@ -593,6 +593,33 @@ static void waypoints_are_flown_one_after_the_other(void **state)
     }
 }
 
+static void the_tightest_turn_of_a_way_is_told(void **state)
+{
+    (void)state;
+    static hb_waypoints w;
+    int at;
+
+    /* straight on, back again, and a stay at a corner: nothing to tilt for */
+    w = (hb_waypoints){.n = 5,
+                       .speed = 3,
+                       .at = {{.position = {0, 0, 2}},
+                              {.position = {4, 0, 3}},
+                              {.position = {9, 0, 2}},
+                              {.position = {4, 0, 2}, .stay = 1},
+                              {.position = {4, 5, 2}}}};
+    assert_float_equal(hb_waypoints_tilt(&w, &at), 0, 1e-9);
+    /* half a circle of 2 m, another of 5 m */
+    w.n = 0;
+    for (int i = 0; i <= 12; i++)
+        w.at[w.n++] = (hb_waypoint){.position = {7 - 2 * cos(i * M_PI / 12), 2 * sin(i * M_PI / 12), 2}};
+    for (int i = 1; i <= 12; i++)
+        w.at[w.n++] = (hb_waypoint){.position = {4 + 5 * cos(i * M_PI / 12), -5 * sin(i * M_PI / 12), 2}};
+    assert_float_equal(hb_waypoints_tilt(&w, &at), atan(9 / 2. / 9.81), 1e-6);
+    assert_true(at >= 1 && at <= 11);
+    w.speed = 1.5;
+    assert_float_equal(hb_waypoints_tilt(&w, &at), atan(2.25 / 2 / 9.81), 1e-6);
+}
+
 /* A vehicle that goes to where the way will be in 0.6 s, so that it is past a waypoint before the target is there, and
  * inside of corners. Seconds until all waypoints are done; below 0: never. */
 static double fly_along(hb_waypoints *w, double speed, double radius, double wind)
@@ -725,6 +752,7 @@ int main(void)
         cmocka_unit_test(limits_hold_whatever_the_plan_says),
         cmocka_unit_test(own_controls_are_those_in_force),
         cmocka_unit_test(waypoints_are_flown_one_after_the_other),
+        cmocka_unit_test(the_tightest_turn_of_a_way_is_told),
         cmocka_unit_test(waypoints_that_were_passed_are_reached),
         cmocka_unit_test(settings_are_checked),
     };

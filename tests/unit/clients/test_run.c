@@ -226,6 +226,29 @@ static void test_stop_and_resume(void **state)
     assert_same_files("reference", "stopped");
 }
 
+/* When the steps are done, a prior is made: that is left when asked to, too, and gone on with to the same bytes. A
+ * checkpoint of that moment is left by a run whose model cannot be written. */
+static void test_stop_after_the_last_step(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("closing");
+    volatile sig_atomic_t stop = 1;
+    hb_run_result r = {0};
+    hb_error err = {0};
+
+    assert_int_equal(mkdir(in_folder("closing"), 0700), 0);
+    assert_int_not_equal(hb_run(&s, &(hb_run_options){.quiet = true}, &r, &err), 0);
+    assert_int_equal(rmdir(in_folder("closing")), 0);
+    assert_int_equal(run_or_resume(&s, &stop, &r, &err), 0);
+    assert_true(r.stopped);
+    assert_int_equal(r.steps, s.steps);
+    assert_int_equal(access(in_folder("closing"), F_OK), -1);
+    stop = 0;
+    assert_int_equal(run_or_resume(&s, &stop, &r, &err), 0);
+    assert_false(r.stopped);
+    assert_same_files("reference", "closing");
+}
+
 /* a run that is killed at any moment, while it writes a checkpoint after every step */
 static void test_kill_and_resume(void **state)
 {
@@ -976,27 +999,17 @@ int main(void)
 {
     hb_numeric_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_other_seed),
-        cmocka_unit_test(test_stop_and_resume),
-        cmocka_unit_test(test_kill_and_resume),
-        cmocka_unit_test(test_resume_refuses_other_data),
-        cmocka_unit_test(test_kinds_learn),
-        cmocka_unit_test(test_muon_and_the_rest),
-        cmocka_unit_test(test_averaging),
-        cmocka_unit_test(test_optimiser_by_itself),
-        cmocka_unit_test(test_output_mask),
-        cmocka_unit_test(test_verdict),
-        cmocka_unit_test(test_given_average),
-        cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_bad_settings),
-        cmocka_unit_test(test_initial),
-        cmocka_unit_test(test_patience),
-        cmocka_unit_test(test_fit_by_prior),
-        cmocka_unit_test(test_rollouts_grow),
-        cmocka_unit_test(test_seconds_of_a_log),
-        cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_pooled_errors),
+        cmocka_unit_test(test_threads),         cmocka_unit_test(test_other_seed),
+        cmocka_unit_test(test_stop_and_resume), cmocka_unit_test(test_stop_after_the_last_step),
+        cmocka_unit_test(test_kill_and_resume), cmocka_unit_test(test_resume_refuses_other_data),
+        cmocka_unit_test(test_kinds_learn),     cmocka_unit_test(test_muon_and_the_rest),
+        cmocka_unit_test(test_averaging),       cmocka_unit_test(test_optimiser_by_itself),
+        cmocka_unit_test(test_output_mask),     cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_given_average),   cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_bad_settings),    cmocka_unit_test(test_initial),
+        cmocka_unit_test(test_patience),        cmocka_unit_test(test_fit_by_prior),
+        cmocka_unit_test(test_rollouts_grow),   cmocka_unit_test(test_seconds_of_a_log),
+        cmocka_unit_test(test_stream),          cmocka_unit_test(test_pooled_errors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -425,6 +425,54 @@ static void test_models_carry_them(void **state)
     free(expected);
 }
 
+/* Velocities, turned or not, are what rates of positions are whatever the vehicle is like; a number, a control or a
+ * parameter makes them something that there is to learn about, also a parameter that is 1. */
+static void test_kinematics_are_told_from_dynamics(void **state)
+{
+    static const struct {
+        const char *rate;
+        bool kinematic;
+    } of[] = {
+        {"v", true},
+        {"v * cos(heading)", true},
+        {"-(sin(heading) * v)", true},
+        {"along + v * sin(heading + x)", true},
+        {"(v * cos(heading) - x * sin(heading)) * cos(x)", true},
+        {"one * v", false},
+        {"one * v * cos(heading)", false},
+        {"along * one", false},
+        {"2 * v * cos(heading)", false},
+        {"v + cos(heading)", false},
+        {"v + v * cos(heading)", false},
+        {"v * v * cos(heading)", false},
+        {"v * cos(2 * heading)", false},
+        {"cos(heading)", false},
+        {"-v", false},
+        {"v - x", false},
+        {"throttle", false},
+        {"v * cos(steer)", false},
+        {"v * tan(heading)", false},
+        {"v / cos(heading)", false},
+    };
+    char names[][HB_NAME_SIZE] = {"one"};
+    const double one = 1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "along = v * cos(heading)\nx' = %s\nv' = throttle\nheading' = steer\n", of[i].rate);
+        hb_physics_source source = car(text);
+        source.nparameters = 1;
+        source.parameter = names;
+        source.value = &one;
+        hb_physics *p = compile(&source);
+        const bool *found = hb_physics_nominal(p)->kinematic;
+        if (found[0] != of[i].kinematic || found[1] || found[2])
+            fail_msg("%s is %skinematic", of[i].rate, found[0] ? "" : "not ");
+        hb_physics_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_mistakes_have_a_place),
         cmocka_unit_test(test_whole_texts_are_checked),
         cmocka_unit_test(test_sizes_are_bounded),
+        cmocka_unit_test(test_kinematics_are_told_from_dynamics),
         cmocka_unit_test(test_models_carry_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,11 +119,15 @@ static void print_terms(const hb_config_terms *terms, FILE *out)
             fputs(", terminal: ", out);
             print_real(t->cost.terminal, out);
         }
-        if (hb_cost_kind_table[t->cost.kind].has_bounds) {
+        if (hb_cost_kind_table[t->cost.kind].numbers == HB_COST_BOUNDS) {
             fputs(", min: ", out);
             print_real(t->cost.min, out);
             fputs(", max: ", out);
             print_real(t->cost.max, out);
+        }
+        if (hb_cost_kind_table[t->cost.kind].numbers == HB_COST_RADIUS) {
+            fputs(", radius: ", out);
+            print_real(t->cost.radius, out);
         }
         fputc('}', out);
     }

@@ -90,7 +90,8 @@ static const hb_setting planner[] = {
 static const hb_setting task[] = {
     ROW("cost", HB_TYPE_TERMS, terms, HB_LIVE,
         "What a plan costs: a list of terms, each {kind, weight, states or controls, terminal}. States and controls "
-        "are named as in the model, or numbered from 0; terminal weighs the last state relative to the others.",
+        "are named as in the model, or numbered from 0; terminal weighs the last state relative to the others. "
+        "bound has min and max as well, huber a radius.",
         BETWEEN(0, HB_COST_TERMS)),
     ROW("target", HB_TYPE_STATES, target, HB_LIVE,
         "State to bring the vehicle to when a request names none: by names ({z: 1}; others are 0) or in full.",

@@ -22,6 +22,7 @@ static void read_term(hb_config_reader *r, yaml_node_t *node, const char *key, h
     const hb_setting kind_row = {.key = key, .choices = hb_cost_kind_name, .nchoices = HB_COST_NKINDS};
     const hb_setting weight_row = {.key = key, .min = 0, .max = 1e12};
     const hb_setting bound_row = {.key = key, .min = -1e12, .max = 1e12};
+    const hb_setting radius_row = {.key = key, .min = 0, .max = 1e12, .ends = HB_ABOVE};
     bool seen[HB_TERM_NKEYS] = {false};
 
     *t = (hb_config_term){.cost = {.terminal = 1, .min = -1e12, .max = 1e12}, .mark = hb_mark_of(node)};
@@ -68,6 +69,9 @@ static void read_term(hb_config_reader *r, yaml_node_t *node, const char *key, h
         case HB_TERM_MAX:
             hb_read_real(r, value, &bound_row, &t->cost.max);
             break;
+        case HB_TERM_RADIUS:
+            hb_read_real(r, value, &radius_row, &t->cost.radius);
+            break;
         case HB_TERM_NKEYS:
             break;
         }
@@ -81,8 +85,10 @@ static void read_term(hb_config_reader *r, yaml_node_t *node, const char *key, h
                     seen[other] ? over == HB_TERM_STATES ? ", not controls" : ", not states" : "");
     if (!seen[HB_TERM_WEIGHT])
         HB_COMPLAIN(r, node, key, "the term has no weight");
-    if ((seen[HB_TERM_MIN] || seen[HB_TERM_MAX]) != hb_cost_kind_table[t->cost.kind].has_bounds)
+    if ((seen[HB_TERM_MIN] || seen[HB_TERM_MAX]) != (hb_cost_kind_table[t->cost.kind].numbers == HB_COST_BOUNDS))
         HB_COMPLAIN(r, node, key, "min and max belong to terms of kind bound, and only to these");
+    else if (seen[HB_TERM_RADIUS] != (hb_cost_kind_table[t->cost.kind].numbers == HB_COST_RADIUS))
+        HB_COMPLAIN(r, node, key, "radius belongs to terms of kind huber, and only to these");
     else if (t->cost.min > t->cost.max)
         HB_COMPLAIN(r, node, key, "min is above max");
 }

@@ -12,10 +12,12 @@ typedef enum {
     HB_TERM_CONTROLS,
     HB_TERM_MIN,
     HB_TERM_MAX,
+    HB_TERM_RADIUS,
     HB_TERM_NKEYS
 } hb_term_key;
 
-static const char *const hb_term_key_name[] = {"kind", "weight", "terminal", "states", "controls", "min", "max"};
+static const char *const hb_term_key_name[] = {"kind",     "weight", "terminal", "states",
+                                               "controls", "min",    "max",      "radius"};
 
 /* What a kind of term is about: HB_TERM_STATES or HB_TERM_CONTROLS. */
 static inline hb_term_key hb_term_over(hb_cost_kind kind)

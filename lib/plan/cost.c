@@ -15,21 +15,21 @@
 #include <stdbool.h>
 
 const char *const hb_cost_kind_name[] = {
-#define X(id, name, over, target, bounds, help) #name,
+#define X(id, name, over, target, numbers, help) #name,
     HB_COST_KINDS(X)
 #undef X
         NULL,
 };
 
 const char *const hb_cost_kind_help[] = {
-#define X(id, name, over, target, bounds, help) help,
+#define X(id, name, over, target, numbers, help) help,
     HB_COST_KINDS(X)
 #undef X
         NULL,
 };
 
 const hb_cost_kind_row hb_cost_kind_table[] = {
-#define X(id, name, over, target, bounds, help) {HB_COST_OVER_##over, target, bounds},
+#define X(id, name, over, target, numbers, help) {HB_COST_OVER_##over, target, HB_COST_##numbers},
     HB_COST_KINDS(X)
 #undef X
 };
@@ -72,9 +72,11 @@ static int check_term(const hb_cost_term *t, int number, int nx, int nu, hb_erro
         if (t->index[i] < 0 || t->index[i] >= size)
             return hb_fail(err, EINVAL, "cost term %d (%s): index %d, but the model has %s 0 to %d", number, name,
                            t->index[i], control ? "controls" : "states", size - 1);
-    if (hb_cost_kind_table[t->kind].has_bounds && !(t->min <= t->max))
+    if (hb_cost_kind_table[t->kind].numbers == HB_COST_BOUNDS && !(t->min <= t->max))
         return hb_fail(err, EINVAL, "cost term %d (%s): min %g and max %g, expected min <= max", number, name, t->min,
                        t->max);
+    if (hb_cost_kind_table[t->kind].numbers == HB_COST_RADIUS && !(t->radius > 0 && isfinite(t->radius)))
+        return hb_fail(err, EINVAL, "cost term %d (%s): radius %g, expected a number above 0", number, name, t->radius);
     return 0;
 }
 
@@ -263,6 +265,23 @@ static void squared_value(const stage *s)
     add_scaled(s->n, s->weight, value, s->cost);
 }
 
+/* what a quadratic is divided by so that it grows as a distance beyond the radius: sqrt(1 + d^2 / radius^2) */
+static inline hb_real huber_slack(hb_real square, hb_real radius)
+{
+    return (hb_real)sqrt(1 + square / (radius * radius));
+}
+
+/* 2 radius^2 (slack - 1), without its difference of large numbers */
+static void huber_value(const stage *s)
+{
+    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
+    hb_real *restrict cost = s->cost, weight = s->weight, radius = (hb_real)s->t->radius;
+
+    squares(s->t, s->target, s->n, s->x, value);
+    for (int l = 0; l < s->n; l++)
+        cost[l] += 2 * weight * value[l] / (1 + huber_slack(value[l], radius));
+}
+
 static void velocity_value(const stage *s)
 {
     _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
@@ -433,6 +452,18 @@ static void add_difference(int n, hb_real scale, const hb_real *a, const hb_real
             da[s] += 2 * scale * (a[s] - at);
 }
 
+/* pull (per lane) times the difference to the target */
+static void add_pull(const stage *s, const hb_real *pull)
+{
+    for (int i = 0; i < s->t->nindices; i++) {
+        int at = s->t->index[i];
+        const hb_real *row = state_row(s, i);
+        hb_real *restrict drow = s->dx + at * HB_STRIDE, to = (hb_real)s->target[at];
+        for (int l = 0; l < s->n; l++)
+            drow[l] += pull[l] * (row[l] - to);
+    }
+}
+
 static void distance_gradient(const stage *s)
 {
     _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
@@ -443,13 +474,18 @@ static void distance_gradient(const stage *s)
         hb_real distance = (hb_real)sqrt(value[l]);
         value[l] = weight / (distance > nowhere ? distance : nowhere);
     }
-    for (int i = 0; i < s->t->nindices; i++) {
-        int at = s->t->index[i];
-        const hb_real *row = state_row(s, i);
-        hb_real *restrict drow = s->dx + at * HB_STRIDE, to = (hb_real)s->target[at];
-        for (int l = 0; l < s->n; l++)
-            drow[l] += value[l] * (row[l] - to);
-    }
+    add_pull(s, value);
+}
+
+static void huber_gradient(const stage *s)
+{
+    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
+    hb_real weight = s->weight, radius = (hb_real)s->t->radius;
+
+    squares(s->t, s->target, s->n, s->x, value);
+    for (int l = 0; l < s->n; l++)
+        value[l] = 2 * weight / huber_slack(value[l], radius);
+    add_pull(s, value);
 }
 
 static void squared_gradient(const stage *s)
@@ -609,9 +645,7 @@ typedef struct point {
     hb_stage_model *to;
 } point;
 
-/* |r|, as the quadratic r^2 / (2 d) + d / 2 that touches it from above at the present distance d. Close to the target,
- * where the true one has a cusp that no quadratic follows, d is held at the radius of the bowl. */
-static void distance_model(const point *p)
+static double square_distance(const point *p)
 {
     double sum = 0;
 
@@ -619,12 +653,30 @@ static void distance_model(const point *p)
         double r = p->x[p->t->index[i]] - p->target[p->t->index[i]];
         sum += r * r;
     }
-    double radius = fmax(sqrt(sum), distance_bowl);
+    return sum;
+}
+
+/* a quadratic around the target, of this curvature */
+static void bowl_model(const point *p, double curvature)
+{
     for (int i = 0; i < p->t->nindices; i++) {
         int at = p->t->index[i];
-        p->to->lx[at] += p->weight / radius * (p->x[at] - p->target[at]);
-        p->to->q[at * p->nx + at] += p->weight / radius;
+        p->to->lx[at] += curvature * (p->x[at] - p->target[at]);
+        p->to->q[at * p->nx + at] += curvature;
     }
+}
+
+/* |r|, as the quadratic r^2 / (2 d) + d / 2 that touches it from above at the present distance d. Close to the target,
+ * where the true one has a cusp that no quadratic follows, d is held at the radius of the bowl. */
+static void distance_model(const point *p)
+{
+    bowl_model(p, p->weight / fmax(sqrt(square_distance(p)), distance_bowl));
+}
+
+/* the quadratic that touches it from above in the same way; there is no cusp */
+static void huber_model(const point *p)
+{
+    bowl_model(p, 2 * p->weight / sqrt(1 + square_distance(p) / (p->t->radius * p->t->radius)));
 }
 
 static void squared_model(const point *p)

@@ -11,25 +11,28 @@
 #include "base/batch.h"
 #include "plan/limits.h"
 
-/* The kinds of terms: identifier, name, what a term runs over, whether it needs a target, whether it has min and max,
- * help. A new kind is a row here and its name_value, name_gradient and name_model in cost.c. */
+/* The kinds of terms: identifier, name, what a term runs over, whether it needs a target, which numbers it has beside
+ * its weights, help. A new kind is a row here and its name_value, name_gradient and name_model in cost.c. */
 #define HB_COST_KINDS(X)                                                                                               \
-    X(DISTANCE, distance, STATES, true, false, "Euclidean distance of states [index...] to the target")                \
-    X(SQUARED, squared, STATES, true, false, "squared distance of states [index...] to the target")                    \
-    X(VELOCITY, velocity, STATES, false, false, "sum of squares of states [index...]")                                 \
-    X(TILT, tilt, STATES, false, false,                                                                                \
+    X(DISTANCE, distance, STATES, true, NONE, "Euclidean distance of states [index...] to the target")                 \
+    X(SQUARED, squared, STATES, true, NONE, "squared distance of states [index...] to the target")                     \
+    X(HUBER, huber, STATES, true, RADIUS,                                                                              \
+      "squared distance of states [index...] to the target within about a radius, twice the radius times the "         \
+      "distance far beyond: what is far away pulls no harder than what is a radius away")                              \
+    X(VELOCITY, velocity, STATES, false, NONE, "sum of squares of states [index...]")                                  \
+    X(TILT, tilt, STATES, false, NONE,                                                                                 \
       "roll^2 + pitch^2 of the quaternion at states [index...], given in the order x, y, z, w")                        \
-    X(ATTITUDE, attitude, STATES, true, false,                                                                         \
+    X(ATTITUDE, attitude, STATES, true, NONE,                                                                          \
       "squared angle between the quaternion at states [index...] (x, y, z, w) and the target's; 4 sin^2 of half of "   \
       "it")                                                                                                            \
-    X(YAW, yaw, STATES, true, false,                                                                                   \
+    X(YAW, yaw, STATES, true, NONE,                                                                                    \
       "squared angle between the headings of the same two; 4 sin^2 of half of it. A target of zeros is "               \
       "upright")                                                                                                       \
-    X(IMBALANCE, imbalance, CONTROLS, false, false, "squared difference of controls, in pairs [i, j, k, l ...]")       \
-    X(SLEW, slew, CONTROLS, false, false,                                                                              \
+    X(IMBALANCE, imbalance, CONTROLS, false, NONE, "squared difference of controls, in pairs [i, j, k, l ...]")        \
+    X(SLEW, slew, CONTROLS, false, NONE,                                                                               \
       "squared change of controls [index...] from step to step, the last applied one included")                        \
-    X(EFFORT, effort, CONTROLS, false, false, "squared deviation of controls [index...] from trim")                    \
-    X(BOUND, bound, STATES, false, true, "squared excess of states [index...] beyond [min, max]")
+    X(EFFORT, effort, CONTROLS, false, NONE, "squared deviation of controls [index...] from trim")                     \
+    X(BOUND, bound, STATES, false, BOUNDS, "squared excess of states [index...] beyond [min, max]")
 
 typedef enum {
 #define X(id, ...) HB_COST_##id,
@@ -41,7 +44,7 @@ typedef enum {
 typedef struct hb_cost_kind_row {
     enum { HB_COST_OVER_STATES, HB_COST_OVER_CONTROLS } over;
     bool needs_target;
-    bool has_bounds; /* min and max */
+    enum { HB_COST_NONE, HB_COST_BOUNDS, HB_COST_RADIUS } numbers; /* min and max, or radius */
 } hb_cost_kind_row;
 
 extern const hb_cost_kind_row hb_cost_kind_table[];                       /* HB_COST_NKINDS */
@@ -56,6 +59,7 @@ typedef struct hb_cost_term {
     int nindices;
     int index[HB_COST_INDICES];
     double min, max; /* of kinds that have bounds */
+    double radius;   /* of kinds that have one, in the unit of the states */
 } hb_cost_term;
 
 typedef struct hb_cost {
@@ -93,7 +97,7 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
                             hb_real *du_before);
 
 /* The cost of one stage of one sample as a quadratic function of its states and controls: gradient and curvature,
- * positive semidefinite (Gauss-Newton; a distance is bounded from above by a parabola). All are added to. */
+ * positive semidefinite (Gauss-Newton; distance and huber are bounded from above by a parabola). All are added to. */
 typedef struct hb_stage_model {
     double *lx, *q;             /* nx, nx x nx */
     double *lu, *lu_before, *r; /* nu, nu, nu x nu */

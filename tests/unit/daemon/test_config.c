@@ -70,7 +70,8 @@ static void test_values_arrive(void **state)
               "safe_action: [0.5]\n"
               "cost:\n"
               "- {kind: distance, states: [position, 1], weight: 3, terminal: 10}\n"
-              "- {kind: bound, states: velocity, weight: 1, min: -2, max: 2}\n"),
+              "- {kind: bound, states: velocity, weight: 1, min: -2, max: 2}\n"
+              "- {kind: huber, states: position, weight: 2, radius: 0.5}\n"),
         0);
     assert_string_equal(config->model, model_path);
     assert_string_equal(config->name, "carts");
@@ -90,8 +91,9 @@ static void test_values_arrive(void **state)
     assert_true(config->controller.planner.direction[1] == -0.5);
     assert_true(config->controller.estimator.forgetting == 0.99);
     assert_int_equal(config->realtime.server_cpus.n, 2);
-    assert_int_equal(config->terms.n, 2);
+    assert_int_equal(config->terms.n, 3);
     assert_true(config->terms.at[0].cost.terminal == 10 && config->terms.at[1].cost.max == 2);
+    assert_true(config->terms.at[2].cost.radius == 0.5);
 }
 
 static void test_the_model_gives_names_a_meaning(void **state)
@@ -304,6 +306,9 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"cost: [{kind: squared, weight: 1, states: [0], min: 3}]\n", "min and max belong to terms of kind bound"},
         {"cost: [{kind: bound, weight: 1, states: [0]}]\n", "min and max belong to terms of kind bound"},
         {"cost: [{kind: bound, weight: 1, states: [0], min: 3, max: 2}]\n", "min is above max"},
+        {"cost: [{kind: squared, weight: 1, states: [0], radius: 3}]\n", "radius belongs to terms of kind huber"},
+        {"cost: [{kind: huber, weight: 1, states: [0]}]\n", "radius belongs to terms of kind huber"},
+        {"cost: [{kind: huber, weight: 1, states: [0], radius: 0}]\n", "above 0"},
         /* files, and what does not go together */
         {"sockets: {actions: tcp://127.0.0.1:7000}\n", "is open to the network"},
         {"sockets: {telemetry_connect: tcp://127.0.0.1:7000}\n",

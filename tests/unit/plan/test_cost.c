@@ -90,6 +90,7 @@ static double term_reference(const hb_cost_term *t, const setting *s, const traj
         switch (t->kind) {
         case HB_COST_DISTANCE:
         case HB_COST_SQUARED:
+        case HB_COST_HUBER:
             d = x[at] - target[at];
             break;
         case HB_COST_VELOCITY:
@@ -112,6 +113,8 @@ static double term_reference(const hb_cost_term *t, const setting *s, const traj
         }
         sum += d * d;
     }
+    if (t->kind == HB_COST_HUBER)
+        return 2 * t->radius * (sqrt(t->radius * t->radius + sum) - t->radius);
     return t->kind == HB_COST_DISTANCE ? sqrt(sum) : sum;
 }
 
@@ -142,6 +145,7 @@ static const hb_cost_term every_kind[] = {
     {.kind = HB_COST_SLEW, .weight = 4, .terminal = 1, .nindices = 2, .index = {3, 0}},
     {.kind = HB_COST_EFFORT, .weight = 3, .terminal = 1, .nindices = 4, .index = {0, 1, 2, 3}},
     {.kind = HB_COST_BOUND, .weight = 9, .terminal = 3, .nindices = 3, .index = {0, 10, 12}, .min = -0.3, .max = 0.2},
+    {.kind = HB_COST_HUBER, .weight = 1.3, .terminal = 4, .nindices = 2, .index = {0, 2}, .radius = 0.4},
 };
 enum { KINDS = sizeof every_kind / sizeof *every_kind };
 
@@ -419,7 +423,7 @@ static double second_difference(const setting *s, trajectory *t, double *a, doub
     return (d[1][1] - d[1][0] - d[0][1] + d[0][0]) / (4 * h * h);
 }
 
-/* all terms but distance, tilt and yaw are quadratic: there the model's curvature is the Hessian */
+/* all terms but distance, huber, tilt and yaw are quadratic: there the model's curvature is the Hessian */
 static void test_model_of_quadratic_terms_is_exact(void **state)
 {
     (void)state;
@@ -450,15 +454,15 @@ static void test_model_of_quadratic_terms_is_exact(void **state)
     }
 }
 
-/* what a step of the planner counts on: the model of a distance lies above it everywhere */
+/* what a step of the planner counts on: the model of a distance, and of huber, lies above it everywhere */
 static void test_model_of_distance_bounds_it_from_above(void **state)
 {
     (void)state;
     setting s;
     trajectory t, moved;
 
-    make_setting(&s, 0, 1);
-    for (int trial = 0; trial < 200; trial++) {
+    for (int trial = 0; trial < 400; trial++) {
+        make_setting(&s, trial % 2 ? 0 : KINDS - 1, 1);
         make_trajectory(&t, trial);
         moved = t;
         quadratic m = model_of(&s, &t, NH);
@@ -473,6 +477,7 @@ static void test_model_of_distance_bounds_it_from_above(void **state)
         }
         assert_true(reference(&s, &moved) <= model + 1e-9);
     }
+    make_setting(&s, 0, 1);
     /* at the target it is a bowl whose bottom is there */
     make_trajectory(&t, 0);
     memcpy(t.x[NH], s.target, sizeof t.x[NH]);
@@ -516,6 +521,7 @@ static void test_check_names_what_is_wrong(void **state)
         {{.kind = HB_COST_TILT, .weight = 1, .terminal = 1, .nindices = 3, .index = {6, 7, 8}}, "expected 4"},
         {{.kind = HB_COST_YAW, .weight = 1, .terminal = 1, .nindices = 3, .index = {6, 7, 8}}, "expected 4"},
         {{.kind = HB_COST_IMBALANCE, .weight = 1, .terminal = 1, .nindices = 3, .index = {0, 1, 2}}, "pairs"},
+        {{.kind = HB_COST_HUBER, .weight = 1, .terminal = 1, .nindices = 1}, "radius"},
         {{.kind = HB_COST_SQUARED, .weight = NAN, .terminal = 1, .nindices = 1}, "weight"},
         {{.kind = HB_COST_SQUARED, .weight = 1, .terminal = -1, .nindices = 1}, "terminal"},
         {{.kind = HB_COST_SQUARED, .weight = 1, .terminal = 1, .nindices = 0}, "0 indices"},

@@ -13,6 +13,8 @@
 const char *const hb_online_row[HB_ONLINE_ROWS] = {"c = 0", "prior mean", "after 1 s", "after 5 s", "online"};
 const int hb_online_steps[HB_ONLINE_STEPS] = {1, 10, 30, 50};
 
+const hb_actuator_settings hb_online_acting = {.delay = 0, .lag = 0, .identify = false};
+
 enum { ZERO, PRIOR, ONE_SECOND, FIVE_SECONDS, NOW };
 enum { LONGEST = 50, BANDED = 10, DRAWS = 24 };
 

@@ -52,6 +52,9 @@ typedef struct hb_online_settings {
                          (1 - b^2) s^2, s <- b s + error, b = 1 - dt / 0.4 s; as model.h's reference_noise. NULL: not */
 } hb_online_settings;
 
+/* For data whose controls are those that act, as training has them: delay and lag are in them already. */
+extern const hb_actuator_settings hb_online_acting;
+
 /* The model's states and controls must be those of the data, in their order: -EINVAL says which is not. */
 int hb_online_measure(hb_online *ret, const hb_model *m, const hb_dataset *d, const hb_online_settings *s,
                       hb_pool *pool, hb_error *err);

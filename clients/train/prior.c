@@ -111,6 +111,23 @@ static int fit_all(prior *p, hb_pool *pool, hb_error *err)
     return 0;
 }
 
+/* Where no basis function acts (positions, attitudes) a step leaves what the row of its derivative leaves, times half a
+ * period: the same once more, and so little of it that a sensor's noise would count for thousands of deviations. Such a
+ * state has at least the noise of those that basis functions act on. */
+static void raise_noise(hb_model *m)
+{
+    double square = 0, n = 0;
+
+    for (int k = 0; k < m->nx; k++)
+        if (m->output[k]) {
+            square += m->noise[k] * m->noise[k];
+            n++;
+        }
+    for (int k = 0; k < m->nx && n > 0; k++)
+        if (!m->output[k])
+            m->noise[k] = fmax(m->noise[k], sqrt(square / n));
+}
+
 static void set_noise(prior *p)
 {
     for (int k = 0; k < p->m->nx; k++) {
@@ -119,6 +136,7 @@ static void set_noise(prior *p)
             square += p->of[f].square[k] / p->nfunctions;
         p->m->noise[k] = fmax(sqrt(square), least_noise);
     }
+    raise_noise(p->m);
 }
 
 /* --- mean and covariance --- */

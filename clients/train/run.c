@@ -12,6 +12,7 @@
 #include "base/monotonic.h"
 #include "train/append_constants.h"
 #include "train/recentre.h"
+#include "train/reference.h"
 #include "train/untrained_model.h"
 #include "train/prediction_errors.h"
 #include "train/function_fit.h"
@@ -29,7 +30,7 @@ enum { JOINT_EXAMPLES = 1000 }; /* of a function: enough for its coefficients to
 enum { VALIDATION_STEPS = 10, VALIDATION_ROLLOUTS = 100, FEW_FUNCTIONS = 20 };
 
 /* random numbers that no gradient step has */
-static const uint64_t split_stream = UINT64_MAX - 1, validation_stream = UINT64_MAX - 2, weight_stream = UINT64_MAX - 3;
+static const uint64_t validation_stream = UINT64_MAX - 2, weight_stream = UINT64_MAX - 3;
 
 typedef struct run {
     const hb_settings *settings;
@@ -153,17 +154,12 @@ static int split_functions(run *r, hb_error *err)
 {
     const hb_settings *s = r->settings;
     int n = r->data->nfunctions;
-    hb_random_key key = {.seed = s->seed, .stream = split_stream};
 
     r->function = calloc((size_t)n, sizeof *r->function);
     if (!r->function)
         return hb_fail(err, ENOMEM, "out of memory");
-    for (int i = 0; i < n; i++) {
-        int other = (int)(hb_random_bits(key, (uint64_t)i) % (uint64_t)(i + 1));
-        r->function[i] = r->function[other];
-        r->function[other] = i;
-    }
-    r->nheld = r->validation ? 0 : s->hold_out >= 0 ? s->hold_out : n < 2 ? 0 : n < 20 ? 1 : n / 10;
+    hb_held_back_order(n, s->seed, r->function);
+    r->nheld = r->validation ? 0 : s->hold_out >= 0 ? s->hold_out : hb_held_back_count(n);
     r->nlearned = n - r->nheld;
     if (r->nlearned < 1)
         return hb_fail(err, EINVAL, "hold-out: %d of %d functions leaves none to train on", r->nheld, n);
@@ -573,6 +569,7 @@ static int copy_prior(hb_model *m, const hb_model *from)
     memcpy(m->prior_mean, from->prior_mean, nb * nsystems * sizeof *m->prior_mean);
     memcpy(m->prior_covariance, from->prior_covariance, nb * nb * nsystems * sizeof *m->prior_covariance);
     memcpy(m->noise, from->noise, (size_t)m->nx * sizeof *m->noise);
+    memcpy(m->reference_noise, from->reference_noise, (size_t)m->nx * sizeof *m->reference_noise);
     hb_model_seal(m);
     return 0;
 }
@@ -673,18 +670,20 @@ static int add_words(run *r, const hb_watch *watch, hb_error *err)
 
 enum { JUDGED = 20 }; /* functions that a verdict is made of, at most */
 
-/* As a daemon would use it, on functions that it was not trained on. */
+/* As a daemon would use it, on functions that it was not trained on. Where there are none its reference is what it
+ * leaves of those that it was trained on: too little, but of the right kind. */
 static void judge(run *r, hb_run_result *ret)
 {
     const hb_dataset *d = r->validation ? r->validation : r->data;
     int all[JUDGED], n = r->nvalidated < JUDGED ? r->nvalidated : JUDGED;
     hb_error why = {0};
 
-    if (!r->options->verdict || n == 0 || r->model->nb == 0 || !r->model->has_prior)
+    if (!r->options->verdict || r->model->nb == 0 || !r->model->has_prior)
         return;
     for (int i = 0; i < n; i++)
         all[i] = r->validation ? i : r->function[r->nlearned + i];
-    if (hb_verdict_measure(&ret->verdict, r->model, d, all, n, r->pool, &why))
+    if (n == 0 ? hb_reference_measure(r->model, r->data, r->settings->seed, r->pool, &why)
+               : hb_verdict_measure(&ret->verdict, r->model, d, all, n, r->pool, &why))
         fprintf(stderr, "no verdict: %s\n", why.text);
     hb_model_seal(r->model);
 }

@@ -14,6 +14,7 @@
 
 #include "common/progress.h"
 #include "train/prior.h"
+#include "train/reference.h"
 
 enum { MOST = 64 };
 
@@ -166,6 +167,8 @@ static int write_model(constants *c, hb_error *err)
         status = hb_prior_estimate(m, i->data, NULL, 0, i->examples, c->seed, i->pool,
                                    &(hb_watch){.progress = &progress}, err);
     hb_progress_end(&progress);
+    if (!status && !(status = hb_reference_measure(m, i->data, c->seed, i->pool, err)))
+        hb_model_seal(m);
     if (!status)
         status = hb_model_save(m, i->output, err);
     hb_model_free(m);

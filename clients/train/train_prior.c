@@ -7,23 +7,26 @@
 #include <string.h>
 
 #include "train/prior.h"
+#include "train/reference.h"
 #include "train/run.h"
 
 static void print_help(void)
 {
-    printf("usage: hilbert-train prior MODEL --data FILE --output FILE [options]\n\n"
-           "Fits the coefficients of every function in the data, and writes the model with their mean, their\n"
-           "covariance, and the noise that the fitted basis leaves of a step. Fits to few transitions are then pulled\n"
-           "towards what is usual. Training does this by itself; this command does it for a model without a prior, or\n"
-           "with other data: those that it was trained on, or vehicles as they will be in service.\n\n"
-           "  --data FILE      data set\n"
-           "  --map TEXT       how to read a foreign one (hilbert-train data --help)\n"
-           "  --output FILE    the basis file to write; may be MODEL itself\n"
-           "  --examples N     transitions of each function that coefficients come from [%d]\n"
-           "  --seed N         of the draws [0]\n"
-           "  --threads N      0: as many as there are processors [0]\n"
-           "  --force          replace an output that exists and is not MODEL\n",
-           HB_PRIOR_EXAMPLES);
+    printf(
+        "usage: hilbert-train prior MODEL --data FILE --output FILE [options]\n\n"
+        "Fits the coefficients of every function in the data, and writes the model with their mean, their\n"
+        "covariance, the noise that the fitted basis leaves of a step, and what is left in the long run of functions\n"
+        "that training holds back. Fits to few transitions are then pulled towards what is usual. Training does this\n"
+        "by itself; this command does it for a model without a prior, or with other data: those that it was trained\n"
+        "on, or vehicles as they will be in service.\n\n"
+        "  --data FILE      data set\n"
+        "  --map TEXT       how to read a foreign one (hilbert-train data --help)\n"
+        "  --output FILE    the basis file to write; may be MODEL itself\n"
+        "  --examples N     transitions of each function that coefficients come from [%d]\n"
+        "  --seed N         of the draws [0]\n"
+        "  --threads N      0: as many as there are processors [0]\n"
+        "  --force          replace an output that exists and is not MODEL\n",
+        HB_PRIOR_EXAMPLES);
 }
 
 static int add_prior(const hb_train_input *i, hb_error *err)
@@ -42,6 +45,8 @@ static int add_prior(const hb_train_input *i, hb_error *err)
         status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, i->seed, i->pool,
                                    &(hb_watch){.progress = &progress}, err);
     hb_progress_end(&progress);
+    if (!status && !(status = hb_reference_measure(with, i->data, seed, i->pool, err)))
+        hb_model_seal(with);
     if (!status)
         status = hb_model_save(with, i->output, err);
     hb_model_free(with);

@@ -43,6 +43,7 @@ int hb_verdict_measure(hb_verdict *ret, hb_model *m, const hb_dataset *d, const 
     hb_verdict v = {0};
 
     s.estimator.method = m->method;
+    s.estimator.actuators = hb_online_acting;
     int status = hb_online_measure(&v.online, m, d, &s, pool, err);
     if (status)
         return status;

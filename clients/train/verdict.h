@@ -13,7 +13,8 @@ typedef struct hb_verdict {
     double noise[HB_ONLINE_QUANTITIES]; /* one-step error that the data's own noise makes, as of a quantity */
 } hb_verdict;
 
-/* Measures, and fills in m->reference_noise (to be sealed after that). functions: indices into the data set's. */
+/* Measures, and fills in m->reference_noise (to be sealed after that). functions: indices into the data set's, whose
+ * controls are those that act. */
 int hb_verdict_measure(hb_verdict *ret, hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
                        hb_pool *pool, hb_error *err);
 void hb_verdict_print(const hb_verdict *v, FILE *out);

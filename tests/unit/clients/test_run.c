@@ -17,7 +17,9 @@
 
 #include "base/numeric.h"
 #include "dynamics/predictor.h"
+#include "check.h"
 #include "train/prediction_errors.h"
+#include "train/reference.h"
 #include "train/run.h"
 
 enum { FUNCTIONS = 12, EPISODES = 2, STEPS = 60, INTERRUPTIONS = 6 };
@@ -355,8 +357,71 @@ static void test_output_mask(void **state)
             fail_msg("%zu: %s", i, err.text);
         assert_false(m->output[0]);
         assert_true(m->output[1]);
+        /* what no function acts on repeats what its derivative leaves, and is not believed more than that */
+        assert_true(m->has_prior);
+        assert_true(m->noise[0] >= m->noise[1]);
         hb_model_free(m);
     }
+}
+
+/* lag acts once, also in the verdict: training has made acting controls of the data's commands already */
+static void test_verdict_of_late_controls(void **state)
+{
+    (void)state;
+    enum { HELD = 4 };
+    hb_settings s = small_run("late");
+    hb_error err = {0};
+    hb_model *m = NULL;
+    hb_dataset *d = NULL;
+    hb_pool *pool = NULL;
+    hb_online online;
+    double reference[2];
+    int function[FUNCTIONS];
+
+    s.steps = 100;
+    s.hold_out = HELD;
+    strcpy(s.lag, "0.15");
+    hb_run_result r = train(&s, &(hb_run_options){.verdict = true});
+    if (hb_model_load(&m, s.output, &err) || hb_dataset_read(&d, s.data, NULL, &err) ||
+        hb_pool_new(&pool, 1, NULL, NULL, &err))
+        fail_msg("%s", err.text);
+    hb_held_back_order(FUNCTIONS, s.seed, function);
+    hb_online_settings how = {.estimator = hb_estimator_defaults,
+                              .starts = 30,
+                              .function = function + FUNCTIONS - HELD,
+                              .nfunctions = HELD,
+                              .long_run = reference};
+    how.estimator.actuators.identify = false; /* as they are in the model */
+    if (hb_online_measure(&online, m, d, &how, pool, &err))
+        fail_msg("%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 2; k++)
+            assert_near(r.verdict.online.error[4][k][i] / online.error[4][k][i], 1, 0.05);
+        assert_near(m->reference_noise[i] / reference[i], 1, 0.05);
+    }
+    hb_pool_free(pool);
+    hb_dataset_free(d);
+    hb_model_free(m);
+}
+
+/* of a model for which nothing was held back too there is a reference */
+static void test_reference_without_held_back(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("all");
+    hb_error err = {0};
+    hb_model *m = NULL;
+
+    s.steps = 20;
+    s.hold_out = 0;
+    hb_run_result r = train(&s, &(hb_run_options){.verdict = true});
+    assert_false(r.verdict.known);
+    if (hb_model_load(&m, s.output, &err))
+        fail_msg("%s", err.text);
+    assert_true(m->has_prior);
+    for (int i = 0; i < m->nx; i++)
+        assert_true(m->reference_noise[i] > 0);
+    hb_model_free(m);
 }
 
 /* what is held out is predicted as a daemon would, and what is left of it stands in the file */
@@ -999,17 +1064,30 @@ int main(void)
 {
     hb_numeric_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),         cmocka_unit_test(test_other_seed),
-        cmocka_unit_test(test_stop_and_resume), cmocka_unit_test(test_stop_after_the_last_step),
-        cmocka_unit_test(test_kill_and_resume), cmocka_unit_test(test_resume_refuses_other_data),
-        cmocka_unit_test(test_kinds_learn),     cmocka_unit_test(test_muon_and_the_rest),
-        cmocka_unit_test(test_averaging),       cmocka_unit_test(test_optimiser_by_itself),
-        cmocka_unit_test(test_output_mask),     cmocka_unit_test(test_verdict),
-        cmocka_unit_test(test_given_average),   cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_bad_settings),    cmocka_unit_test(test_initial),
-        cmocka_unit_test(test_patience),        cmocka_unit_test(test_fit_by_prior),
-        cmocka_unit_test(test_rollouts_grow),   cmocka_unit_test(test_seconds_of_a_log),
-        cmocka_unit_test(test_stream),          cmocka_unit_test(test_pooled_errors),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_other_seed),
+        cmocka_unit_test(test_stop_and_resume),
+        cmocka_unit_test(test_stop_after_the_last_step),
+        cmocka_unit_test(test_kill_and_resume),
+        cmocka_unit_test(test_resume_refuses_other_data),
+        cmocka_unit_test(test_kinds_learn),
+        cmocka_unit_test(test_muon_and_the_rest),
+        cmocka_unit_test(test_averaging),
+        cmocka_unit_test(test_optimiser_by_itself),
+        cmocka_unit_test(test_output_mask),
+        cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_verdict_of_late_controls),
+        cmocka_unit_test(test_reference_without_held_back),
+        cmocka_unit_test(test_given_average),
+        cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_initial),
+        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_fit_by_prior),
+        cmocka_unit_test(test_rollouts_grow),
+        cmocka_unit_test(test_seconds_of_a_log),
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_pooled_errors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -45,7 +45,7 @@ static int add_prior(const hb_train_input *i, hb_error *err)
         status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, i->seed, i->pool,
                                    &(hb_watch){.progress = &progress}, err);
     hb_progress_end(&progress);
-    if (!status && !(status = hb_reference_measure(with, i->data, seed, i->pool, err)))
+    if (!status && !(status = hb_reference_measure(with, i->data, i->seed, i->pool, err)))
         hb_model_seal(with);
     if (!status)
         status = hb_model_save(with, i->output, err);

@@ -22,10 +22,9 @@ function answered(a) {
   if (!v || v.id !== a.vehicle)
     return;
   v.note(v.time, a.ok ? `done: ${page.asked}` : `not done: ${a.error}`, a.ok ? "note" : "bad");
-  if (page.showing.answer) {
-    page.showing.answer.textContent = a.ok ? "Done." : `Not done: ${a.error}`;
-    page.showing.answer.className = a.ok ? "good" : "bad";
-  }
+  page.answered = { vehicle: v.id, shown: { textContent: a.ok ? "Done." : `Not done: ${a.error}`, className: a.ok ? "good" : "bad" } };
+  if (page.showing.answer)
+    Object.assign(page.showing.answer, page.answered.shown);
 }
 
 /* The target in force with some states changed. */
@@ -37,10 +36,12 @@ function askTarget(v, axes, place) {
 
 /* A number and a button for each cost term, buttons for the rest. */
 function changeCard(v) {
-  const s = v.status, name = s.name, rows = [], answer = make("p", { role: "status" });
+  const s = v.status, name = s.name, rows = [], terms = v.costTerms || [];
+  /* the page is made anew when settings changed, and its last answer is why */
+  const answer = make("p", { role: "status", ...(page.answered && page.answered.vehicle === v.id ? page.answered.shown : {}) });
   const span = make("input", { type: "number", min: 0, max: 86400, value: 30, "aria-label": "Seconds that a weight is tried for; 0: until a reload" });
-  (s.cost_term || []).forEach((c, i) => {
-    const limits = i === s.cost_term.length - 1, key = limits ? "limits.weight" : `cost.${i}.weight`;
+  terms.forEach((c, i) => {
+    const limits = i === terms.length - 1, key = limits ? "limits.weight" : `cost.${i}.weight`;
     const field = make("input", { type: "number", step: "any", min: 0, value: c.weight, "aria-label": `Weight of ${c.name}` });
     field.dataset.key = key;
     const send = () => ask(`Set the weight of ${c.name} of ${name} to ${field.value}` + (Number(span.value) > 0 ? ` for ${span.value} s?` : " until a reload?"),

@@ -68,7 +68,7 @@ class Vehicle {
       this.compare(time, this.status, s);
     this.status = s;
     if ((s.cost_term || []).length) /* after a reload there are none until the next plan */
-      this.terms = s.cost_term.map(c => c.name);
+      [this.terms, this.costTerms] = [s.cost_term.map(c => c.name), s.cost_term];
     this.time = time;
     this.heard = performance.now();
     if (!silently)
@@ -435,7 +435,7 @@ function frame() {
   requestAnimationFrame(frame);
   const v = page.vehicle;
   if (page.showing && page.showing.kind === "vehicle" && v && v.status) {
-    const kinds = JSON.stringify([mayChange(v.id) && (v.status.cost_term || []).length, v.terms, (v.status.word || []).map(w => w.name), v.limits]);
+    const kinds = JSON.stringify([mayChange(v.id), v.terms, (v.status.word || []).map(w => w.name), v.limits]);
     if (page.showing.waiting || page.showing.kinds !== kinds)
       buildVehicle();
     page.showing.kinds = kinds;

@@ -1,4 +1,4 @@
-/* Smooth activations and their derivatives; accuracy is tested in tests/unit/test_kernels.c. Part of kernels_body.h.
+/* Smooth activations and their derivatives; accuracy is tested in tests/unit/dynamics/test_kernels.c. Part of kernels_body.h.
  *
  * Each is one long chain of operations that wait for one another, so several rows go through it side by side: EACH
  * row takes a step before any takes the next. */

@@ -6,7 +6,7 @@ usage: handshake_flood.py BUILD_ROOT [--seconds S] [--daemon HILBERTD] [--attack
 The flood comes from one address: processes that connect to the actions socket over and over and play a recorded greeting
 and HELLO of a client whose key is not known, which costs them nothing and the daemon its part of a handshake. It
 makes room for all others (SCHED_IDLE), as it would come from other machines. Prints a table; the test of the bound itself is
-tests/unit/test_throttle.c. Exit status 1 when a request was not answered or refused, there was no flood, or the daemon did
+tests/unit/daemon/test_throttle.c. Exit status 1 when a request was not answered or refused, there was no flood, or the daemon did
 not turn it away or did not outlive it.
 """
 import argparse

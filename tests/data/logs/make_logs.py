@@ -7,7 +7,7 @@
     changed.ulg like flight.ulg; at 122 s THR_MDL_FAC becomes 0.5, and UNUSED 2
 
 The flight: t = 100..130 s, on the ground before 102 s and after 128 s; x jumps by 1 m at 110 s with its reset counter;
-no position from 118 to 119 s. The rest is in truth(), and again in tests/unit/test_import.c.
+no position from 118 to 119 s. The rest is in truth(), and again in tests/unit/clients/test_import.c.
 """
 import math
 import struct

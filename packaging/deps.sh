@@ -6,7 +6,7 @@
 #   --minimal    only what the daemon and its library need
 #   --packaging  also what building packages and trying them under systemd needs
 #   --cross      also what tests/cross.sh needs
-#   --browser    also what trying hilbert-view's page in a browser needs
+#   --browser    also what trying hilbert-view's page in a browser, and its alerts with promtool, needs
 #   --torch      also what trying hilbert-convert needs (600 MB)
 set -eu
 
@@ -33,7 +33,7 @@ for option; do
     --minimal) packages="$build $daemon" others= ;;
     --packaging) packages="$packages $packaging" ;;
     --cross) packages="$packages $cross" ;;
-    --browser) packages="$packages $browser" ;;
+    --browser) packages="$packages $browser" others="$others promtool:prometheus" ;;
     --torch) packages="$packages $torch" ;;
     -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "deps.sh: unknown option '$option' (try --help)" >&2; exit 2 ;;
@@ -64,6 +64,10 @@ if [ "$(id -u)" != 0 ]; then
     run=sudo
 fi
 echo "deps.sh: installing$missing"
+# promtool is what is wanted: its package would also start a server
+case $missing in
+*prometheus*) [ ! -d /run/systemd/system ] || $run systemctl mask --quiet prometheus.service ;;
+esac
 export DEBIAN_FRONTEND=noninteractive
 $run apt-get update -qq
 # shellcheck disable=SC2086 # one word per package

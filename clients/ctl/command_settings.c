@@ -45,8 +45,28 @@ static Hilbert__V1__ControlReply *ask_settings(ctl_connection *c, const ctl_comm
     return reply;
 }
 
+/* A value may be a negative number, which reads like an option: it goes to the end, behind "--". argv has room for one
+ * more, where its NULL is. */
+static int shield_number(int argc, char **argv)
+{
+    static char dashes[] = "--";
+    char *end;
+
+    for (int i = 2; i < argc; i++) {
+        char *number = argv[i];
+        if (*number != '-' || argv[i - 1][0] == '-' || (strtod(number, &end), end == number) || *end)
+            continue;
+        memmove(argv + i, argv + i + 1, (size_t)(argc - i - 1) * sizeof *argv);
+        argv[argc - 1] = dashes;
+        argv[argc] = number;
+        return argc + 1;
+    }
+    return argc;
+}
+
 static int run_set(const ctl_command *self, int argc, char **argv)
 {
+    argc = shield_number(argc, argv);
     const char *span = NULL;
     bool back = false;
     const ctl_option own[] = {{'f', "for", CTL_TEXT, &span, 0, 0}, {'b', "back", CTL_FLAG, &back, 0, 0}, {0}};
@@ -108,6 +128,22 @@ static char *join_lines(const ctl_command *self, const Hilbert__V1__Settings *s)
     return text;
 }
 
+/* Lines below the first are indented as in the file, the first not at all: all get what they have among themselves. */
+static void print_value(const char *text, const char *indent)
+{
+    size_t least = SIZE_MAX;
+
+    for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n'))
+        if (line[1] && strspn(line + 1, " ") < least)
+            least = strspn(line + 1, " ");
+    for (const char *line = text, *end; line; line = end ? end + 1 : NULL) {
+        if (line != text && strlen(line) >= least)
+            line += least;
+        end = strchr(line, '\n');
+        printf("%s%.*s\n", indent, end ? (int)(end - line) : (int)strlen(line), line);
+    }
+}
+
 static int run_get(const ctl_command *self, int argc, char **argv)
 {
     ctl_connection c;
@@ -128,10 +164,13 @@ static int run_get(const ctl_command *self, int argc, char **argv)
             result = ctl_failure(self, "%s: %s", argv[i], err.text);
         else if (!value)
             result = ctl_failure(self, "%s: there is no such key", argv[i]);
-        else if (argc - optind > 1)
+        else if (argc - optind == 1)
+            print_value(value, "");
+        else if (strchr(value, '\n')) {
+            printf("%s:\n", argv[i]);
+            print_value(value, "  ");
+        } else
             printf("%s: %s\n", argv[i], value);
-        else
-            puts(value);
         free(value);
     }
     free(text);

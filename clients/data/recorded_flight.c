@@ -187,6 +187,7 @@ static int take_recording(reader *r, const Hilbert__V1__Recording *m)
     snprintf(f->version, sizeof f->version, "%s", m->version);
     snprintf(f->name, sizeof f->name, "%s", m->name);
     f->model = strdup(m->model);
+    f->configuration = strdup(m->configuration);
     f->model_hash = m->model_hash;
     f->run = m->run;
     f->dt = m->dt;
@@ -594,6 +595,7 @@ void hb_recorded_flight_free(hb_recorded_flight *f)
     if (!f)
         return;
     free(f->model);
+    free(f->configuration);
     free(f->state);
     free(f->control);
     free(f->sample);

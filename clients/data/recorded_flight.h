@@ -62,7 +62,8 @@ typedef struct hb_recorded_event {
 
 typedef struct hb_recorded_flight {
     char version[HB_NAME_SIZE], name[HB_NAME_SIZE];
-    char *model; /* path of the model at the start */
+    char *model;         /* path of the model at the start */
+    char *configuration; /* YAML, in full, at the start */
     uint64_t model_hash;
     uint64_t run;                         /* tells the daemon's lives apart */
     uint64_t start, end;                  /* time of day, nanoseconds */

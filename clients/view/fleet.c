@@ -10,6 +10,7 @@
 
 #include "json.h"
 #include "metrics.h"
+#include "view/flight_json.h"
 
 static const double search_every = 1; /* seconds */
 
@@ -166,6 +167,13 @@ void hb_view_write_model(const hb_view_vehicle *v, FILE *out)
 {
     fprintf(out, "{\"id\":%d,\"model\":", v->id);
     write_message(&v->model->base, out);
+    fputc('}', out);
+}
+
+void hb_view_write_settings(const hb_view_vehicle *v, FILE *out)
+{
+    fprintf(out, "{\"id\":%d,\"limits\":", v->id);
+    hb_view_write_limits(v->settings, out);
     fputc('}', out);
 }
 

@@ -30,6 +30,7 @@ void hb_view_fleet_write(const hb_view_fleet *f, double now, FILE *out);
  * "status":...}, ...]}, in the words of proto/json.h. */
 void hb_view_write_model(const hb_view_vehicle *v, FILE *out);
 void hb_view_write_status(const hb_view_vehicle *v, FILE *out);
+void hb_view_write_settings(const hb_view_vehicle *v, FILE *out);
 void hb_view_write_past(const hb_view_vehicle *v, FILE *out);
 /* Prometheus' text of all that were heard, and which are gone. */
 void hb_view_fleet_metrics(const hb_view_fleet *f, double now, uint64_t pages, uint64_t dropped, FILE *out);

@@ -38,8 +38,24 @@ function flightData(f, number) {
     f.terms.forEach(c => { told.c["cost." + c.name][i] = sum > 0 ? 100 * told.c["cost." + c.name][i] / sum : NaN; });
   });
   const newest = f.words.map((w, i) => ({ ...w, value: told.last("word." + w.name), deviation: told.last("wordd." + w.name) }));
-  return { flight: f, number, told, driven: told, words: newest, terms: f.terms.map(c => c.name), states: f.state, controls: f.control, sample: table(f.sample, named("x.", f.state, f.sample.x)), reply, estimate,
+  return { flight: f, number, limits: readLimits(f.limits), told, driven: told, words: newest, terms: f.terms.map(c => c.name), states: f.state, controls: f.control, sample: table(f.sample, named("x.", f.state, f.sample.x)), reply, estimate,
     predicted, ncoefficients: Math.min(f.coefficients, e.c.length) };
+}
+
+/* When actions or the model were bad, from the tables: a run of it is one event, and so are runs less than a second apart. */
+function badRuns(table, key, words, title) {
+  const list = [], column = table.c[key];
+  let run = null;
+  table.t.forEach((t, i) => {
+    const word = words[column[i]];
+    if (!word || !["out-of-span", "implausible", "stale", "fallback", "refused"].includes(word.name))
+      return;
+    if (run && run.word === word && t - run.end < 1)
+      run.end = t;
+    else
+      list.push(run = { t, end: t, word });
+  });
+  return list.map(r => ({ t: r.t, text: `${title}: ${r.word.name}` + (r.end > r.t ? ` for ${elapsed(r.end - r.t, 0.1)}` : ""), weight: "bad" }));
 }
 
 const quantile = (list, p) => {
@@ -69,10 +85,12 @@ function showFlight(data, second) {
   page.second = second;
   watch(null);
   const f = data.flight, view = new TimeView(elapsed), log = make("ul", { className: "log" });
-  view.events = f.events.map(e => ({ t: e.t, text: e.text, weight: /fallback|refused|out-of-span|implausible|lost|gap/.test(e.text) ? "bad" : "note" }));
+  const events = [...f.events.map(e => ({ t: e.t, text: plain(e.text).replace(" +- ", " ± "), weight: /missing/.test(e.text) ? "bad" : "note" })),
+    ...badRuns(data.reply, "status", ACTIONS, "actions"), ...badRuns(data.estimate, "estimate", ESTIMATES, "model")].sort((a, b) => a.t - b.t);
+  view.events = events;
   const list = panels(view, data, second);
-  log.append(...(f.events.length ? f.events.slice(0, 500).map(e =>
-    make("li", { onclick: () => view.point(e.t) }, make("time", { textContent: elapsed(e.t, 0.01) }), make("span", { textContent: e.text }))) : [make("li", { textContent: "none" })]));
+  log.append(...(events.length ? events.slice(0, 500).map(e =>
+    make("li", { onclick: () => view.point(e.t) }, make("time", { textContent: elapsed(e.t, 0.01) }), make("span", { textContent: e.text, className: e.weight === "bad" ? "bad" : "" }))) : [make("li", { textContent: "none" })]));
   const scrub = make("input", { type: "range", min: 0, max: 1000, value: 1000, className: "scrub", "aria-label": "Time of the cursor" });
   scrub.oninput = () => { const { begin, end } = extent(); view.point(begin + scrub.value / 1000 * (end - begin)); };
   const extra = [make("section", { className: "card" }, make("h2", {}, "Events"), make("div", { className: "scroll" }, log))];

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "view/files.h"
@@ -173,6 +174,30 @@ static void put_report(FILE *out, const hb_recorded_flight *f, const hb_view_rep
     fputs("]}", out);
 }
 
+/* ---- limits ---- */
+
+void hb_view_write_limits(const char *configuration, FILE *out)
+{
+    static const char section[] = "limits:\n", rules[] = "  rules:", entry[] = "    - ";
+    bool in_section = false, in_rules = false, any = false;
+
+    fputc('[', out);
+    for (const char *line = configuration, *end; line && *line; line = *end ? end + 1 : end) {
+        end = line + strcspn(line, "\n");
+        if (*line != ' ')
+            in_section = strncmp(line, section, strlen(section)) == 0;
+        if (in_rules && strncmp(line, entry, strlen(entry)) == 0) {
+            char *text = strndup(line + strlen(entry), (size_t)(end - line) - strlen(entry));
+            fputs(any ? "," : "", out);
+            put_text(out, text ? text : "");
+            free(text);
+            any = true;
+        } else
+            in_rules = in_section && strncmp(line, rules, strlen(rules)) == 0;
+    }
+    fputc(']', out);
+}
+
 void hb_view_write_flight(const hb_recorded_flight *f, const hb_view_report *report, FILE *out)
 {
     int nc = f->nc < MOST_COEFFICIENTS ? f->nc : MOST_COEFFICIENTS;
@@ -190,6 +215,8 @@ void hb_view_write_flight(const hb_recorded_flight *f, const hb_view_report *rep
     put_number(out, f->nstatuses ? 1e3 * f->status[f->nstatuses - 1].budget : NAN, 6);
     put_channels(out, "state", f->state, f->nx, false);
     put_channels(out, "control", f->control, f->nu, true);
+    fputs(",\"limits\":", out);
+    hb_view_write_limits(f->configuration, out);
 
     rows r = begin_table(out, "sample", f, sample_time, f->nsamples, MOST_ROWS);
     put_columns(&r, "x", f, sample_state, f->nx);

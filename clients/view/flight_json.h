@@ -19,6 +19,9 @@ typedef struct hb_view_report {
 /* At most 20,000 rows of samples and of replies, 5,000 of estimates: of a longer flight every k-th state, and the
  * largest latency and error of each k. report may be NULL. */
 void hb_view_write_flight(const hb_recorded_flight *f, const hb_view_report *report, FILE *out);
+/* Limits of places (limits.rules) in a configuration as hilbertd prints it, a JSON list of its entries as they stand.
+ */
+void hb_view_write_limits(const char *configuration, FILE *out);
 /* The page with its styles and scripts and a flight inside. */
 void hb_view_write_page(const hb_recorded_flight *f, const hb_view_report *report, FILE *out);
 

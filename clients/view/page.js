@@ -42,6 +42,8 @@ class Vehicle {
     this.model = null;
     this.status = null;
     this.gone = false;
+    this.limits = [];
+    this.terms = [];
     this.view = new TimeView(clock);
   }
 
@@ -65,6 +67,8 @@ class Vehicle {
     if (this.status)
       this.compare(time, this.status, s);
     this.status = s;
+    if ((s.cost_term || []).length) /* after a reload there are none until the next plan */
+      this.terms = s.cost_term.map(c => c.name);
     this.time = time;
     this.heard = performance.now();
     if (!silently)
@@ -109,7 +113,7 @@ class Vehicle {
   data() {
     const t = this.table;
     return { live: true, states: this.model.state, controls: this.model.control || [], sample: t, reply: t, estimate: t,
-      ncoefficients: this.model.coefficients, aim: mayChange(this.id) ? (axes, place) => askTarget(this, axes, place) : undefined, words: this.status.word || [], terms: (this.status.cost_term || []).map(c => c.name), plan: () => {
+      ncoefficients: this.model.coefficients, limits: this.limits, aim: mayChange(this.id) ? (axes, place) => askTarget(this, axes, place) : undefined, words: this.status.word || [], terms: this.terms, plan: () => {
         const p = this.status && this.status.predicted, n = this.model.state.length;
         return p && p.length ? Array.from({ length: p.length / n }, (_, k) => p.slice(k * n, k * n + n)) : null;
       } };
@@ -232,6 +236,10 @@ function trouble(v) {
   return n;
 }
 
+/* As hilbertctl list has it: somebody should look. What ended with its last request is no trouble any more. */
+const inTrouble = v => !v.heard || v.gone || !!v.fault || v.estimate === "implausible" || v.estimate === "out-of-span" ||
+  (v.request_rate > 0 && severity(v.status) === "bad" && !!v.status);
+
 function inWords(v) {
   if (!v.heard)
     return ["never heard", "bad"];
@@ -243,7 +251,7 @@ function inWords(v) {
     return [`model: ${v.estimate}`, "bad"];
   if (!v.status || (v.request_rate < 0.1 && v.requests === 0))
     return ["no request yet", ""];
-  return [v.status + (v.request_rate < 0.1 ? ", no requests now" : ""), severity(v.status)];
+  return v.request_rate > 0 ? [v.status, severity(v.status)] : [v.status + ", no requests now", ""];
 }
 
 const COLUMNS = [
@@ -251,12 +259,12 @@ const COLUMNS = [
   ["status", v => inWords(v)[0], v => inWords(v)[1]],
   ["requests", v => v.heard ? `${short(v.request_rate)} Hz` : "–", null, "n"],
   ["telemetry", v => v.heard ? `${short(v.telemetry_rate)} Hz` : "–", null, "n"],
-  ["error / expected", v => v.heard ? `${short(v.error)} / ${short(v.expected)}` : "–", v => v.error > 3 * v.expected && v.expected > 0 ? "warn" : "", "n"],
-  ["p99 / budget", v => v.heard ? `${ms(v.p99_us)} / ${ms(v.budget_us)}` : "–", v => v.p99_us > v.budget_us ? "warn" : "", "n"],
+  ["error / expected", v => v.heard ? `${short(v.error)} / ${v.expected > 0 ? short(v.expected) : "–"}` : "–", v => v.error > 3 * v.expected && v.expected > 0 ? "warn" : "", "n wide"],
+  ["p99 / budget", v => v.heard ? `${ms(v.p99_us)} / ${ms(v.budget_us)}` : "–", v => v.p99_us > v.budget_us ? "warn" : "", "n wide"],
   ["window", v => v.heard ? `${v.samples} in ${short(v.window)} s` : "–", null, "n"],
-  ["learned", v => v.word ? `${plain(v.word.name)} ${told(v.word)}` : "–"],
+  ["learned", v => v.word ? `${plain(v.word.name)} ${told(v.word)}` : "–", null, "wide"],
   ["model", v => v.heard ? (v.adapting ? v.estimate : "not adapting") : "–", v => v.heard && v.adapting && v.estimate === "ok" ? "good" : ""],
-  ["last change", v => v.change ? `${v.change}, ${ago(v.changed)}` : "–"]];
+  ["last change", v => v.change ? `${v.change}, ${ago(v.changed)}` : "–", null, "wide"]];
 
 function showFleet() {
   page.flight = page.second = page.view = null;
@@ -270,8 +278,8 @@ function showFleet() {
 }
 
 function drawFleet() {
-  const { body, rows } = page.showing, list = [...page.fleet].sort((a, b) => trouble(b) - trouble(a) || a.name.localeCompare(b.name, undefined, { numeric: true }) || a.id - b.id);
-  const poor = list.filter(v => trouble(v) >= 30).length;
+  const { body, rows } = page.showing, list = [...page.fleet].sort((a, b) => inTrouble(b) - inTrouble(a) || trouble(b) - trouble(a) || a.name.localeCompare(b.name, undefined, { numeric: true }) || a.id - b.id);
+  const poor = list.filter(inTrouble).length;
   $("title").textContent = list.length === 1 ? "1 vehicle" : `${list.length} vehicles`;
   badge(poor ? `${poor} in trouble` : list.length ? "all well" : "", poor ? "bad" : "good");
   document.title = poor ? `(${poor}) hilbert-view` : "hilbert-view";
@@ -297,7 +305,7 @@ function drawFleet() {
       if (cell.textContent !== text)
         cell.textContent = text;
       if (i)
-        cell.className = [c[3] || "", c[2] ? c[2](v) : ""].join(" ").trim();
+        cell.className = [c[3] || "", text === "–" ? "none" : "", c[2] ? c[2](v) : ""].filter(Boolean).join(" ");
     });
     order.push(row);
   }
@@ -334,13 +342,13 @@ function buildVehicle() {
     box.append(tiles[name].tile);
   }
   v.view.plots = [];
-  const list = panels(v.view, v.data()), learned = make("div", { className: "scroll" });
+  const list = panels(v.view, v.data()), learned = make("div");
   const log = make("ul", { className: "log" }), counts = make("div", { className: "counts" });
   const extra = [
     ...(mayChange(v.id) ? [changeCard(v)] : []),
     make("section", { className: "card" }, make("h2", {}, "What was learned"), learned),
     make("section", { className: "card" }, make("h2", {}, "Changes"), make("div", { className: "scroll" }, log)),
-    make("section", { className: "card" }, make("h2", {}, "Counters", make("small", { textContent: "since the daemon's start" })), make("div", { className: "scroll" }, counts))];
+    make("section", { className: "card" }, make("h2", {}, "Counters", make("small", { textContent: "since the daemon's start" })), counts)];
   $("main").replaceChildren(files(), box, make("div", { className: "cards" }, ...list.map(p => p.element), ...extra));
   page.showing = { kind: "vehicle", tiles, log, counts, learned };
   v.logged = true;
@@ -359,13 +367,14 @@ function drawVehicle() {
   document.title = `${s.name}: ${gone ? "gone" : s.last_status}`;
   const asked = s.last_status && s.last_status !== "unspecified";
   badge(gone ? `gone since ${clock(v.time, 1)}` : asked ? s.last_status : "no request yet", gone ? "bad" : asked ? severity(s.last_status) : "");
-  $("note").textContent = gone ? "waiting for it to come back; the figures are its last" : `up ${lasting(s.uptime)}, ${v.model.path.split("/").pop()}`;
+  $("note").textContent = gone ? "waiting for it to come back; the figures are its last" : `up ${lasting(s.uptime)}, ${v.model.path.split("/").pop()}${s.adapting ? "" : ", not adapting"}`;
   const lost = page.connected ? "" : "no connection to hilbert-view";
   if (lost)
     $("note").textContent = lost;
   tiles.actions.set(asked ? s.last_status : "none yet", s.last_reason && !["none", "unspecified"].includes(s.last_reason) ? s.last_reason : `cost ${short(s.cost)}, ${s.iterations} iteration${s.iterations === 1 ? "" : "s"}`, asked ? severity(s.last_status) : "");
   const ratio = h.one_step_error / h.expected_error;
-  tiles.error.set(short(h.one_step_error), `expected ${short(h.expected_error)}` + (ratio > 3 ? `: ${short(ratio)} times that` : ""), h.status === "ok" ? "" : "warn");
+  tiles.error.set(short(h.one_step_error), s.adapting ? (h.expected_error > 0 ? `expected ${short(h.expected_error)}` + (ratio > 3 ? `: ${short(ratio)} times that` : "") : "nothing is expected yet")
+    : `not adapting; what was learned would have ${short(h.expected_error)}`, h.status === "ok" ? "" : "warn");
   const p99 = v.table.last("p99");
   tiles.latency.set(short(p99, "ms"), `budget ${ms(s.budget_us)}; ${s.counters.replies_late} late of ${s.counters.requests}`, 1000 * p99 > s.budget_us ? "warn" : "");
   tiles.telemetry.set(short(s.telemetry_rate, "Hz"), s.telemetry_age === null ? "never" : `newest ${ms(1e6 * s.telemetry_age)} old`, h.fault && h.fault !== "none" ? "bad" : "");
@@ -378,7 +387,7 @@ function drawVehicle() {
   const terms = [...(s.cost_term || [])].sort((a, b) => b.value - a.value), whole = terms.reduce((sum, c) => sum + c.value, 0);
   tiles.driven.set(terms.length ? terms[0].name.split(" ")[0] : "–", terms.length ? `${Math.round(100 * terms[0].value / (whole || 1))} % of its cost` + (terms[1] && terms[1].value > 0.005 * whole ? `; ${terms[1].name.split(" ")[0]} ${Math.round(100 * terms[1].value / (whole || 1))} %` : "") : "");
   const apart = v.model.state.map((c, i) => c.unit === "m" && s.target && s.state ? s.state[i] - s.target[i] : 0);
-  tiles.distance.set(s.target && s.target.length && s.state && s.state.length ? short(Math.hypot(...apart), "m") : "–", s.target && s.target.length ? "" : "no target");
+  tiles.distance.set(s.target && s.target.length && s.state && s.state.length ? metres(Math.hypot(...apart)) : "–", s.target && s.target.length ? "" : "no target");
   tiles.recorder.set(s.recorder && s.recorder.on ? "on" : "off", s.recorder && s.recorder.on ? `${short(s.recorder.bytes / 1e6, "MB")}, ${s.recorder.lost} lost` : "", s.recorder && s.recorder.errors ? "bad" : "");
   drawCounts(counts, s);
   drawLearned(learned, s);
@@ -393,7 +402,7 @@ function drawCounts(box, s) {
   for (const [group, title] of [["replies", ""], ["counters", ""], ["refused", "no plan: "], ["set_aside", "set aside: "]])
     for (const [name, n] of Object.entries(s[group] || {}))
       if (n || group === "counters")
-        all.push([`${group}.${name}`, title + name.replaceAll("_", " "), n]);
+        all.push([`${group}.${name}`, title + name.replace(/_us$/, ", µs").replaceAll("_", " "), n]);
   const old = new Map([...box.children].map(e => [e.dataset.key, e]));
   if (all.length !== old.size || all.some(a => !old.has(a[0])))
     box.replaceChildren(...all.map(([key, name]) => {
@@ -407,16 +416,17 @@ function drawCounts(box, s) {
 function drawLearned(box, s) {
   const h = s.health, rows = [];
   rows.push(["against trained vehicles", h.plausibility ? `${short(h.plausibility)} of their usual distance` : "no prior in the model", h.plausibility > 4 ? "unlike them" : ""]);
-  rows.push(["actuators", `lag ${short(1000 * h.actuator_lag)} ± ${short(1000 * h.actuator_lag_deviation)} ms`, `delay ${short(1000 * h.actuator_delay)} ± ${short(1000 * h.actuator_delay_deviation)} ms`]);
-  rows.push(["condition", short(h.condition), `excitation ${short(h.excitation)}`]);
+  rows.push(["actuators' lag", told({ value: 1000 * h.actuator_lag, deviation: 1000 * h.actuator_lag_deviation, unit: "ms" }), ""]);
+  rows.push(["actuators' delay", told({ value: 1000 * h.actuator_delay, deviation: 1000 * h.actuator_delay_deviation, unit: "ms" }), ""]);
+  rows.push(["condition", short(h.condition), ""], ["excitation", short(h.excitation), ""]);
+  rows.unshift(...(s.word || []).map(w => [plain(w.name), told(w), w.changed ? `was ${inDigits(w.was, w.was_deviation)}` : ""]));
   if (!s.adapting)
     rows.unshift(["not adapting", "plans use the average model", ""]);
-  rows.unshift(...(s.word || []).map(w => [plain(w.name), told(w), w.changed ? `was ${inDigits(w.was, w.was_deviation)}` : ""]));
   const text = JSON.stringify(rows);
   if (box.dataset.text === text)
     return;
   box.dataset.text = text;
-  box.replaceChildren(make("table", {}, ...rows.map(r => make("tr", {}, ...r.map(c => make("td", { textContent: c }))))));
+  box.replaceChildren(make("table", {}, ...rows.map(([name, value, more]) => make("tr", {}, make("td", { textContent: name }), make("td", { textContent: value + (more ? ` (${more})` : "") })))));
 }
 
 /* ---- drawing ---- */
@@ -425,8 +435,8 @@ function frame() {
   requestAnimationFrame(frame);
   const v = page.vehicle;
   if (page.showing && page.showing.kind === "vehicle" && v && v.status) {
-    const kinds = JSON.stringify([mayChange(v.id), (v.status.cost_term || []).map(c => c.name), (v.status.word || []).map(w => w.name)]);
-    if (page.showing.waiting || (page.showing.kinds !== kinds && v.status.cost_term.length))
+    const kinds = JSON.stringify([mayChange(v.id) && (v.status.cost_term || []).length, v.terms, (v.status.word || []).map(w => w.name), v.limits]);
+    if (page.showing.waiting || page.showing.kinds !== kinds)
       buildVehicle();
     page.showing.kinds = kinds;
     if (v.news || v.logged) {
@@ -508,6 +518,8 @@ function take(m) {
         page.showing = { kind: "vehicle", waiting: true };
       v.model = m.model;
     }
+    if (m.limits)
+      v.limits = readLimits(m.limits);
     if (m.past) {
       m.past.forEach(p => v.take(p.time, p.status, true));
       v.log.length = Math.min(v.log.length, 50);

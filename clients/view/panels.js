@@ -39,10 +39,13 @@ function elapsed(t, step) {
 /* A number to the digits that its deviation leaves meaning to, as hb_word_text does. */
 function inDigits(value, deviation) {
   const size = deviation > 0 ? Math.floor(Math.log10(deviation)) : 0, places = (deviation / 10 ** size < 1.95 ? 1 : 0) - size;
-  return value.toFixed(Math.min(Math.max(places, 0), 12)).replace(/^-/, "−");
+  const text = value.toFixed(Math.min(Math.max(places, 0), 12));
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
+/* A length as one would say it. */
+const metres = m => Math.abs(m) >= 0.1 ? short(m, "m") : Math.abs(m) >= 1e-3 ? short(1e3 * m, "mm") : Math.abs(m) >= 1e-6 ? short(1e6 * m, "µm") : "0 m";
 const plain = name => name.replaceAll("_", " ");
-const told = w => `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}${w.unit ? " " + w.unit : ""}`;
+const told = w => (w.deviation > 0 ? `${inDigits(w.value, w.deviation)} ± ${inDigits(w.deviation, w.deviation)}` : short(w.value)) + (w.unit ? " " + w.unit : "");
 
 const ago = s => s < 1.5 ? "now" : s < 90 ? `${Math.round(s)} s ago` : s < 5400 ? `${Math.round(s / 60)} min ago` : `${Math.round(s / 3600)} h ago`;
 const lasting = s => s < 90 ? `${s.toFixed(0)} s` : s < 5400 ? `${(s / 60).toFixed(0)} min` : `${(s / 3600).toFixed(1)} h`;
@@ -60,6 +63,18 @@ function byUnit(channels) {
   return [...groups.values()].flatMap(g => g.length <= 6 ? [g] : Array.from({ length: Math.ceil(g.length / 6) }, (_, k) => g.slice(6 * k, 6 * k + 6)));
 }
 
+/* Boxes that some states are to stay in, as limits of their plot; those of one value are one line. */
+function fences(limits, names) {
+  const lines = new Map();
+  for (const limit of limits.filter(l => l.kind === "box"))
+    for (const name of names)
+      (limitRange(limit, name) || []).forEach((value, k) => {
+        const key = `${k ? "≤" : "≥"} ${short(value)}`;
+        lines.set(key, { value, names: [...(lines.get(key) || { names: [] }).names, name] });
+      });
+  return [...lines].map(([key, l]) => ({ value: l.value, name: `${l.names.join(", ")} ${key}` }));
+}
+
 /* data: {states, controls, sample, reply, estimate (tables), ncoefficients, budget, live}; second: another to lay over. */
 function panels(view, data, second) {
   const list = [], add = o => { const p = new Plot(view, o); list.push(p); return p; };
@@ -67,14 +82,15 @@ function panels(view, data, second) {
     { name: "actions", table: data.reply, key: "status", words: ACTIONS, hold: data.live ? 0.2 : 0 },
     { name: "model", table: data.estimate, key: "estimate", words: ESTIMATES, hold: data.live ? 0.2 : 0 },
     ...(data.live ? [{ name: "telemetry", table: data.sample, key: "fault", words: FAULTS, hold: 0.2 }] : [])] });
-  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample, aim: data.aim }));
+  list.push(new Scene(view, { states: data.states, table: data.sample, targets: data.reply, plan: data.plan, second: second && second.sample, aim: data.aim, limits: data.limits }));
   for (const group of byUnit(data.states))
     add({ title: group.map(s => s.name).join(", "), note: [group[0].unit && `[${group[0].unit}]`, "dashed: target"].filter(Boolean).join(" "),
       lines: group.flatMap((s, k) => [
         { name: s.name, table: data.sample, key: "x." + s.name, colour: COLOURS[k] },
         { name: s.name + " target", table: data.reply, key: "target." + s.name, colour: COLOURS[k], dash: true, width: 1.2, silent: true, with: s.name, steps: true },
         ...(data.predicted ? [{ name: s.name + " predicted", table: data.predicted, key: "x." + s.name, colour: COLOURS[k], width: 0.8, silent: true, with: s.name, second: true }] : []),
-        ...(second ? [{ name: s.name + " (2)", table: second.sample, key: "x." + s.name, colour: COLOURS[k], second: true, width: 1, silent: true, with: s.name }] : [])]) });
+        ...(second ? [{ name: s.name + " (2)", table: second.sample, key: "x." + s.name, colour: COLOURS[k], second: true, width: 1, silent: true, with: s.name }] : [])]),
+      limits: fences(data.limits || [], group.map(s => s.name)) });
   add({ title: "One-step error", note: "against what is expected; normalised, logarithmic", log: true, lines: [
     { name: "error", table: data.errors || data.reply, key: "error", colour: COLOURS[1] },
     { name: "expected", table: data.errors || data.reply, key: "expected", colour: COLOURS[0], dash: true },

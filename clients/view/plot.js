@@ -68,6 +68,14 @@ function short(v, unit = "") {
   return text.replace(/^-/, "−") + (unit ? " " + unit : "");
 }
 
+/* A number to a thousandth of what an axis covers: more could not be seen on it. */
+function onAxis(v, range, unit = "") {
+  if (!Number.isFinite(v) || !(range > 0))
+    return short(v, unit);
+  const places = Math.min(Math.max(3 - Math.floor(Math.log10(range)), 0), 12), text = v.toFixed(places);
+  return (Math.abs(v) >= 1e5 || places > 6 ? short(v) : Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−")) + (unit ? " " + unit : "");
+}
+
 /* About n round numbers from low to high. */
 function ticks(low, high, n) {
   const raw = (high - low) / Math.max(1, n), power = 10 ** Math.floor(Math.log10(raw));
@@ -144,6 +152,7 @@ class Plot {
       return;
     const button = document.createElement("button"), swatch = document.createElement("i");
     swatch.style.borderColor = line.colour;
+    swatch.style.opacity = line.second ? 0.55 : 1;
     swatch.className = line.dash ? "dash" : "";
     line.value = document.createElement("span");
     button.append(swatch, line.name, line.value);
@@ -240,11 +249,11 @@ class Plot {
       return [Math.max(low, high * 1e-6) / 1.3, high * 1.3];
     if (this.zero)
       take(0);
-    const least = Math.max(1e-9, 1e-3 * Math.max(Math.abs(low), Math.abs(high)), this.least || 0);
+    const least = Math.max(1e-9, 1e-3 * Math.max(Math.abs(low), Math.abs(high)), this.least || 0), positive = this.zero && low >= 0;
     if (high - low < least)
-      [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
+      [low, high] = positive ? [0, least] : [(low + high - least) / 2, (low + high + least) / 2];
     const pad = 0.06 * (high - low);
-    return [low - pad, high + pad];
+    return [positive ? -0.25 * pad : low - pad, high + pad]; /* a line at 0 is seen, and nothing looks as if it could be below */
   }
 
   limit(l) { return l.table ? l.table.at(l.key, this.view.cursor ?? this.view.t1, 1e9) : l.value; }
@@ -295,6 +304,7 @@ class Plot {
 
   drawLines(g, box, X, ink) {
     const [low, high] = this.range();
+    this.shown = this.log ? 0 : high - low;
     const f = this.log ? Math.log10 : v => v, a = f(low), b = f(high);
     const Y = v => box.y + box.h - (f(this.log ? Math.max(v, low / 10) : v) - a) / (b - a) * box.h;
     const marks = this.log ? { list: [] } : ticks(low, high, box.h / 32);
@@ -526,7 +536,7 @@ class Plot {
     const t = this.view.cursor ?? this.view.t1;
     for (const line of this.lines)
       if (line.value) {
-        const text = short(line.table.at(line.key, t, this.view.cursor === null ? 1e9 : this.gap(line.table)), line.unit);
+        const text = onAxis(line.table.at(line.key, t, this.view.cursor === null ? 1e9 : this.gap(line.table)), this.shown, line.unit);
         if (line.value.textContent !== text)
           line.value.textContent = text;
       }

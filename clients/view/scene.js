@@ -4,7 +4,8 @@
 
 class Scene {
   /* states: [{name, unit}]; table: with columns "x." and "target." + name; plan(): rows of states, or null. */
-  constructor(view, { states, table, targets, plan, second, aim }) {
+  constructor(view, { states, table, targets, plan, second, aim, limits }) {
+    this.limits = limits || [];
     this.aim = aim; /* called with where the target was dragged to; undefined: it cannot be */
     this.dragged = null;
     this.view = view;
@@ -20,7 +21,7 @@ class Scene {
     this.element.className = "card tall";
     const head = document.createElement("h2"), small = document.createElement("small");
     head.textContent = this.axes.length === 3 ? "Vehicle in space" : "Vehicle in " + this.axes.map(i => states[i].name).join(", ");
-    small.textContent = "trail, plan (dots), target (+)";
+    small.textContent = "trail, plan (dots), target (+)" + (this.limits.length ? ", limits" : "");
     head.append(small);
     this.legend = document.createElement("div");
     this.legend.className = "legend";
@@ -137,11 +138,12 @@ class Scene {
     if (!points.length)
       return;
     if (!this.dragged) /* under the hand nothing else moves */
-      this.fit(points, w, h);
+      this.fit([...points, ...this.near(points)], w, h);
     if (this.axes.length === 3)
       this.floor(g, ink);
     else
       this.frame(g, w, h, ink);
+    this.drawLimits(g, ink);
     this.path(g, other, "#7a7f87", 1.2);
     this.path(g, trail, COLOURS[0], 1.8);
     if (aimed)
@@ -150,8 +152,38 @@ class Scene {
     if (trail.length)
       this.vehicle(g, trail[trail.length - 1], k, ink);
     const place = trail.length ? trail[trail.length - 1] : [];
-    this.legend.textContent = this.axes.map((i, n) => `${this.states[i].name} ${short(place[n], this.states[i].unit)}` +
-      (aimed ? ` → ${short(target[n])}` : "")).join("    ");
+    const size = Math.max(...this.axes.map((_, n) => this.high[n] - this.low[n]));
+    this.legend.textContent = this.axes.map((i, n) => `${this.states[i].name} ${onAxis(place[n], size, this.states[i].unit)}` +
+      (aimed ? ` → ${onAxis(target[n], size)}` : "")).join("    ");
+  }
+
+  /* Corners of limits that are not far larger than what else is shown: a fence of a kilometre would leave a dot. */
+  near(points) {
+    const names = this.axes.map(i => this.states[i].name), size = Math.max(...names.map((_, i) => Math.max(...points.map(p => p[i])) - Math.min(...points.map(p => p[i]))), 0.5);
+    const fits = r => r && r.every(Number.isFinite) && r[1] - r[0] < 6 * size;
+    return this.limits.flatMap(l => {
+      const range = names.map(n => limitRange(l, n)), at = (r, k, i) => fits(r) ? r[k] : points[0][i];
+      return range.every(r => !r || fits(r)) ? [0, 1].map(k => [0, 1, 2].map(i => i < names.length ? at(range[i], k, i) : 0)) : [];
+    });
+  }
+
+  /* A fence's lines; what is to be kept out of is also filled. */
+  drawLimits(g, ink) {
+    g.strokeStyle = g.fillStyle = ink("bad");
+    g.lineWidth = 1;
+    for (const limit of this.limits)
+      limitLines(limit, this.axes.map(i => this.states[i].name), this.low, this.high).forEach((line, k) => {
+        g.beginPath();
+        line.forEach((p, n) => n ? g.lineTo(...this.project(p)) : g.moveTo(...this.project(p)));
+        g.globalAlpha = 0.12;
+        if (limit.kind !== "box" && k === 0)
+          g.fill();
+        g.globalAlpha = 0.65;
+        g.setLineDash(limit.kind === "box" ? [5, 3] : []);
+        g.stroke();
+      });
+    g.setLineDash([]);
+    g.globalAlpha = 1;
   }
 
   /* Where things are on the screen, so that all of them are. */

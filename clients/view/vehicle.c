@@ -14,6 +14,7 @@ static const char topic[] = "hilbert.v1.Status";
 static const double shortest_silence = 1.2; /* seconds without a status before a daemon counts as gone */
 static const double past_apart = 0.2;       /* seconds between statuses that are kept */
 static const double ask_again = 1;          /* seconds */
+static const double settings_hold = 10;     /* seconds before settings are asked for again, whatever others do */
 static const double patience = 5;           /* seconds, for the answer to a page's question */
 
 /* ---- connecting ---- */
@@ -108,6 +109,7 @@ void hb_view_vehicle_free(hb_view_vehicle *v)
         zmq_close(v->asker);
     hilbert__v1__status__free_unpacked(v->newest, NULL);
     hilbert__v1__model_info__free_unpacked(v->model, NULL);
+    free(v->settings);
     for (int i = 0; i < HB_VIEW_PAST; i++)
         free(v->past[i].data);
     free(v);
@@ -174,6 +176,12 @@ static hb_view_news take_status(hb_view_vehicle *v, const void *data, size_t siz
         return HB_VIEW_NOTHING;
     }
     note_change(v, s, now);
+    /* whoever asked it for something since may have changed a setting */
+    if (!v->controls || s->counters->control_requests < v->controls)
+        v->controls = s->counters->control_requests;
+    bool others = s->counters->control_requests > v->controls && now - v->asked > settings_hold;
+    if (others || (v->newest && (s->uptime < v->newest->uptime || s->counters->reloads > v->newest->counters->reloads)))
+        v->settings_known = false;
     hilbert__v1__status__free_unpacked(v->newest, NULL);
     v->newest = s;
     if (v->heard > 0 && now - v->heard < 60)
@@ -210,7 +218,8 @@ static hb_view_news receive_status(hb_view_vehicle *v, double now)
     return news;
 }
 
-static void ask_model(hb_view_vehicle *v, double now)
+/* For its model, or its settings. */
+static void ask_about(hb_view_vehicle *v, bool model, double now)
 {
     Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
     Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
@@ -218,8 +227,11 @@ static void ask_model(hb_view_vehicle *v, double now)
 
     v->asked = now;
     request.id = ++v->id_asked;
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL;
-    request.get_model = &nothing;
+    if (!model)
+        v->id_settings = request.id;
+    request.command_case =
+        model ? HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL : HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_SETTINGS;
+    request.get_model = &nothing; /* get_settings has the same place */
     if (hilbert__v1__control_request__get_packed_size(&request) <= sizeof frame)
         zmq_send(v->asker, frame, hilbert__v1__control_request__pack(&request, frame), ZMQ_DONTWAIT);
 }
@@ -271,6 +283,23 @@ static bool gave_up(hb_view_vehicle *v, double now)
     return false;
 }
 
+/* The lines as one text. */
+static void keep_settings(hb_view_vehicle *v, const Hilbert__V1__Settings *s)
+{
+    size_t n = 1;
+    char *text, *to;
+
+    for (size_t i = 0; i < s->n_line; i++)
+        n += strlen(s->line[i]) + 1;
+    if (!(text = to = malloc(n)))
+        return;
+    for (size_t i = 0; i < s->n_line; i++)
+        to += sprintf(to, "%s\n", s->line[i]);
+    *to = 0;
+    free(v->settings);
+    v->settings = text;
+}
+
 static hb_view_news receive_reply(hb_view_vehicle *v)
 {
     hb_view_news news = HB_VIEW_NOTHING;
@@ -286,7 +315,14 @@ static hb_view_news receive_reply(hb_view_vehicle *v)
             reply->model = NULL;
             reply->result_case = HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET;
             news = HB_VIEW_MODEL;
-        } else if (reply && answers(v, reply))
+        } else if (reply && reply->result_case == HILBERT__V1__CONTROL_REPLY__RESULT_SETTINGS && reply->settings) {
+            keep_settings(v, reply->settings);
+            v->settings_known = true;
+            v->controls = 0;
+            news = HB_VIEW_SETTINGS;
+        } else if (reply && !reply->ok && reply->id == v->id_settings)
+            v->settings_known = true; /* it does not tell them: then there are none to show */
+        else if (reply && answers(v, reply))
             news = HB_VIEW_ANSWER;
         hilbert__v1__control_reply__free_unpacked(reply, NULL);
     }
@@ -302,7 +338,9 @@ hb_view_news hb_view_vehicle_poll(hb_view_vehicle *v, double now)
         return news;
     bool known = v->model && v->newest && v->model->hash == v->newest->model_hash;
     if (v->newest && !known && !hb_view_vehicle_gone(v, now) && now - v->asked > ask_again)
-        ask_model(v, now);
+        ask_about(v, true, now);
+    else if (known && !v->settings_known && !hb_view_vehicle_gone(v, now) && now - v->asked > ask_again)
+        ask_about(v, false, now);
     news = receive_reply(v);
     return news == HB_VIEW_NOTHING && gave_up(v, now) ? HB_VIEW_ANSWER : news;
 }

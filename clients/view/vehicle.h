@@ -40,12 +40,15 @@ typedef struct hb_view_vehicle {
     double heard;                   /* when it came, monotonic seconds */
     double period;                  /* between two of them, as they come */
     Hilbert__V1__ModelInfo *model;  /* NULL: not known yet */
-    double asked;                   /* for the model, monotonic seconds */
-    uint64_t id_asked;
-    uint64_t changes; /* of the dynamics, as of the newest status */
-    double changed;   /* when that last changed, or the action's status did; 0: not since we look */
-    char change[96];  /* and what it was, in words */
-    bool keyed;       /* it knows us by a key: it may be asked to change something */
+    char *settings;                 /* the configuration in force, YAML; NULL: not known yet */
+    bool settings_known;            /* and nobody may have changed it since */
+    uint64_t controls;              /* requests to its control socket when it was; 0: the next status says it */
+    double asked;                   /* for the model or the settings, monotonic seconds */
+    uint64_t id_asked, id_settings; /* the newest question's, and that for the settings */
+    uint64_t changes;               /* of the dynamics, as of the newest status */
+    double changed;                 /* when that last changed, or the action's status did; 0: not since we look */
+    char change[96];                /* and what it was, in words */
+    bool keyed;                     /* it knows us by a key: it may be asked to change something */
     hb_view_question question[HB_VIEW_QUESTIONS];
     hb_view_answer answer;             /* the newest: see HB_VIEW_ANSWER */
     hb_view_moment past[HB_VIEW_PAST]; /* a ring, oldest at `first` */
@@ -65,9 +68,10 @@ void hb_view_vehicle_free(hb_view_vehicle *v);
 /* Asks it to do something, for `who`; NULL, or why not. The answer is news. */
 const char *hb_view_vehicle_ask(hb_view_vehicle *v, Hilbert__V1__ControlRequest *request, uint64_t who, double now);
 
-typedef enum { HB_VIEW_NOTHING, HB_VIEW_STATUS, HB_VIEW_MODEL, HB_VIEW_ANSWER } hb_view_news;
+typedef enum { HB_VIEW_NOTHING, HB_VIEW_STATUS, HB_VIEW_MODEL, HB_VIEW_SETTINGS, HB_VIEW_ANSWER } hb_view_news;
 
-/* Takes one message in, without waiting. STATUS: newest is another; MODEL: model is; ANSWER: answer is. */
+/* Takes one message in, without waiting. STATUS: newest is another; MODEL: model is; SETTINGS: settings are; ANSWER:
+ * answer is. */
 hb_view_news hb_view_vehicle_poll(hb_view_vehicle *v, double now);
 /* Nothing was heard for longer than statuses are apart: the daemon is gone, or was never there. */
 bool hb_view_vehicle_gone(const hb_view_vehicle *v, double now);

@@ -295,10 +295,13 @@ static void look_after_vehicles(hb_view_web *w)
                 tell_answer(w, v->answer.who, v->id, v->answer.ok, v->answer.error);
                 continue;
             }
-            tell(w, NULL, v, news == HB_VIEW_STATUS ? hb_view_write_status : hb_view_write_model);
+            tell(w, NULL, v,
+                 news == HB_VIEW_STATUS  ? hb_view_write_status
+                 : news == HB_VIEW_MODEL ? hb_view_write_model
+                                         : hb_view_write_settings);
             if (news == HB_VIEW_STATUS)
                 tell_foxglove(w, v);
-            else
+            else if (news == HB_VIEW_MODEL)
                 announce(w, v);
         }
     }
@@ -326,6 +329,8 @@ static void watch(hb_view_web *w, client *c, const json_t *id)
     const hb_view_vehicle *v = w->fleet->vehicle[c->watching];
     if (v->model)
         tell(w, c, v, hb_view_write_model);
+    if (v->settings)
+        tell(w, c, v, hb_view_write_settings);
     if (v->npast)
         tell(w, c, v, hb_view_write_past);
 }

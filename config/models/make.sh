@@ -87,6 +87,11 @@ make() {
     crazyflie) # recorded flights of a real one, which are not part of this repository; see hilbert-eval real
         "$build/clients/eval/hilbert-eval" real --folder "$data/real" nanobench
         cp "$data/real/nanobench.safetensors" config/models/crazyflie.safetensors
+        flights=../shared/flights/nanobench
+        # the flights of its training (not the ovals and Lissajous figures), as if nobody had measured the battery
+        python3 config/models/crazyflie_duty.py "$flights" config/logs/nanobench.yaml "$data/duty.yaml"
+        "$train" import --map "$data/duty.yaml" --output "$data/duty.h5" --force "$flights"/B[2-6]_*.csv.gz
+        words crazyflie duty --word 'thrust_scale=battery/3.41'
         ;;
     quadrotor)
         collect vehicles quadrotor -f 500 -e 6 -s 6 $vehicles

@@ -54,6 +54,8 @@ const char *hb_word_text(hb_word w, char text[HB_WORD_TEXT])
     double first = w.deviation / pow(10, size);
     int places = (int)fmin(fmax((first < 1.95 ? 1 : 0) - size, 0), 12);
 
-    snprintf(text, HB_WORD_TEXT, "%.*f +- %.*f", places, w.value, places, w.deviation);
+    double least = 0.5 * pow(10, -places);
+
+    snprintf(text, HB_WORD_TEXT, "%.*f +- %.*f", places, fabs(w.value) <= least ? 0 : w.value, places, w.deviation);
     return text;
 }

@@ -47,6 +47,15 @@ class Settings(TestCase):
         self.assertRegex(daemon.text(), r"set by a client without a key: cost\.0\.weight is 7 until a reload")
         self.assertEqual(text_of(daemon.file), before)  # until it is saved
 
+        # lists and sections, each indented as a whole; values that begin like options
+        self.assertRegex(ctl(daemon, "get", "cost"), r"^- \{kind: squared.*\n- \{kind: squared.*\n- \{kind: effort")
+        self.assertRegex(ctl(daemon, "get", "planner.samples", "cost"), r"^planner.samples: 16\ncost:\n  - \{kind: squared.*\n  - \{kind: squared")
+        self.assertIn("below 0", ctl(daemon, "set", "cost.0.weight", "-1", code=1))
+        self.assertIn("target.position is -1.5 for 600 s", ctl(daemon, "set", "target.position", "-1.5", "--for", "600").replace("10 min", "600 s"))
+        self.assertEqual(ctl(daemon, "get", "target.position").strip(), "-1.5")
+        ctl(daemon, "set", "--back", "target.position")
+        self.assertIn("unknown option", ctl(daemon, "set", "target.position", "-x", code=2))
+
         ctl(daemon, "set", "--back", "cost.effort.weight")
         self.assertEqual(self.weight(daemon), [7, 1, 0.05])
         self.assertIn("was not set", ctl(daemon, "set", "-b", "cost.effort.weight", code=1))

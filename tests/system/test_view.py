@@ -19,9 +19,12 @@ import time
 from harness import BUILD, CART, HILBERTCTL, SOURCE, Cart, TestCase, main, pb, shipped, wait_until
 
 import browser
+import status_fleet
 
 VIEW = f"{BUILD}/clients/view/hilbert-view"
 PATIENCE = 40.0
+# no deadline that a busy machine would miss
+QUADROTOR = shipped("quadrotor").replace("  budget: 0.01 ", "  stale_after: 60\n  fallback_after: 120\n  budget: 5 ")
 
 
 class View:
@@ -101,6 +104,23 @@ class Socket:
         self.socket.close()
 
 
+@contextlib.contextmanager
+def generated(daemon, vehicles):
+    """Folders of daemons that are made up, all after what a real one says."""
+    folder = tempfile.mkdtemp(prefix="hilbert-fleet-", dir="/tmp")
+    with daemon.client() as client:
+        status_fleet.keep(client, f"{folder}/template")
+    process = subprocess.Popen(["/usr/bin/python3", status_fleet.__file__, f"{folder}/template", folder, "--vehicles", str(vehicles),
+                                "--python", f"{BUILD}/clients/python"], stdout=subprocess.PIPE, text=True)
+    try:
+        process.stdout.readline()
+        yield [f"{folder}/vehicle{i:02d}" for i in range(vehicles)]
+    finally:
+        process.kill()
+        process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Flight:
     """A cart that flies in real time until it is told to end."""
 
@@ -151,7 +171,7 @@ class Server(WithView):
         self.assertIn("<title>hilbert-view</title>", text)
         self.assertIn("default-src 'none'", headers["content-security-policy"])
         # nothing from elsewhere: it works offline
-        for path in ["/", "/page.css", "/plot.js", "/scene.js", "/page.js"]:
+        for path in ["/", "/page.css", *re.findall(r'src="([^"]+)"', text)]:
             status, text, _ = view.get(path)
             self.assertEqual(status, 200, path)
             self.assertNotRegex(text, r"https?://", path)
@@ -217,7 +237,7 @@ class Server(WithView):
 
     def test_alerts_and_dashboard_name_what_there_is(self):
         rules, board = (f"{SOURCE}/packaging/prometheus/{name}" for name in ("hilbert.rules.yml", "hilbert.grafana.json"))
-        daemon = self.started(shipped("quadrotor") + "recorder: {{enabled: true, directory: {folder}}}\n", model=None)
+        daemon = self.started(QUADROTOR + "recorder: {{enabled: true, directory: {folder}}}\n", model=None)
         with daemon.client() as client:
             client.request(0, [0] * 9 + [1] + [0] * 3)
         view = self.view("--socket", daemon.folder)
@@ -234,8 +254,15 @@ class Server(WithView):
         if shutil.which("promtool"):
             done = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            # and each fires when it should, and only then
+            folder = tempfile.mkdtemp(prefix="hilbert-alerts-")
+            self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+            for path in (rules, f"{SOURCE}/tests/data/prometheus/alerts.yml"):
+                shutil.copy(path, folder)
+            done = subprocess.run(["promtool", "test", "rules", "alerts.yml"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         else:
-            print("NOT CHECKED by promtool, which is not installed (Debian: prometheus)", flush=True)
+            print("SKIPPED: alert rules by promtool, which is not installed (packaging/deps.sh --browser installs it)", flush=True)
 
     def test_wrong_usage(self):
         def wrong(*arguments, code=2):
@@ -273,7 +300,7 @@ class Foxglove(WithView):
         if not folder:
             print("SKIPPED: Foxglove: node or its package @foxglove/ws-protocol cannot be had", flush=True)
             return
-        daemon = self.started(shipped("quadrotor"), model=None)
+        daemon = self.started(QUADROTOR, model=None)
         view = self.view("--socket", daemon.folder)
         client = daemon.client()
         hover = [0.1, 0, 0.2, 0, 0.3, 0, 0, 0, 0, 1, 0, 0, 0]
@@ -296,6 +323,30 @@ class Foxglove(WithView):
             status = pb.Status.FromString(base64.b64decode(seen["/quadrotor/status"]["data"]))
             self.assertEqual(list(status.state), hover)
             self.assertAlmostEqual(seen["/quadrotor/status"]["time"], time.time(), delta=60)
+
+    def test_layout_names_what_there_is(self):
+        daemon = self.started(QUADROTOR, model=None)
+        view = self.view("--socket", daemon.folder)
+        s = self.socket(view, protocol="foxglove.sdk.v1")
+        channels = {}
+        while len(channels) < 9:
+            message = json.loads(s.receive()[1])
+            channels |= {c["topic"]: c for c in message.get("channels", [])}
+        with open(f"{SOURCE}/packaging/foxglove/hilbert.layout.json") as file:
+            layout = json.load(file)
+        shown = set(re.findall(r'"([^"]+!\w+)"', json.dumps(layout["layout"])))
+        self.assertEqual(shown, set(layout["configById"]))
+        named = re.findall(r'"(/quadrotor/\w+)((?:\.[\w\[\]]+)*)"', json.dumps(layout["configById"]))
+        self.assertGreater(len(named), 20)
+        for topic, path in named:
+            self.assertIn(topic, channels)
+            if topic == "/quadrotor/status":
+                kind = pb.Status.DESCRIPTOR
+                for part in filter(None, re.sub(r"\[\d+\]", "", path).split(".")):
+                    self.assertIn(part, kind.fields_by_name, path)
+                    kind = kind.fields_by_name[part].message_type
+            elif path:
+                self.assertIn(path[1:], json.loads(channels[topic]["schema"])["properties"])
 
     def test_subscriptions_that_make_no_sense(self):
         daemon = self.started()
@@ -370,7 +421,7 @@ class Control(WithView):
 class InBrowser(WithView):
     def test_words_and_terms(self):
         """What was learned and what drives the plan, of one vehicle and in the list: as the status says it."""
-        daemon = self.started(shipped("quadrotor"), model=None)
+        daemon = self.started(QUADROTOR, model=None)
         view = self.view("--socket", daemon.folder)
         with daemon.client() as client:
             client.request(0, [0] * 9 + [1] + [0] * 3)
@@ -530,6 +581,76 @@ class InBrowser(WithView):
         b.pointer((x + 0.75 * w, y + h / 2), "down", (x + 0.85 * w, y + h / 2), (x + 0.95 * w, y + h / 2), "up")
         b.wait(f"return page.view.t1 - page.view.t0 < {span} / 3 && !page.live", "a zoom")
 
+    def test_figures_are_readable(self):
+        """Digits that can be seen, no sign of nothing, no axis below zero for what cannot be, nothing cut off."""
+        daemon = self.started(QUADROTOR.replace("name:", "adapt: false\nname:", 1), model=None)
+        view = self.view("--socket", daemon.folder)
+        with daemon.client() as client:
+            client.request(0, [1e-9] + [0] * 8 + [1] + [0] * 3)
+        b = self.browser()
+        b.open(view.address)
+        b.wait("return page.showing && page.showing.tiles && page.drawn", "a page")
+        for script, text in [("onAxis(-1.3e-9, 1.2)", "0.000"), ("onAxis(-0.0514, 1.1)", "−0.051"), ("onAxis(0.00504, 106, '%')", "0.0 %"), ("onAxis(3.2e-7, 4e-7)", "3.2e-7"),
+                             ("onAxis(NaN, 1)", "–"), ("inDigits(-0.02, 1.3)", "0.0"), ("told({value: 3.69, deviation: 32.7, unit: 'ms'})", "4 ± 33 ms"),
+                             ("told({value: 3, deviation: 0, unit: 'ms'})", "3.00 ms"), ("metres(2.2e-5)", "22.0 µm"), ("metres(0.0651)", "65.1 mm"), ("metres(1.5)", "1.50 m")]:
+            self.assertEqual(b.run(f"return {script}"), text, script)
+        low, high = b.run("return page.view.plots.find(p => p.title === 'Does the model fit?').range()")
+        self.assertGreater(low, -0.03 * high)
+        self.assertIn("not adapting", b.text("#note"))
+        self.assertIn("not adapting", b.run("return page.showing.tiles.error.tile.textContent"))
+        for width in (1280, 400):
+            b.resize(width, 900)
+            cut = b.run("""return [...document.querySelectorAll('.card, .card *, .tile, .tile *')].filter(e => getComputedStyle(e).overflowY !== 'visible' && !e.querySelector('.log')
+                && e.tagName !== 'CANVAS' && (e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1)).map(e => e.textContent.slice(0, 60))""")
+            self.assertEqual(cut, [])
+        self.assertEqual(b.complaints(), [])
+
+    def test_limits(self):
+        """A fence of the configuration is drawn, in force as it is after a reload; of a recording, too."""
+        fence = CART + "limits: {{rules: [{{kind: box, states: [position], min: [-2], max: [%s], name: fence}}]}}\nrecorder: {{enabled: true, directory: {folder}}}\n"
+        daemon = self.started(fence % 3)
+        view = self.view("--socket", daemon.folder)
+        with daemon.client() as client:
+            client.request(0, [0, 0])
+        b = self.browser()
+        b.open(view.address)
+        b.wait("return page.vehicle && page.vehicle.limits.length && page.vehicle.limits[0].max[0] === 3 && page.view.plots.some(p => p instanceof Scene && p.limits.length)", "a fence")
+        self.assertIn("position ≤ 3.00", b.run("return page.view.plots.flatMap(p => p.title && p.title.startsWith('position') ? p.limits.map(l => l.name) : [])"))
+        daemon.write(fence % 2)
+        subprocess.run([HILBERTCTL, "reload", "-s", daemon.folder], check=True, capture_output=True)
+        b.wait("return page.vehicle.limits[0].max[0] === 2 && page.view.plots.some(p => p instanceof Scene && p.limits[0].max[0] === 2)", "the other fence")
+        self.assertEqual(b.run("""const l = readLimits(['{kind: keep_out_cylinder, name: mast, states: [x, y], centre: [0.5, -0.5], radius: 0.2}', '{kind: speed, states: [vx], max: 3}',
+            '{kind: keep_out_box, states: [x, y, z], min: [0, 0, 0], max: [1, 2, 3]}']);
+            return [l.length, limitRange(l[0], 'y').map(v => v.toFixed(1)), limitRange(l[0], 'z'), limitLines(l[0], ['x', 'y', 'z'], [-1, -1, 0], [1, 1, 2]).length,
+            limitLines(l[1], ['x', 'y', 'z'], [-1, -1, 0], [1, 1, 2])[1][2], limitLines(l[1], ['x', 'y'], [-1, -1, 0], [1, 1, 0]).length]"""), [2, ["-0.7", "-0.3"], None, 7, [1, 2, 3], 1])
+        self.assertEqual(b.complaints(), [])
+        daemon.stop()
+        recorded = self.view(glob.glob(f"{daemon.folder}/*.mcap")[0])
+        self.assertEqual(len(json.loads(recorded.get("/flight/0.json")[1])["limits"]), 1)
+
+    def test_fifty_vehicles(self):
+        """What is in trouble is what hilbertctl list says, and first; a phone can read it."""
+        daemon = self.started()
+        with daemon.client() as client:
+            client.request(0, [0, 0])
+        with generated(daemon, 50) as folders:
+            view = self.view(*(a for f in folders for a in ("--socket", f)), "--socket", f"{daemon.folder}/none")
+            b = self.browser()
+            b.open(view.address + "#fleet")
+            b.wait("return document.querySelectorAll('.fleet tbody tr').length === 51 && page.fleet.filter(v => v.heard).length === 50", "all rows")
+            listed = subprocess.run([HILBERTCTL, "list", "-s", os.path.dirname(folders[0])], capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(listed.returncode, 1, listed.stderr)
+            wrong = sorted(re.findall(r"(?m)^(vehicle\d+) +(?:actions|telemetry|model):", listed.stdout))
+            self.assertEqual(wrong, ["vehicle03", "vehicle13", "vehicle23", "vehicle33", "vehicle43"])
+            b.wait("return document.querySelector('#badge').textContent === '6 in trouble'", "a count")
+            first = b.run("return [...document.querySelectorAll('.fleet tbody tr')].slice(0, 6).map(r => r.cells[0].textContent)")
+            self.assertEqual(sorted(first), ["none", *wrong])
+            b.resize(400, 800)
+            self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 400)
+            heights = b.run("return Object.fromEntries([...document.querySelectorAll('.fleet tbody tr')].map(r => [r.cells[0].textContent, r.offsetHeight]))")
+            self.assertLess(heights["none"], heights["vehicle00"] / 2)  # nothing is known: no list of dashes
+            self.assertEqual(b.complaints(), [])
+
     def test_recordings(self):
         daemon = self.daemon(CART + "recorder: {{enabled: true, directory: {folder}}}\n").start()
         flight = self.flight(daemon)
@@ -537,6 +658,7 @@ class InBrowser(WithView):
         flight.end()
         daemon.stop()
         daemon.start()  # a second recording, without a flight
+        wait_until(lambda: daemon.client().status().recorder.file, "its file", PATIENCE)
         daemon.stop()
         first, second = sorted(glob.glob(f"{daemon.folder}/*.mcap"))
         shutil.copy(first, f"{daemon.folder}/again.mcap")
@@ -549,6 +671,12 @@ class InBrowser(WithView):
         self.assertEqual(b.text("[data-field=samples]"), str(len(data["sample"]["t"])))
         b.run("document.querySelector('.scrub').value = 500; document.querySelector('.scrub').oninput()")
         self.assertAlmostEqual(b.run("return page.view.cursor"), data["seconds"] / 2, delta=0.1)
+        # a stretch of bad replies is one event, in the list and on the panels
+        told = b.run("""const data = page.flight, n = data.reply.t.length;
+            data.reply.c.status.fill(index(ACTIONS, 'converged')); data.reply.c.status.fill(index(ACTIONS, 'fallback'), 20, 40); data.reply.c.status[90] = index(ACTIONS, 'refused');
+            showFlight(data, null); return [page.view.events.filter(e => e.text.startsWith('actions')).map(e => [e.t, e.text]), document.querySelector('.log').textContent, data.reply.t[20]]""")
+        self.assertEqual([(t == told[2], re.sub(r" for .*", "", text)) for t, text in told[0]], [(True, "actions: fallback"), (False, "actions: refused")])
+        self.assertIn("actions: fallback for", told[1])
         b.run("location.hash = '#flight=0,1'")
         b.wait("return page.second && page.second.number === 1", "the second over it")
         self.assertEqual(view.get("/flight/2.json")[0], 404)

@@ -107,6 +107,7 @@ static void test_text_has_the_digits_that_mean_something(void **state)
                {{0.022134, 0.00014}, "0.02213 +- 0.00014"},
                {{123.4, 25}, "123 +- 25"},
                {{-1.25, 0.5}, "-1.2 +- 0.5"},
+               {{-0.02, 1.3}, "0.0 +- 1.3"}, /* and no sign of nothing */
                {{NAN, 1}, "unknown"},
                {{1, 0}, "1.00000 +- 0.00000"}};
     char text[HB_WORD_TEXT];

@@ -132,6 +132,19 @@ static void crc_is_the_standard_one(void **state)
     (void)state;
     assert_int_equal(hb_mcap_crc(0, "123456789", 9), 0xcbf43926);
     assert_int_equal(hb_mcap_crc(hb_mcap_crc(0, "1234", 4), "56789", 5), 0xcbf43926);
+    /* bit by bit, of any length and from any address */
+    uint8_t bytes[67];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i * 37 + 11 * i + 5);
+    for (size_t from = 0; from < 5; from++)
+        for (size_t n = 0; from + n <= sizeof bytes; n++) {
+            uint32_t expected = 0xffffffff;
+            for (size_t i = 0; i < 8 * n; i++) {
+                uint32_t bit = (expected ^ (uint32_t)(bytes[from + i / 8] >> (i % 8))) & 1;
+                expected = expected >> 1 ^ (bit ? 0xedb88320 : 0);
+            }
+            assert_int_equal(hb_mcap_crc(0, bytes + from, n), ~expected);
+        }
 }
 
 static void what_is_written_is_read(void **state)

@@ -16,8 +16,9 @@ static const double lasting_time = 0.4;
 static const double noise_memory = 10, slow_memory = 30, noise_start = 0.4;
 /* seconds that a new run is given before another may take its place */
 static const double infancy = 0.25;
-/* a change is told after this time, summed up in blocks, if the former coefficients did so many times worse, squared */
-static const double confirm_time = 1, confirm_block = 0.25, confirm_ratio = 4;
+/* seconds: a change from what was known for so long is told after this time, summed up in blocks, if the former
+ * coefficients did so many times worse, squared: three deviations */
+static const double confirm_known = 0.5, confirm_time = 1, confirm_block = 0.25, confirm_ratio = 9;
 /* seconds behind what is said of the span */
 static const double status_time = 0.5;
 /* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean */
@@ -794,7 +795,7 @@ static void follow_change(hb_belief *b)
         if (lives(b, k) && b->log_weight[k] > b->log_weight[best])
             best = k;
     *b->main_run = best;
-    if (best == before || *b->confirming >= 0 || *b->run[before].age < confirm_time)
+    if (best == before || *b->confirming >= 0 || *b->run[before].age < confirm_known)
         return;
     memcpy(b->former, b->run[before].coefficient, vectors(b) * sizeof *b->former);
     memcpy(b->former_slow, b->run[before].slow, (size_t)b->nx * sizeof *b->former_slow);

@@ -16,9 +16,10 @@ static const double lasting_time = 0.4;
 static const double noise_memory = 10, slow_memory = 30, noise_start = 0.4;
 /* seconds that a new run is given before another may take its place */
 static const double infancy = 0.25;
-/* seconds: a change from what was known for so long is told after this time, summed up in blocks, if the former
- * coefficients did so many times worse, squared: three deviations */
-static const double confirm_known = 0.5, confirm_time = 1, confirm_block = 0.25, confirm_ratio = 9;
+/* seconds: a change from what was known for so long is told after this time, or at the latest after that, as soon as
+ * the former coefficients did so many times worse, squared and summed up in blocks: 10 dB */
+static const double confirm_known = 0.5, confirm_time = 1, confirm_latest = 1.5, confirm_block = 0.25,
+                    confirm_ratio = 10;
 /* seconds behind what is said of the span */
 static const double status_time = 0.5;
 /* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean */
@@ -27,14 +28,17 @@ static const double known_share = 0.1;
 static const double population_spread = 2;
 /* of the mean variance of the population, that is added in every direction: some have none */
 static const double least_spread = 1e-6;
-/* variance of a state's noise to begin with: ordinary sensors, 3 % of the deviation of the trained states */
-static const double usual_variance = 0.03 * 0.03;
+/* variance of a state's noise to begin with */
+static const double usual_variance = HB_USUAL_NOISE * HB_USUAL_NOISE;
 /* and the least there is, where no file tells: networks compute in single precision */
 static const double least_variance = 1e-8;
 /* variance of outliers, in units of what the prior expects */
 static const double outlier_width = 100;
-/* an outlier is followed by another with this probability: glitches are short */
-static const double outlier_stays = 0.4;
+/* a glitch comes back with this probability; else, as with a command that was never given, only one transition is wrong
+ */
+static const double glitch_returns = 0.5;
+/* of what a glitch was, what its way back may differ by */
+static const double return_spread = 0.3;
 /* seconds for which foreign dynamics last at least, in the mean */
 static const double foreign_time = 1;
 /* degrees of freedom of the errors' tails, for the weights of runs */
@@ -53,7 +57,8 @@ static const double large_basis = 2e6;
 /* whose worth is weighed: all runs together, the average, the population's mean */
 enum { OF_RUNS, OF_AVERAGE, OF_MEAN, WORTHS };
 
-/* probability below which a transition is not learned from: it could move nothing but rounding */
+/* probability below which a transition is not learned from, and a hypothesis is not used: it could move nothing but
+ * rounding */
 static const double negligible = 1e-9;
 /* scale of sums below which they are scaled: long before numbers end */
 static const double least_scale = 1e-30;
@@ -96,11 +101,12 @@ static void lay_out_state(hb_belief *b)
     b->log_weight = part(block, &at, HB_RUNS);
     b->log_worth = part(block, &at, WORTHS);
     b->main_run = part(block, &at, 1);
-    b->births = part(block, &at, 1);
     b->since_birth = part(block, &at, 1);
     b->surprised = part(block, &at, 1);
     b->outlier = part(block, &at, 1);
     b->foreign = part(block, &at, 1);
+    b->glitch = part(block, &at, 1);
+    b->left_before = part(block, &at, nx);
     b->fresh_start = part(block, &at, 1);
     b->confirming = part(block, &at, 1);
     b->block_seconds = part(block, &at, 1);
@@ -113,6 +119,7 @@ static void lay_out_state(hb_belief *b)
     b->before = part(block, &at, nx * (size_t)b->ld);
     b->span_sum = part(block, &at, nx);
     b->span_mean = part(block, &at, nx);
+    b->span_open = part(block, &at, nx);
     b->former = part(block, &at, vectors(b));
     b->former_slow = part(block, &at, nx);
     b->former_block = part(block, &at, nx);
@@ -245,10 +252,12 @@ void hb_belief_start(hb_belief *b)
 
     for (int d = 0; d < b->nx; d++) {
         b->file_variance[d] = m->has_prior ? square(m->noise[d]) : least_variance;
-        /* where none was stored, what training left may all have lasted */
+        /* where none was stored, what training left may all have lasted; what is less than sensors show concerns nobody
+         */
         b->reference[d] = m->has_prior && m->reference_noise[d] > 0 ? square(m->reference_noise[d])
                           : m->has_prior ? b->file_variance[d] * fmax(1, 2 * lasting_time / m->dt - 1)
-                                         : usual_variance;
+                                         : 0;
+        b->reference[d] = fmax(b->reference[d], usual_variance);
         mean_variance += fmax(b->file_variance[d], usual_variance) / b->nx;
     }
     for (int k = 0; k < b->nproblems; k++) {
@@ -271,11 +280,13 @@ void hb_belief_start(hb_belief *b)
 
 /* ---- runs ---- */
 
-/* Knows the prior alone; its noise is that of another run, or what is expected to begin with. */
+/* Knows the prior alone. Its noise is what is expected to begin with, or that of another run, where that is less: what
+ * has grown may have been a fault of the sensors, and is over. */
 static void bear(hb_belief *b, int k, const hb_run *noise_of)
 {
     hb_run *run = &b->run[k];
-    size_t nx = (size_t)b->nx * sizeof(double);
+    /* what no file tells is a guess, and worth one piece of evidence */
+    double seconds = noise_of ? *noise_of->noise_seconds : b->m->has_prior ? noise_start : correlation_time;
 
     *run->age = 0;
     *run->scale = 1;
@@ -283,12 +294,16 @@ static void bear(hb_belief *b, int k, const hb_run *noise_of)
     memcpy(run->coefficient, b->c0, vectors(b) * sizeof(double));
     if (noise_of == run)
         return;
-    memcpy(run->slow, noise_of ? noise_of->slow : b->file_variance, nx);
-    /* noise that is learned holds for the past too: starting above it costs little, below it a second */
-    for (int d = 0; d < b->nx; d++)
-        run->noise[d] = noise_of ? noise_of->noise[d] : fmax(b->file_variance[d], usual_variance);
-    memset(run->lasting, 0, nx);
-    *run->noise_seconds = noise_of ? *noise_of->noise_seconds : noise_start;
+    for (int d = 0; d < b->nx; d++) {
+        /* noise that is learned holds for the past too: starting above it costs little, below it a second */
+        double usual = fmax(b->file_variance[d], usual_variance);
+        bool grown = noise_of && noise_of->noise[d] > usual;
+        run->noise[d] = noise_of && !grown ? noise_of->noise[d] : usual;
+        run->slow[d] = noise_of && !grown ? noise_of->slow[d] : b->file_variance[d];
+        run->lasting[d] = 0;
+        seconds = grown ? fmin(seconds, noise_start) : seconds;
+    }
+    *run->noise_seconds = seconds;
 }
 
 static bool lives(const hb_belief *b, int k)
@@ -344,18 +359,22 @@ void hb_belief_reset(hb_belief *b)
     hb_belief_describe(b);
 }
 
-void hb_belief_restart(hb_belief *b)
+void hb_belief_restart(hb_belief *b, bool keep_noise)
 {
     int main_run = (int)*b->main_run;
 
+    if (!keep_noise) {
+        hb_belief_reset(b);
+        return;
+    }
     for (int k = 0; k < b->nruns; k++)
         if (k != main_run)
             *b->run[k].age = -1;
     bear(b, main_run, &b->run[main_run]);
     share_weight(b, main_run);
     *b->fresh_start = 1;
-    *b->confirming = -1;
-    *b->outlier = *b->foreign = *b->changes = 0;
+    *b->outlier = *b->glitch = *b->foreign = 0;
+    b->confirms_later = *b->confirming >= 0;
     memcpy(b->mean, b->c0, vectors(b) * sizeof(double));
 }
 
@@ -459,11 +478,17 @@ static double keeps(double dt)
     return fmax(0, 1 - dt / lasting_time);
 }
 
+/* How much a transition says about noise: an outlier nothing, nor the first ones after a change, which a newborn run
+ * explains; what goes on and nothing explains does. */
+static double tells_noise(const hb_belief *b)
+{
+    return fmin(1, fmax(1 - *b->outlier, *b->foreign * b->unexplained));
+}
+
 /* What is left of a transition after it was used. */
 static void learn_noise(hb_belief *b, hb_run *run, const hb_prediction *p, const hb_evidence *e)
 {
-    /* an outlier among good transitions says nothing about noise, many in a row do */
-    double believed = fmax(1 - *b->outlier, *b->foreign), fresh = believed * e->dt / *run->noise_seconds;
+    double believed = tells_noise(b), fresh = believed * e->dt / *run->noise_seconds;
     double keep = keeps(e->dt);
     double slow_fresh = believed * e->dt / fmin(fmax(*run->age, noise_start) + e->dt, slow_memory);
 
@@ -662,31 +687,61 @@ static double one_against(double x)
     return 1 / (1 + exp(fmin(fmax(x, -700), 700)));
 }
 
-/* A chain of three classes: in the model, an outlier, foreign dynamics; the last two look alike, but outliers are short
- * and foreign dynamics are as rare as changes, and stay. Of each hypothesis, the probability that the transition is in
- * the model if it is the true one: what a run cannot explain does not move it. */
-static void judge(hb_belief *b, double dt)
+/* log of the density of the second half of a glitch: a wrong sample ends one transition and begins the next, so that
+ * what was left of the first comes back, carried through the next; not to the letter, since that is only its first
+ * order. */
+static double return_density(const hb_belief *b, const hb_evidence *e)
 {
-    double glitch = fmax(0, *b->outlier - *b->foreign), in = 1 - *b->outlier, stays = exp(-dt / foreign_time);
-    double foreign = *b->foreign * stays + (in + glitch) * (b->s.change_interval > 0 ? dt / b->s.change_interval : 0);
-    double outlier = glitch * outlier_stays + (in + *b->foreign * (1 - stays)) * b->s.outlier_share;
-    double broad = outlier_density(b, &b->prediction[HB_MEAN]) - log((1 - foreign - outlier) / (foreign + outlier));
+    const double *variance = b->prediction[(int)*b->main_run].variance;
+    double log_density = 0;
 
-    b->expected_outlier = outlier / (1 - foreign);
+    for (int d = 0; d < b->nx; d++) {
+        double sum = left_of(b, e->row, b->mean, d), size = 0;
+        for (int j = 0; j < b->nx; j++) {
+            /* Phi, from (I + Phi) / 2 */
+            double carried = (e->carry ? 2 * e->carry[d * b->nx + j] - (d == j) : d == j) * b->left_before[j];
+            sum += carried;
+            size += fabs(carried);
+        }
+        double spread = variance[d] + square(return_spread * size);
+        log_density -= (square(sum) / spread + log(spread)) / 2;
+    }
+    return log_density;
+}
+
+/* A chain of classes: in the model, a glitch (one wrong sample), the way back from it, foreign dynamics. A glitch and
+ * foreign dynamics look alike at first, but a glitch is over with the next sample, and what goes on is foreign. Of each
+ * hypothesis, the probability that the transition is in the model if it is the true one: what a run cannot explain does
+ * not move it. */
+static void judge(hb_belief *b, const hb_evidence *e)
+{
+    double in = 1 - *b->outlier, glitch = *b->glitch, back = fmax(0, *b->outlier - *b->glitch - *b->foreign);
+    double stays = exp(-e->dt / foreign_time), changes = b->s.change_interval > 0 ? e->dt / b->s.change_interval : 0;
+    double calm = in + back + *b->foreign * (1 - stays), share = b->s.outlier_share;
+    double foreign = *b->foreign * stays + calm * changes + glitch * share;
+    double returns = glitch * (1 - share) * glitch_returns;
+    double outlier = calm * share;
+    double broad = outlier_density(b, &b->prediction[HB_MEAN]);
+    double terms[] = {log(outlier) + broad, log(foreign) + broad,
+                      returns > 0 ? log(returns) + return_density(b, e) : none};
+    double odd = log_sum(terms, 3), usual = log(1 - foreign - returns - outlier);
+
+    b->expected_outlier = (outlier + returns) / (1 - foreign);
     b->unexplained = 1;
     *b->outlier = 0;
     for (int k = 0; k < HB_HYPOTHESES; k++) {
         hb_prediction *p = &b->prediction[k];
         if (!lives(b, k))
             continue;
-        p->believed = one_against(broad + (p->distance + p->log_determinant) / 2);
+        p->believed = one_against(odd - usual + (p->distance + p->log_determinant) / 2);
         *b->outlier += weight_of(b, k) * (1 - p->believed);
-        /* a run that has seen fewer than three transitions can explain anything */
-        if (k >= HB_RUNS || *b->run[k].age > 2.5 * dt)
-            b->unexplained = fmin(b->unexplained, 1 - p->believed);
+        b->unexplained = fmin(b->unexplained, 1 - p->believed);
     }
     *b->outlier = fmin(1, *b->outlier);
-    *b->foreign = *b->outlier * foreign / (foreign + outlier);
+    *b->glitch = *b->outlier * exp(terms[0] - odd);
+    *b->foreign = *b->outlier * exp(terms[1] - odd);
+    for (int d = 0; d < b->nx; d++)
+        b->left_before[d] = left_of(b, e->row, b->mean, d);
 }
 
 /* ---- update ---- */
@@ -766,8 +821,7 @@ static void give_birth(hb_belief *b, double dt)
     }
     if (at < 0)
         return;
-    /* the sensors may have changed as well, every other one supposes */
-    bear(b, at, fmod(++*b->births, 2) > 0 ? &b->run[(int)*b->main_run] : NULL);
+    bear(b, at, &b->run[(int)*b->main_run]);
     for (int k = 0; k < HB_RUNS; k++)
         b->log_weight[k] = fmax(none, k == at ? log(chance) : b->log_weight[k] + log1p(-chance));
     normalise(b->log_weight, HB_RUNS);
@@ -779,7 +833,7 @@ static void take_mean(hb_belief *b)
     memset(b->mean, 0, vectors(b) * sizeof *b->mean);
     for (int k = 0; k < HB_HYPOTHESES; k++) {
         double weight = weight_of(b, k);
-        for (size_t i = 0; i < vectors(b) && weight > 0; i++)
+        for (size_t i = 0; i < vectors(b) && weight > negligible; i++)
             b->mean[i] += weight * coefficients_of(b, k)[i];
     }
 }
@@ -795,7 +849,10 @@ static void follow_change(hb_belief *b)
         if (lives(b, k) && b->log_weight[k] > b->log_weight[best])
             best = k;
     *b->main_run = best;
-    if (best == before || *b->confirming >= 0 || *b->run[before].age < confirm_known)
+    if (best == before || *b->run[before].age < confirm_known)
+        return;
+    /* one that is being confirmed gives way only where it changed nothing so far */
+    if (*b->confirming >= 0 && *b->former_error > *b->present_error)
         return;
     memcpy(b->former, b->run[before].coefficient, vectors(b) * sizeof *b->former);
     memcpy(b->former_slow, b->run[before].slow, (size_t)b->nx * sizeof *b->former_slow);
@@ -814,7 +871,7 @@ static double usual_error(const hb_belief *b, int d)
 
 static void confirm_change(hb_belief *b, const hb_evidence *e)
 {
-    if (*b->confirming < 0)
+    if (*b->confirming < 0 || b->confirms_later)
         return;
     *b->confirming += e->dt;
     *b->block_seconds += e->dt;
@@ -824,24 +881,29 @@ static void confirm_change(hb_belief *b, const hb_evidence *e)
     }
     if (*b->block_seconds >= confirm_block) {
         for (int d = 0; d < b->nx; d++) {
-            *b->former_error += square(b->former_block[d]) / b->noise[d];
             /* never less than what is left in any case */
-            *b->present_error += (square(b->block[d]) + *b->block_seconds / b->m->dt * usual_error(b, d)) / b->noise[d];
+            double usual = *b->block_seconds / b->m->dt * usual_error(b, d);
+            *b->former_error += square(b->former_block[d]) / b->noise[d];
+            *b->present_error += (square(b->block[d]) + usual) / b->noise[d];
             b->former_block[d] = b->block[d] = 0;
         }
         *b->block_seconds = 0;
     }
     if (*b->confirming < confirm_time)
         return;
-    *b->changes += *b->former_error > confirm_ratio * *b->present_error;
-    *b->confirming = -1;
+    bool told = *b->former_error > confirm_ratio * *b->present_error;
+    *b->changes += told;
+    if (told || *b->confirming >= confirm_latest)
+        *b->confirming = -1;
 }
 
 /* ---- span ---- */
 
-/* Lasting errors of the coefficients in use, relative to those of training and of the sensors' noise. */
+/* Lasting errors of the coefficients in use, relative to those of training, of the sensors' noise and of coefficients
+ * that would not be known yet by the noise of training: these err in one direction until they are. */
 static void follow_span(hb_belief *b, const hb_evidence *e)
 {
+    const hb_prediction *p = &b->prediction[(int)*b->main_run];
     double keep = keeps(e->dt), fresh = fmin(1, e->dt / status_time), sum = 0;
 
     for (int d = 0; d < b->nx; d++) {
@@ -849,7 +911,10 @@ static void follow_span(hb_belief *b, const hb_evidence *e)
         double sensor = fmax(0, -b->variance1[d]) * ((1 - keep * keep) + square(1 - keep));
         if (*b->outlier < 0.5) {
             b->span_sum[d] = keep * b->span_sum[d] + left_of(b, e->row, b->mean, d);
-            double ratio = (1 - keep * keep) * square(b->span_sum[d]) / (b->reference[d] + sensor);
+            double trained = fmin(1, fmax(b->reference[d], b->file_variance[d]) / p->variance[d]);
+            b->span_open[d] = keep * b->span_open[d] + sqrt(trained * p->uncertainty[d] + (e->extra ? e->extra[d] : 0));
+            double ratio = (1 - keep * keep) * square(b->span_sum[d]) /
+                           (b->reference[d] + sensor + (1 - keep * keep) * square(b->span_open[d]));
             b->span_mean[d] += fresh * (fmin(most_span, ratio) - b->span_mean[d]);
         }
         sum += b->span_mean[d];
@@ -860,7 +925,7 @@ static void follow_span(hb_belief *b, const hb_evidence *e)
 /* Correlation of what predictions leave, for whitening. */
 static void follow_correlation(hb_belief *b, const hb_evidence *e, bool fresh_start)
 {
-    double fresh = fmin(1, fmax(1 - *b->outlier, *b->foreign) * e->dt / *b->run[(int)*b->main_run].noise_seconds);
+    double fresh = fmin(1, tells_noise(b) * e->dt / *b->run[(int)*b->main_run].noise_seconds);
 
     for (int d = 0; d < b->nx; d++) {
         double error = left_of(b, e->row, b->mean, d), most = clip * sqrt(b->variance0[d]);
@@ -884,12 +949,12 @@ void hb_belief_learn(hb_belief *b, const hb_evidence *e)
         if (lives(b, k))
             forget(b, &b->run[k], e->dt);
     if (!predict_runs(b, e)) { /* numbers that cannot be: back to the prior, which can */
-        hb_belief_restart(b);
+        hb_belief_restart(b, true);
         predict_runs(b, e);
     }
     predict_known(b, b->average, e, &b->prediction[HB_AVERAGE]);
     predict_known(b, b->c0, e, &b->prediction[HB_MEAN]);
-    judge(b, e->dt);
+    judge(b, e);
     follow_span(b, e);
     follow_correlation(b, e, fresh_start);
     for (int k = 0; k < b->nruns; k++)

@@ -60,6 +60,7 @@ typedef struct hb_belief_settings {
 typedef struct hb_evidence {
     const double *row;   /* nx x ld: [ G | r ] */
     const double *extra; /* nx: variance that is not of the noise, e.g. of unknown actuators; NULL: none */
+    const double *carry; /* nx x nx: (I + Phi) / 2, Phi = d end / d start; NULL: the identity */
     double dt;           /* seconds */
     bool continues;      /* it starts where the one before it ended */
 } hb_evidence;
@@ -101,18 +102,18 @@ typedef struct hb_belief {
     /* All that changes, in one block: what a restart must not lose. */
     size_t nstate;
     double *state;
-    double *started;                      /* 1: there was a transition */
-    double *log_weight;                   /* of runs: HB_RUNS, their weights add up to 1 */
-    double *log_worth;                    /* of all runs together, of HB_AVERAGE and HB_MEAN: 3, likewise */
-    double *main_run;                     /* index of the most probable run */
-    double *births;                       /* of runs so far */
-    double *since_birth;                  /* seconds */
-    double *surprised;                    /* 1: the transition before was not in the model */
-    double *outlier;                      /* probability that the newest transition is not in the model, */
-    double *foreign;                      /* and that this is because dynamics are foreign */
-    double *fresh_start;                  /* 1: the next transition has nothing before it to be whitened with */
-    double *confirming;                   /* seconds since the most probable run changed; negative: it has not */
-    double *block_seconds;                /* of the block being summed up */
+    double *started;          /* 1: there was a transition */
+    double *log_weight;       /* of runs: HB_RUNS, their weights add up to 1 */
+    double *log_worth;        /* of all runs together, of HB_AVERAGE and HB_MEAN: 3, likewise */
+    double *main_run;         /* index of the most probable run */
+    double *since_birth;      /* seconds */
+    double *surprised;        /* 1: the transition before was not in the model */
+    double *outlier;          /* probability that the newest transition is not in the model, */
+    double *foreign, *glitch; /* because dynamics are foreign, or its end is a wrong sample; else its start is */
+    double *left_before;      /* nx: what the coefficients in use left of the transition before */
+    double *fresh_start;      /* 1: the next transition has nothing before it to be whitened with */
+    double *confirming;       /* seconds since the most probable run changed; negative: it has not */
+    double *block_seconds;    /* of the block being summed up */
     double *former_error, *present_error; /* sums over blocks: of the former coefficients, of those in use */
     double *changes;                      /* told so far */
     double *variance0, *variance1;        /* nx: of errors of predictions, and their lag-1 product */
@@ -120,6 +121,7 @@ typedef struct hb_belief {
     double *before;                       /* nx x ld: [ G~ | r~ ] of the transition before */
     double *span_sum, *span_mean; /* nx: decaying sum of innovations, and its square relative to the reference, mean
                                      over half a second */
+    double *span_open;            /* nx: the same sum of deviations of what was predicted */
     double *former;               /* nproblems x nb: coefficients before the change that is being confirmed */
     double *former_slow;          /* nx: variance of lasting errors until then */
     double *former_block, *block; /* nx: errors of this block */
@@ -136,11 +138,12 @@ typedef struct hb_belief {
     double
         unexplained;  /* probability that no hypothesis explains it, however light: a newborn run may, after a change */
     double condition; /* of its information */
-    double span;      /* lasting errors relative to those of training, mean over the states */
-    double *factor;   /* nb x nb: L of a problem, then its factor; scratch */
-    double *packed;   /* sums of a problem, scratch */
-    double *weight;   /* nx, scratch */
-    double *solved;   /* nproblems x nb, scratch */
+    bool confirms_later; /* transitions are learned from again, and a change was being confirmed before */
+    double span;         /* lasting errors relative to those of training, mean over the states */
+    double *factor;      /* nb x nb: L of a problem, then its factor; scratch */
+    double *packed;      /* sums of a problem, scratch */
+    double *weight;      /* nx, scratch */
+    double *solved;      /* nproblems x nb, scratch */
     /* of all runs, side by side */
     hb_sides *information, *sides_factor; /* nb x nb: sum A_d / V_d, and the factor of L */
     hb_sides *vector, *sides_c;           /* nb: sum b_d / V_d, and the coefficients */
@@ -157,8 +160,9 @@ void hb_belief_lay_out(hb_belief *b, hb_arena *arena);
 void hb_belief_start(hb_belief *b);
 /* Forgets everything but the prior. */
 void hb_belief_reset(hb_belief *b);
-/* Forgets the coefficients; noise is kept: the same transitions are about to be learned from in another light. */
-void hb_belief_restart(hb_belief *b);
+/* Forgets the coefficients: transitions are about to be learned from again in another light. Noise is kept where it
+ * comes from more than these. */
+void hb_belief_restart(hb_belief *b, bool keep_noise);
 /* Coefficients from elsewhere (nproblems x nb), to begin with. */
 void hb_belief_seed(hb_belief *b, const double *c);
 

@@ -9,8 +9,6 @@
 #include "base/numeric.h"
 #include "estimate/estimator_internal.h"
 
-/* seconds in which a flight is learned from as fast as can be: nothing is left for later */
-static const double early = 1.3;
 /* a command that is farther outside the bounds than they are apart was never given */
 static const double believable_range = 1;
 enum { BEGINNING = 50 }; /* transitions from where a flight began that its first command may matter to */
@@ -76,7 +74,8 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
         hb_belief_lay_out(&e.belief, arena);
         e.usable = hb_arena_take(arena, (size_t)nw, sizeof *e.usable);
         e.outlying = hb_arena_take(arena, (size_t)nw, sizeof *e.outlying);
-        e.unsure = hb_arena_take(arena, nx, sizeof *e.unsure);
+        e.unsure = hb_arena_take(arena, (size_t)nw * nx, sizeof *e.unsure);
+        e.open = hb_arena_take(arena, nx, sizeof *e.open);
         /* a network of whole periods knows nothing of what happens within, and a large basis takes too long */
         e.identifying = s->actuators.identify && m->nu > 0 && m->integration == HB_COMBINED && m->nb <= 32;
     }
@@ -344,6 +343,8 @@ static hb_work next_to_identify(hb_estimator *e)
             return HB_WORK_EXPLAIN;
         e->to_identify++;
     }
+    if (hb_belief_is_outdated(e))
+        return HB_WORK_RELEARN;
     return e->kept ? HB_WORK_NONE : HB_WORK_KEEP;
 }
 
@@ -359,6 +360,10 @@ bool hb_estimator_work(hb_estimator *e)
     case HB_WORK_IDENTIFY:
         hb_estimator_identify(e, e->to_identify++);
         e->work = next_to_identify(e);
+        break;
+    case HB_WORK_RELEARN:
+        hb_belief_relearn(e, HB_RELEARN);
+        e->work = HB_WORK_KEEP;
         break;
     case HB_WORK_KEEP:
         hb_belief_keep(e);
@@ -384,8 +389,10 @@ static void leave_work(hb_estimator *e, int used)
     e->to_identify = first > e->window.first ? first : e->window.first;
     e->kept = false;
     e->work = next_to_identify(e);
-    if (e->seconds < early)
-        work_off(e);
+    if (e->seconds >= HB_YOUNG)
+        return;
+    work_off(e);
+    hb_belief_show(e);
 }
 
 void hb_estimator_settle(hb_estimator *e)
@@ -542,6 +549,7 @@ static void resume(hb_estimator *e, hb_error *resumed)
     e->warm = count >= e->warmup;
     hb_belief_relearn(e, count);
     e->health.version = version + 1;
+    hb_belief_show(e);
     hb_belief_keep(e);
 }
 

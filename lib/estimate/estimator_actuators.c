@@ -7,10 +7,8 @@
 /* seconds: where to start when nothing is known. A vehicle that is 40 ms faster or slower than planned for swings, and
  * with requests 40 ms apart ever more: this lies between */
 static const double cautious_lag = 0.015, cautious_delay = 0.005;
-/* seconds by which lag or delay must differ to be taken over, and from which on the newest transitions are learned from
- * again, so that nothing is believed that was explained otherwise */
-static const double worth_a_change = 0.002, worth_relearning = 0.005;
-enum { RELEARN = 48 }; /* transitions, a batch */
+/* seconds by which lag or delay must differ to be taken over */
+static const double worth_a_change = 0.002;
 /* seconds of deviation of lag and delay together, below which they are as good as known */
 static const double certain = 0.004;
 /* commands that must be known before a transition, in the longest delay and lag looked for */
@@ -75,9 +73,6 @@ static void take_over(hb_estimator *e, const hb_actuator_belief *b)
         a->lag[i] = f->nlags > 1 ? b->lag : a->lag[i];
         a->delay[i] = f->ndelays > 1 ? b->delay : a->delay[i];
     }
-    double since = fmax(fabs(a->lag[0] - e->learned_with.lag[0]), fabs(a->delay[0] - e->learned_with.delay[0]));
-    if (since > worth_relearning)
-        hb_belief_relearn(e, RELEARN);
 }
 
 void hb_estimator_actuators_changed(hb_estimator *e)
@@ -191,6 +186,16 @@ static hb_actuators variant(const hb_estimator *e, const hb_actuator_belief *b, 
     return a;
 }
 
+double hb_estimator_actuator_variance(const hb_estimator *e)
+{
+    if (!e->identifying)
+        return 0;
+    hb_actuator_belief b = hb_identification_belief(&e->identification);
+    if (b.lag_deviation + b.delay_deviation < certain)
+        return 0;
+    return b.lag_deviation * b.lag_deviation + b.delay_deviation * b.delay_deviation;
+}
+
 int hb_estimator_load_variants(hb_estimator *e, int lane)
 {
     const hb_identification *f = &e->identification;
@@ -200,9 +205,9 @@ int hb_estimator_load_variants(hb_estimator *e, int lane)
 
     if (!e->identifying || e->nstaged != 1)
         return 0;
-    b = hb_identification_belief(f);
-    if (b.lag_deviation + b.delay_deviation < certain)
+    if (hb_estimator_actuator_variance(e) == 0)
         return 0;
+    b = hb_identification_belief(f);
     for (int of_lag = 0; of_lag < 2; of_lag++) {
         if ((of_lag ? f->nlags : f->ndelays) < 2)
             continue;
@@ -217,7 +222,7 @@ void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
 {
     int nx = e->m->nx;
 
-    memset(e->unsure, 0, (size_t)nx * sizeof *e->unsure);
+    memset(e->open, 0, (size_t)nx * sizeof *e->open);
     if (count == 0 || !hb_rows_of_lane(&e->rows, 0, e->staged[0].dz))
         return;
     for (int d = 0; d < nx; d++)
@@ -227,7 +232,7 @@ void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
             continue;
         for (int d = 0; d < nx; d++) {
             double moved = hb_estimator_error(e, e->rows.row, e->coefficient, d) - e->error[d];
-            e->unsure[d] += moved * moved;
+            e->open[d] += moved * moved;
         }
     }
 }

@@ -17,6 +17,13 @@ static const double worst_fit = 25, farthest = 100;
 /* lasting errors relative to those of training, squared, that stand for one half in hb_health.out_of_span */
 static const double span_ratio = 9;
 
+/* seconds by which lag or delay must have moved, and share to which their variance must have fallen, for what was
+ * explained with the former ones to be explained again */
+static const double actuators_moved = 0.005, actuators_known = 0.25;
+/* A young flight is explained again as a whole whenever there is half as much again: the first transitions were
+ * explained with the population's coefficients, which may be far off. */
+static const double more = 1.5;
+
 double hb_estimator_past(const hb_estimator *e)
 {
     double needed = 0;
@@ -85,6 +92,14 @@ void hb_belief_report(hb_estimator *e)
     h->status = status_of(e);
 }
 
+void hb_belief_show(hb_estimator *e)
+{
+    hb_belief_describe(&e->belief);
+    take_coefficients(e);
+    hb_window_save_coefficients(&e->window, e->health.version, e->warm, e->coefficient);
+    hb_belief_report(e);
+}
+
 /* ---- learning ---- */
 
 /* rows.row is that of a transition whose controls are known or not; returns whether it was believed. */
@@ -97,8 +112,11 @@ static bool learn(hb_estimator *e, const hb_window_entry *entry, bool usable, co
         *b->fresh_start = 1;
         return false;
     }
-    hb_belief_learn(b,
-                    &(hb_evidence){.row = e->rows.row, .extra = extra, .dt = entry->dt, .continues = entry->continues});
+    hb_belief_learn(b, &(hb_evidence){.row = e->rows.row,
+                                      .extra = extra,
+                                      .carry = e->sensitivity.lanes > 0 ? e->sensitivity.phi : NULL,
+                                      .dt = entry->dt,
+                                      .continues = entry->continues});
     if ((int)*b->main_run != before)
         hb_estimator_actuators_changed(e);
     return *b->outlier <= 0.5;
@@ -111,6 +129,17 @@ static bool is_usable(hb_estimator *e, double known, bool impossible)
 
     e->unsettled = settled ? 0 : e->unsettled + 1;
     return !impossible && (settled || e->unsettled > UNSETTLED);
+}
+
+/* What unknown actuators leave open of the transition at hand, for when they are better known. */
+static void note_open(hb_estimator *e, size_t slot)
+{
+    double variance = hb_estimator_actuator_variance(e);
+
+    for (int d = 0; d < e->m->nx; d++) {
+        e->open[d] = e->nstaged == 1 ? e->open[d] : 0;
+        e->unsure[slot * (size_t)e->m->nx + (size_t)d] = variance > 0 ? e->open[d] / variance : 0;
+    }
 }
 
 int hb_belief_learn_staged(hb_estimator *e)
@@ -126,7 +155,8 @@ int hb_belief_learn_staged(hb_estimator *e)
         bool usable = is_usable(e, e->known[lane], e->impossible[lane]);
         hb_estimator_predict(e);
         e->usable[slot] = usable;
-        e->outlying[slot] = !learn(e, &entry, usable, e->nstaged == 1 ? e->unsure : NULL) && usable;
+        note_open(e, slot);
+        e->outlying[slot] = !learn(e, &entry, usable, e->open) && usable;
         if (e->impossible[lane])
             *e->belief.outlier = 1;
         e->health.implausible += e->impossible[lane] || e->outlying[slot];
@@ -135,11 +165,8 @@ int hb_belief_learn_staged(hb_estimator *e)
     if (used == 0)
         return 0;
     e->warm |= hb_window_count(&e->window) >= e->warmup;
-    hb_belief_describe(&e->belief);
-    take_coefficients(e);
     e->health.version += e->warm;
-    hb_window_save_coefficients(&e->window, e->health.version, e->warm, e->coefficient);
-    hb_belief_report(e);
+    hb_belief_show(e);
     return used;
 }
 
@@ -147,10 +174,27 @@ static void relearn(hb_estimator *e, uint64_t sequence, bool finite)
 {
     hb_window_entry entry = hb_window_at(&e->window, sequence);
 
+    size_t slot = hb_estimator_slot(e, sequence);
+
     if (!finite)
         return;
-    learn(e, &entry, e->usable[hb_estimator_slot(e, sequence)], NULL);
+    for (int d = 0; d < e->m->nx; d++)
+        e->open[d] = e->learned_variance * e->unsure[slot * (size_t)e->m->nx + (size_t)d];
+    e->outlying[slot] = !learn(e, &entry, e->usable[slot], e->open) && e->usable[slot];
     hb_rows_keep(&e->rows, sequence);
+}
+
+bool hb_belief_is_outdated(const hb_estimator *e)
+{
+    const hb_actuators *now = &e->actuators, *then = &e->learned_with;
+    int count = hb_window_count(&e->window);
+
+    if (count == 0)
+        return false;
+    return (e->identifying && (fabs(now->lag[0] - then->lag[0]) > actuators_moved ||
+                               fabs(now->delay[0] - then->delay[0]) > actuators_moved ||
+                               hb_estimator_actuator_variance(e) < actuators_known * e->learned_variance)) ||
+           (e->seconds < HB_YOUNG && count >= more * e->learned_from);
 }
 
 void hb_belief_relearn(hb_estimator *e, int most)
@@ -158,12 +202,13 @@ void hb_belief_relearn(hb_estimator *e, int most)
     int count = hb_window_count(&e->window) < most ? hb_window_count(&e->window) : most;
 
     e->told_before += (uint64_t)*e->belief.changes;
-    hb_belief_restart(&e->belief);
+    *e->belief.changes = 0;
+    hb_belief_restart(&e->belief, e->window.next - (uint64_t)count > e->origin || e->origin == UINT64_MAX);
     e->learned_with = e->actuators;
+    e->learned_variance = hb_estimator_actuator_variance(e);
+    e->learned_from = count;
     hb_estimator_evaluate(e, e->window.next - (uint64_t)count, relearn);
-    hb_belief_describe(&e->belief);
-    take_coefficients(e);
-    hb_belief_report(e);
+    e->belief.confirms_later = false;
 }
 
 void hb_belief_forget(hb_estimator *e)
@@ -171,6 +216,8 @@ void hb_belief_forget(hb_estimator *e)
     hb_belief_reset(&e->belief);
     e->unsettled = 0;
     e->told_before = 0;
+    e->learned_from = 1;
+    e->learned_variance = hb_estimator_actuator_variance(e);
     for (int k = 0; k < e->belief.nproblems; k++)
         for (int i = 0; i < e->m->nb; i++)
             e->coefficient[hb_estimator_index(e, k, i)] = (hb_real)e->belief.c0[k * e->m->nb + i];
@@ -369,10 +416,8 @@ int hb_belief_take_up(hb_estimator *e, hb_error *why)
         memcpy(e->rows.row, hb_estimator_recall(e, sequence), (size_t)(e->m->nx * e->rows.ld) * sizeof *e->rows.row);
         learn(e, &entry, e->usable[hb_estimator_slot(e, sequence)], NULL);
     }
-    hb_belief_describe(&e->belief);
     take_up_bank(e, &k, at, &where);
-    take_coefficients(e);
     e->health.version++; /* whoever planned with the last ones takes these */
-    hb_belief_report(e);
+    hb_belief_show(e);
     return 0;
 }

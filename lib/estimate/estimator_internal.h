@@ -14,13 +14,18 @@
 #include "estimate/sensitivity.h"
 #include "estimate/window.h"
 
-enum { HB_RECENT = 10 }; /* prediction errors behind one_step_error */
+#define HB_YOUNG 1.3 /* seconds in which a flight is learned from as fast as can be: nothing is left for later */
+enum {
+    HB_RECENT = 10,  /* prediction errors behind one_step_error */
+    HB_RELEARN = 48, /* transitions that are explained again at once, at most */
+};
 
 /* What a transition leaves for later, in this order. */
 typedef enum {
     HB_WORK_NONE,
     HB_WORK_EXPLAIN,  /* the next transition, as each candidate of the actuators has it */
     HB_WORK_IDENTIFY, /* what that says about them */
+    HB_WORK_RELEARN,  /* from the newest transitions, in the light of what is known by now */
     HB_WORK_KEEP,     /* for a restart */
 } hb_work;
 
@@ -75,11 +80,15 @@ struct hb_estimator {
     hb_actuators learned_with;    /* actuators that the belief's transitions were explained with, about */
     double hesitating;            /* seconds in a row that are hard to believe */
     bool knows_actuators;         /* the identification was confident when it was last asked */
-    double *unsure;               /* nx: variance that unknown actuators leave of the transition being learned from */
-    bool *usable, *outlying;      /* nw, by sequence modulo nw: controls are known and possible; not believed */
-    uint64_t told_before;         /* changes, before the belief began anew */
-    int unsettled;                /* newest transitions without a known past */
-    double *rest_control;         /* nu, normalised: in force before the first transition; trim if nothing is known */
+    double *unsure;          /* nw x nx, by sequence modulo nw: variance of a transition that unknown actuators leave,
+                                per square second of their own */
+    double *open;            /* nx: the same of the transition being learned from, in all */
+    double learned_variance; /* square seconds: of the actuators when the belief last learned from all, */
+    int learned_from;        /* and from how many transitions */
+    bool *usable, *outlying; /* nw, by sequence modulo nw: controls are known and possible; not believed */
+    uint64_t told_before;    /* changes, before the belief began anew */
+    int unsettled;           /* newest transitions without a known past */
+    double *rest_control;    /* nu, normalised: in force before the first transition; trim if nothing is known */
 
     /* scratch */
     double *error;   /* nx */
@@ -156,8 +165,13 @@ void hb_plain_resume(hb_estimator *e);
 int hb_belief_learn_staged(hb_estimator *e);
 void hb_belief_forget(hb_estimator *e);
 void hb_belief_report(hb_estimator *e);
-/* Learns again from the newest transitions of the window, as they are with the present actuators. */
+/* What is believed now is what can be asked of the estimator: coefficients, their variances, health. */
+void hb_belief_show(hb_estimator *e);
+/* Learns again from the newest transitions of the window, as they are with the present actuators and coefficients;
+ * shown with the next transition. */
 void hb_belief_relearn(hb_estimator *e, int most);
+/* Whether that would tell more than was learned from them when they came. */
+bool hb_belief_is_outdated(const hb_estimator *e);
 void hb_belief_take_seed(hb_estimator *e);
 
 hb_window_extras hb_belief_extras(const hb_model *m);
@@ -180,9 +194,11 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
 bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence);
 /* While they are not known: loads the staged transition, when there is but one, as it would be with actuators a
  * deviation slower, into lanes from `lane` on; returns how many. Then, evaluated: how much the prediction depends on
- * it, to e->unsure. */
+ * it, to e->open. */
 int hb_estimator_load_variants(hb_estimator *e, int lane);
 void hb_estimator_compare_variants(hb_estimator *e, int lane, int count);
+/* Square seconds that lag and delay are unknown by; 0: they are as good as known. */
+double hb_estimator_actuator_variance(const hb_estimator *e);
 void hb_estimator_actuators_changed(hb_estimator *e); /* call it at a change of dynamics */
 /* What is known of the actuators now is what is said of them until the next call. */
 void hb_estimator_show_actuators(hb_estimator *e);

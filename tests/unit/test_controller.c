@@ -195,7 +195,8 @@ static void test_telemetry_becomes_coefficients_that_plans_are_made_with(void **
 
     fly(f, 30, 0.6);
     assert_near(hb_controller_coefficients(f->c, &variance)[0], 0.6, 1e-4);
-    assert_true(variance[0] >= 0 && variance[0] < 2e-4);
+    /* without a file that tells the noise: sensors of 3 % of the trained states are still possible */
+    assert_true(variance[0] >= 0 && variance[0] < 0.03 * 0.03);
     assert_int_equal(hb_controller_health(f->c)->status, HB_ESTIMATE_OK);
 
     const hb_command *reply = command(f);

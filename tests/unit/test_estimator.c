@@ -229,7 +229,7 @@ static void test_coefficients_of_the_vehicle_are_found(void **state)
         s.ridge = 0;
         hb_estimator *e = new_estimator(m, &s);
         vehicle_start(&craft, m, truth, 0, 1);
-        vehicle_fly(&craft, e, 400);
+        vehicle_fly(&craft, e, 800);
         for (int i = 0; i < hb_model_ncoefficients(m); i++)
             c[i] = truth[i];
         assert_coefficients(e, m, c, sizeof(hb_real) == sizeof(float) ? 2e-4 : 1e-9, variant_name(v));

@@ -20,9 +20,9 @@ static const double span_ratio = 9;
 /* seconds by which lag or delay must have moved, and share to which their variance must have fallen, for what was
  * explained with the former ones to be explained again */
 static const double actuators_moved = 0.005, actuators_known = 0.25;
-/* A young flight is explained again as a whole whenever there is half as much again: the first transitions were
- * explained with the population's coefficients, which may be far off. */
-static const double more = 1.5;
+/* A flight younger than so many seconds is explained again as a whole whenever there is half as much again: the first
+ * transitions were explained with the population's coefficients, which may be far off. */
+static const double young = 0.5, more = 1.5;
 
 double hb_estimator_past(const hb_estimator *e)
 {
@@ -194,7 +194,7 @@ bool hb_belief_is_outdated(const hb_estimator *e)
     return (e->identifying && (fabs(now->lag[0] - then->lag[0]) > actuators_moved ||
                                fabs(now->delay[0] - then->delay[0]) > actuators_moved ||
                                hb_estimator_actuator_variance(e) < actuators_known * e->learned_variance)) ||
-           (e->seconds < HB_YOUNG && count >= more * e->learned_from);
+           (e->seconds < young && count >= more * e->learned_from);
 }
 
 void hb_belief_relearn(hb_estimator *e, int most)

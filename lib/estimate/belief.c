@@ -309,7 +309,7 @@ static void bear(hb_belief *b, int k, const hb_run *noise_of)
 static bool lives(const hb_belief *b, int k)
 {
     if (k >= HB_RUNS)
-        return k == HB_AVERAGE || b->m->has_prior;
+        return b->m->has_prior;
     return k < b->nruns && *b->run[k].age >= 0;
 }
 
@@ -326,12 +326,13 @@ static double weight_of(const hb_belief *b, int k)
     return exp(k < HB_RUNS ? b->log_weight[k] + b->log_worth[OF_RUNS] : b->log_worth[k - HB_AVERAGE + OF_AVERAGE]);
 }
 
-/* Of the worths, before anything is seen. Without a population there is no mean to be. */
+/* Of the worths, before anything is seen. Without a population nothing is known before: a run that may be anything
+ * loses against any single vehicle, however wrong. */
 static double first_worth(const hb_belief *b, int i)
 {
-    double mean = b->m->has_prior ? known_share : 0;
+    double known = b->m->has_prior ? known_share : 0;
 
-    return i == OF_AVERAGE ? known_share : i == OF_MEAN ? mean : 1 - known_share - mean;
+    return i == OF_RUNS ? 1 - 2 * known : known;
 }
 
 /* One run, and the vehicles that are known before. */
@@ -342,6 +343,8 @@ static void share_weight(hb_belief *b, int run)
     for (int i = 0; i < WORTHS; i++)
         b->log_worth[i] = fmax(none, log(first_worth(b, i)));
 }
+
+static void past_variance(hb_belief *b, const hb_run *run);
 
 void hb_belief_reset(hb_belief *b)
 {
@@ -354,7 +357,8 @@ void hb_belief_reset(hb_belief *b)
     *b->confirming = -1;
     memcpy(b->variance0, b->run[0].noise, (size_t)b->nx * sizeof(double));
     memcpy(b->mean, b->c0, vectors(b) * sizeof(double));
-    memcpy(b->noise, b->file_variance, (size_t)b->nx * sizeof(double));
+    past_variance(b, &b->run[0]);
+    memcpy(b->noise, b->past_variance, (size_t)b->nx * sizeof(double));
     b->span = 0;
     hb_belief_describe(b);
 }
@@ -909,9 +913,10 @@ static void follow_span(hb_belief *b, const hb_evidence *e)
     for (int d = 0; d < b->nx; d++) {
         /* w_t - w_t-1 of a sensor, summed up in the same way */
         double sensor = fmax(0, -b->variance1[d]) * ((1 - keep * keep) + square(1 - keep));
-        if (*b->outlier < 0.5) {
+        if (*b->outlier - *b->foreign < 0.5) { /* no glitch, nor the way back from one */
             b->span_sum[d] = keep * b->span_sum[d] + left_of(b, e->row, b->mean, d);
-            double trained = fmin(1, fmax(b->reference[d], b->file_variance[d]) / p->variance[d]);
+            /* without a population nothing says how far off they may be */
+            double trained = b->m->has_prior ? fmin(1, b->reference[d] / p->variance[d]) : 0;
             b->span_open[d] = keep * b->span_open[d] + sqrt(trained * p->uncertainty[d] + (e->extra ? e->extra[d] : 0));
             double ratio = (1 - keep * keep) * square(b->span_sum[d]) /
                            (b->reference[d] + sensor + (1 - keep * keep) * square(b->span_open[d]));

@@ -26,13 +26,15 @@
  * probabilities of all these, by how well each predicted (Student-t, since errors have heavy tails; tempered, since
  * they are correlated). The coefficients in use are the mean over all of them.
  *
- * Classes. A transition is in the model, or it is an outlier, or dynamics are foreign: broad noise around what the
- * prior says. A chain of these links neighbours: outliers are short, foreign dynamics stay.
+ * Classes. A transition is in the model; or a glitch, which ends with a wrong sample; or the way back from one, which
+ * begins with it; or of foreign dynamics, which stay. Glitches and foreign dynamics have broad noise around what the
+ * prior says, the same for all runs; the way back is known from the glitch. A chain of these links neighbours.
  *
  * Change. Another run has become the most probable one: it is used at once, and told when for a second the former
  * coefficients have predicted much worse.
  *
- * Out of span. Errors that last, relative to those that training left on functions that it had not seen. */
+ * Out of span. What goes on and no hypothesis explains, and errors that last, relative to those that training left on
+ * functions that it had not seen, to the sensors' noise, and to what is not known yet. */
 #ifndef HB_BELIEF_H
 #define HB_BELIEF_H
 

@@ -38,11 +38,11 @@ static hb_belief_settings belief_settings(const hb_model *m, const hb_estimator_
 {
     double ridge = s->ridge < 0 ? m->ridge : s->ridge;
 
-    /* a ridge is relative to the mean over a window */
+    /* a ridge is relative to the mean over transitions, so much as that of one */
     return (hb_belief_settings){.window = s->window,
                                 .change_interval = s->detect_changes ? s->change_interval : 0,
                                 .outlier_share = s->outlier_share,
-                                .ridge = ridge * fmax(1, s->window / m->dt)};
+                                .ridge = ridge};
 }
 
 static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, void **memory, hb_arena *arena)
@@ -547,7 +547,11 @@ static void resume(hb_estimator *e, hb_error *resumed)
     start(e);
     e->origin = UINT64_MAX;
     e->warm = count >= e->warmup;
-    hb_belief_relearn(e, count);
+    /* twice: at first along the population's coefficients, which may be far off */
+    for (int pass = 0; pass < 2; pass++) {
+        hb_belief_relearn(e, count);
+        hb_belief_show(e);
+    }
     e->health.version = version + 1;
     hb_belief_show(e);
     hb_belief_keep(e);

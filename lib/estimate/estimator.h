@@ -75,10 +75,13 @@ typedef struct hb_health {
     hb_estimate_status status;
     double one_step_error; /* RMS of the normalised one-step prediction error, recent samples, before they are used */
     double expected_error; /* the same over the window after the fit */
-    double out_of_span;    /* fraction of the residual's energy that no coefficients explain, 0..1; noise is left out */
+    double out_of_span;    /* probability that no trained vehicle behaves so; plain: fraction of the residual's energy
+                              that no coefficients explain, 0..1, noise left out */
     double plausibility;   /* squared distance of the coefficients from the trained population, per coefficient: about 1
                               for a vehicle of it; 0 when the model has no prior */
-    double adapted;        /* probability that adapting is of use: that the vehicle is not the population's mean */
+    double adapted;        /* probability that adapting is of use: that the vehicle is neither the average one nor the
+                              population's mean */
+    double outlier;        /* probability that the newest transition is nothing that this vehicle does */
     double condition;      /* of the matrix that was solved with */
     double excitation;     /* smallest over largest diagonal element of A */
     double span_seconds;   /* time that the window covers */

@@ -17,7 +17,7 @@
 #define HB_YOUNG 1.3 /* seconds in which a flight is learned from as fast as can be: nothing is left for later */
 enum {
     HB_RECENT = 10,  /* prediction errors behind one_step_error */
-    HB_RELEARN = 24, /* transitions that are explained again at once, at most: a few milliseconds */
+    HB_RELEARN = 48, /* transitions that are explained again at once, at most: a change of a second ago is among them */
 };
 
 /* What a transition leaves for later, in this order. */

@@ -11,8 +11,10 @@
 enum { UNSETTLED = 25 };
 /* transitions from which the actuators' candidates learn again after a restart */
 enum { REPEAT = 100 };
-/* how far from the trained population coefficients taken up again may be, squared and per coefficient */
-static const double farthest = 100;
+/* times the noise, squared and in the mean, that coefficients taken up again may leave of the newest transitions, if
+ * there are that many, and how far from the trained population they may be, squared and per coefficient */
+static const double worst_fit = 25, farthest = 100;
+enum { FEWEST = 10 };
 /* lasting errors relative to those of training, squared, that stand for one half in hb_health.out_of_span */
 static const double span_ratio = 9;
 
@@ -197,7 +199,7 @@ bool hb_belief_is_outdated(const hb_estimator *e)
     return (e->identifying && (fabs(now->lag[0] - then->lag[0]) > actuators_moved ||
                                fabs(now->delay[0] - then->delay[0]) > actuators_moved ||
                                hb_estimator_actuator_variance(e) < actuators_known * e->learned_variance)) ||
-           (e->seconds < young + e->warmup * e->m->dt && count >= more * e->learned_from);
+           ((e->seconds < young || e->learned_from == 0) && count >= more * e->learned_from);
 }
 
 void hb_belief_relearn(hb_estimator *e, int most)
@@ -351,16 +353,33 @@ static void take_up_bank(hb_estimator *e, const knowledge *k, const double *at, 
     put(f->earlier[0], at + where->earlier, HB_IDENTIFICATION_EARLIER * HB_GRID);
 }
 
-/* Nothing is taken on trust: numbers must be possible, and the coefficients those of a vehicle. 0, or why not. */
+/* Nothing is taken on trust: numbers must be possible, the coefficients those of a vehicle, and the newest transitions
+ * explained by them. 0, or why not. */
 static int doubt(hb_estimator *e, hb_error *why)
 {
     hb_belief *b = &e->belief;
+    hb_window *w = &e->window;
     const double *c = hb_belief_possible(b);
+    double misfit = 0, count = 0;
 
     if (!c)
         return hb_fail(why, EINVAL, "its numbers cannot be");
     if (!(hb_belief_plausibility(b, c) <= farthest))
         return hb_fail(why, EINVAL, "no vehicle has such coefficients");
+    uint64_t newest = hb_window_count(w) < REPEAT ? (uint64_t)hb_window_count(w) : REPEAT;
+    for (uint64_t i = newest; i > 0; i--) {
+        const double *row = hb_estimator_recall(e, w->next - i);
+        for (int d = 0; d < b->nx && e->usable[hb_estimator_slot(e, w->next - i)]; d++) {
+            double left = row[d * e->rows.ld + b->nb];
+            for (int k = 0; k < b->nb; k++)
+                left -= row[d * e->rows.ld + k] * c[(b->nproblems > 1 ? d : 0) * b->nb + k];
+            misfit += fmin(left * left / b->noise[d], worst_fit * worst_fit); /* one outlier is none of its fault */
+            count++;
+        }
+    }
+    /* a few transitions may all be outliers */
+    if (newest >= FEWEST && !(misfit <= worst_fit * count))
+        return hb_fail(why, EINVAL, "it does not explain the newest transitions");
     return 0;
 }
 

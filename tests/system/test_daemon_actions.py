@@ -418,7 +418,7 @@ class Equality(TestCase):
                 def taken():
                     s = client.status()
                     return s.counters.telemetry - base.telemetry == samples and \
-                        s.counters.transitions + s.set_aside.first - base.transitions == samples
+                        s.counters.transitions + sum_of(s.set_aside) - base.transitions == samples
                 wait_until(taken, "intake")
                 reply = client.request(line[1], line[2], want_plan=True)
                 self.assertLess(reply.status, Status.STALE, reply.reason)

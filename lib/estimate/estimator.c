@@ -94,6 +94,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     if (bayesian)
         hb_sensitivity_lay_out(&e.sensitivity, arena);
     e.coefficient = hb_arena_take(arena, nc, sizeof *e.coefficient);
+    e.along = bayesian ? hb_arena_take(arena, nc, sizeof *e.along) : e.coefficient;
     e.variance = hb_arena_take(arena, nc, sizeof *e.variance);
     e.rest_control = hb_arena_take(arena, (size_t)m->nu, sizeof *e.rest_control);
     e.problem = hb_arena_take(arena, (size_t)nproblems, sizeof *e.problem);
@@ -208,7 +209,7 @@ bool hb_estimator_row(hb_estimator *e, int lane, const double *dz)
 {
     if (!hb_rows_of_lane(&e->rows, lane, dz))
         return false;
-    hb_sensitivity_complete(&e->sensitivity, &e->rows, e->coefficient);
+    hb_sensitivity_complete(&e->sensitivity, &e->rows, e->along);
     return hb_all_finite(e->rows.row, e->m->nx * e->rows.ld);
 }
 
@@ -406,8 +407,8 @@ void hb_estimator_settle(hb_estimator *e)
     /* what is staged together is of the same moment, about: one Phi serves all */
     int first = e->nstaged + nvariants;
     hb_sensitivity_load(&e->sensitivity, &e->rows, 0, first);
-    hb_rows_evaluate(&e->rows, e->workspace, first + e->sensitivity.lanes, e->coefficient);
-    hb_sensitivity_find(&e->sensitivity, &e->rows, 0, first, e->coefficient);
+    hb_rows_evaluate(&e->rows, e->workspace, first + e->sensitivity.lanes, e->along);
+    hb_sensitivity_find(&e->sensitivity, &e->rows, 0, first, e->along);
     if (e->bayesian)
         hb_estimator_compare_variants(e, e->nstaged, nvariants);
     int used = e->bayesian ? hb_belief_learn_staged(e) : hb_plain_learn(e);
@@ -499,9 +500,9 @@ void hb_estimator_evaluate(hb_estimator *e, uint64_t from, void (*use)(hb_estima
                 e->usable[hb_estimator_slot(e, at + (uint64_t)lane)] &= e->known[0] >= hb_estimator_past(e) - 1e-9;
             hb_sensitivity_load(s, &e->rows, lane, lanes + lane * s->lanes);
         }
-        hb_rows_evaluate(&e->rows, e->workspace, lanes * (s->lanes + 1), e->coefficient);
+        hb_rows_evaluate(&e->rows, e->workspace, lanes * (s->lanes + 1), e->along);
         for (int lane = 0; lane < lanes; lane++) {
-            hb_sensitivity_find(s, &e->rows, lane, lanes + lane * s->lanes, e->coefficient);
+            hb_sensitivity_find(s, &e->rows, lane, lanes + lane * s->lanes, e->along);
             use(e, at + (uint64_t)lane, hb_estimator_row(e, lane, hb_window_at(w, at + (uint64_t)lane).dz));
         }
     }
@@ -531,6 +532,8 @@ static void resume(hb_estimator *e, hb_error *resumed)
     int count = hb_window_count(&e->window);
 
     hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
+    if (e->bayesian)
+        memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->along);
     evaluate_window(e);
     if (!e->bayesian) {
         hb_plain_resume(e);

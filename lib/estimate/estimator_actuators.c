@@ -132,7 +132,7 @@ void hb_estimator_explain(hb_estimator *e, uint64_t sequence)
         return;
     hb_estimator_load(e, 0, sequence);
     int count = hb_candidate_rows_load(&e->candidates, &e->rows, 1, &entry);
-    hb_rows_evaluate_coarsely(&e->rows, e->workspace, 1 + count, e->coefficient);
+    hb_rows_evaluate_coarsely(&e->rows, e->workspace, 1 + count, e->along);
     if (hb_candidate_rows_combine(&e->candidates, n, &e->rows, 0, 1, entry.dz, hb_estimator_recall(e, sequence)))
         e->explained = sequence;
 }
@@ -226,12 +226,12 @@ void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
     if (count == 0 || !hb_rows_of_lane(&e->rows, 0, e->staged[0].dz))
         return;
     for (int d = 0; d < nx; d++)
-        e->error[d] = hb_estimator_error(e, e->rows.row, e->coefficient, d);
+        e->error[d] = hb_estimator_error(e, e->rows.row, e->along, d);
     for (int k = 0; k < count; k++) {
         if (!hb_rows_of_lane(&e->rows, lane + k, e->staged[0].dz))
             continue;
         for (int d = 0; d < nx; d++) {
-            double moved = hb_estimator_error(e, e->rows.row, e->coefficient, d) - e->error[d];
+            double moved = hb_estimator_error(e, e->rows.row, e->along, d) - e->error[d];
             e->open[d] += moved * moved;
         }
     }

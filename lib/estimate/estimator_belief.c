@@ -44,8 +44,9 @@ static void take_coefficients(hb_estimator *e)
     for (int k = 0; k < b->nproblems; k++)
         for (int i = 0; i < nb; i++) {
             int at = hb_estimator_index(e, k, i);
+            e->along[at] = (hb_real)b->mean[k * nb + i];
             if (e->warm) /* else they are the prior's, or somebody's who gave them */
-                e->coefficient[at] = (hb_real)b->mean[k * nb + i];
+                e->coefficient[at] = e->along[at];
             e->variance[at] = b->covariance[(size_t)(k * nb + i) * (size_t)nb + (size_t)i];
         }
 }
@@ -166,10 +167,7 @@ int hb_belief_learn_staged(hb_estimator *e)
     }
     if (used == 0)
         return 0;
-    if (!e->warm && hb_window_count(&e->window) >= e->warmup) {
-        e->warm = true;
-        e->learned_from = 0; /* all so far was explained with the average */
-    }
+    e->warm |= hb_window_count(&e->window) >= e->warmup;
     e->health.version += e->warm;
     hb_belief_show(e);
     return used;
@@ -199,7 +197,7 @@ bool hb_belief_is_outdated(const hb_estimator *e)
     return (e->identifying && (fabs(now->lag[0] - then->lag[0]) > actuators_moved ||
                                fabs(now->delay[0] - then->delay[0]) > actuators_moved ||
                                hb_estimator_actuator_variance(e) < actuators_known * e->learned_variance)) ||
-           ((e->seconds < young || e->learned_from == 0) && count >= more * e->learned_from);
+           (e->seconds < young && count >= more * e->learned_from);
 }
 
 void hb_belief_relearn(hb_estimator *e, int most)

@@ -49,6 +49,7 @@ struct hb_estimator {
     hb_actuators actuators;
 
     hb_real *coefficient;
+    hb_real *along; /* that transitions are explained with: what is believed, whether it is used yet or not */
     double *variance;
     bool warm;      /* coefficients were estimated since the last reset */
     double seconds; /* of transitions since then */

@@ -422,7 +422,11 @@ int hb_belief_take_up(hb_estimator *e, hb_error *why)
         learn(e, &entry, e->usable[hb_estimator_slot(e, sequence)], NULL);
     }
     take_up_bank(e, &k, at, &where);
+    hb_belief_describe(&e->belief);
+    take_coefficients(e);
+    /* the coefficients in use stay those of before, to the byte */
+    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
     e->health.version++; /* whoever planned with the last ones takes these */
-    hb_belief_show(e);
+    hb_belief_report(e);
     return 0;
 }

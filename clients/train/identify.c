@@ -14,7 +14,10 @@ enum { ROUNDS = 20, FIRST_ROUNDS = 5, OWN_ROUNDS = 3 };
 static const double span = 0.2;                              /* seconds of a stretch */
 static const double longest_delay = 0.15, longest_lag = 0.3; /* seconds */
 static const double robust = 3;
-static const double too_heavy = 3; /* times the inertia at the start: that is no vehicle of its mass */
+/* Times the inertia at the start: with all of its mass at the rotors a vehicle has 1.5 times the nominal one, and with
+ * arms that are longer than the nominal ones by 1.4 twice that. And times the rotors' torque per thrust: propellers
+ * have 0.005 to 0.1 m. */
+static const double heaviest = 3, lightest = 1.0 / 3, weakest = 0.2, strongest = 5;
 static const double differs = 4, differs_by = 0.005; /* deviations and seconds, of one control from all */
 /* beliefs before the data: factors of parameters, seconds */
 static const double parameter_spread = 1.5, delay_spread = 0.03, lag_spread = 0.06, own_spread = 0.01;
@@ -38,6 +41,7 @@ typedef struct search {
     int nstretches, horizon, every, npoints; /* points: each `every` steps until the horizon */
     stretch *stretch;
     int nstates, state[HB_NOMINAL_PARAMETERS * 4]; /* that errors are measured of */
+    bool turns[HB_NOMINAL_PARAMETERS * 4];         /* inertia acts on it */
     size_t nerrors;
     double *scale;  /* nstates */
     double *acting; /* what acts, of all episodes */
@@ -147,8 +151,11 @@ static void load(const search *q, const stretch *first, int n, int step, const h
     for (size_t s = 0; s < (size_t)n; s++) {
         const hb_episode *e = &d->episode[first[s].episode];
         size_t row = (size_t)(first[s].row + step);
-        for (size_t i = 0; i < nx && step == 0; i++)
-            q->x[i * HB_STRIDE + s] = (hb_real)e->x[row * nx + i];
+        /* kinematics are exact: with what was measured errors of a state stay its own, and turning too far is not
+         * paid for in velocities, which are known far better */
+        for (size_t i = 0; i < nx; i++)
+            if (step == 0 || (q->n->kinematic && q->n->kinematic[i]))
+                q->x[i * HB_STRIDE + s] = (hb_real)e->x[row * nx + i];
         for (size_t i = 0; i < nu; i++)
             q->u[i * HB_STRIDE + s] =
                 (hb_real)(q->acting[q->first[first[s].episode] + row * nu + i] / v->scale[first[s].function]);
@@ -175,25 +182,36 @@ static void advance(search *q, const double *parameter, int n, double dt)
         q->x[i] += q->sum[i];
 }
 
-/* Takes out of the errors what a constant acceleration of its own explains in each flight: rotors that differ and a
- * centre of mass beside them push a vehicle all the time, and would pass for a small effect of the controls. */
-static void remove_offsets(search *q, double *error)
+/* Takes a constant acceleration out of the errors of one state over stretches: what is best for all of them. */
+static void remove_offset(search *q, int from, int to, size_t k, double *error)
 {
     size_t np = (size_t)q->npoints, ns = (size_t)q->nstates;
+    double up = 0, down = 0, limit = robust * q->scale[k];
 
+    for (size_t i = (size_t)from * np; i < (size_t)to * np; i++) {
+        double t = (double)(i % np + 1), e = error[i * ns + k];
+        double w = limit > 0 && fabs(e) > limit ? limit / fabs(e) : 1;
+        up += w * t * e;
+        down += w * t * t;
+    }
+    for (size_t i = (size_t)from * np; i < (size_t)to * np; i++)
+        error[i * ns + k] -= up / down * (double)(i % np + 1);
+}
+
+/* Takes out of the errors what no control did. Rotors that differ and a centre of mass beside them push a vehicle all
+ * the time, and would pass for a small effect of the controls: each flight has an acceleration of its own. What turns a
+ * vehicle changes within a second as it moves, and its controller cancels that: torques and disturbances go together,
+ * and torques seem to do next to nothing (on nanobench 1/100 of what they do). So its rates have one in each stretch,
+ * and are told by what changes faster. */
+static void remove_offsets(search *q, double *error)
+{
     for (int from = 0, to; from < q->nstretches; from = to) {
         for (to = from + 1; to < q->nstretches && q->stretch[to].function == q->stretch[from].function; to++)
             ;
-        for (size_t k = 0; k < ns; k++) {
-            double up = 0, down = 0, limit = robust * q->scale[k];
-            for (size_t i = (size_t)from * np; i < (size_t)to * np; i++) {
-                double t = (double)(i % np + 1), e = error[i * ns + k];
-                double w = limit > 0 && fabs(e) > limit ? limit / fabs(e) : 1;
-                up += w * t * e;
-                down += w * t * t;
-            }
-            for (size_t i = (size_t)from * np; i < (size_t)to * np; i++)
-                error[i * ns + k] -= up / down * (double)(i % np + 1);
+        for (size_t k = 0; k < (size_t)q->nstates; k++) {
+            bool own = q->turns[k] && q->npoints > 2;
+            for (int at = from; at < to; at += own ? 1 : to - from)
+                remove_offset(q, at, own ? at + 1 : to, k, error);
         }
     }
 }
@@ -321,12 +339,16 @@ static int linearise(search *q, memory *m, double *a, double *g, hb_error *err)
     return 0;
 }
 
-static void clamp(unknown *u)
+static void clamp(const search *q, unknown *u)
 {
     if (u->what == DELAY)
         u->value = fmin(fmax(u->value, 0), longest_delay);
     else if (u->what == LAG)
         u->value = fmin(fmax(u->value, 0), longest_lag);
+    else if (q->n->either_sign[u->index])
+        u->value = copysign(fmin(fmax(fabs(1 + u->value), weakest), strongest), 1 + u->value) - 1;
+    else if (with_inertia(q, u->index))
+        u->value = fmin(fmax(u->value, log(lightest)), log(heaviest));
 }
 
 /* Damped Gauss-Newton steps; m->error is that of the unknowns as they are, before and after. */
@@ -355,7 +377,7 @@ static int descend(search *q, memory *m, int rounds, const hb_watch *watch, doub
             for (int i = 0; i < n; i++) {
                 /* a parameter changes by an e-fold at most at a time */
                 moved[i].value -= moved[i].what == PARAMETER ? fmax(-1, fmin(1, step[i])) : step[i];
-                clamp(&moved[i]);
+                clamp(q, &moved[i]);
             }
             if ((status = evaluate(q, moved, n, m->other, err)))
                 break;
@@ -611,6 +633,30 @@ static int identify(search *q, memory *m, hb_identified *ret, const hb_watch *wa
     return status;
 }
 
+/* Which states inertia acts on: those whose rates change with it, at the first stretch. */
+static void find_turning(search *q)
+{
+    const hb_nominal *n = q->n;
+    double heavy[HB_NOMINAL_PARAMETERS];
+    const stretch *at = &q->stretch[0];
+    size_t nx = (size_t)q->d->header.nx, nu = (size_t)q->d->header.nu;
+
+    memcpy(heavy, q->s->start, (size_t)n->nparameters * sizeof *heavy);
+    for (int i = 1; i < n->nparameters; i++)
+        heavy[i] *= n->with_mass[0] && n->with_mass[i] ? 2 : 1;
+    memset(q->x, 0, nx * HB_STRIDE * sizeof *q->x);
+    for (size_t i = 0; i < nx; i++)
+        q->x[i * HB_STRIDE] = (hb_real)q->d->episode[at->episode].x[(size_t)at->row * nx + i];
+    for (size_t i = 0; i < nu; i++)
+        q->u[i * HB_STRIDE] = (hb_real)q->d->episode[at->episode].u[(size_t)at->row * nu + i];
+    n->field(n, q->s->start, 1, q->x, q->u, q->k, q->scratch);
+    n->field(n, heavy, 1, q->x, q->u, q->sum, q->scratch);
+    for (int k = 0; k < q->nstates; k++) {
+        size_t i = (size_t)q->state[k] * HB_STRIDE;
+        q->turns[k] = q->k[i] < q->sum[i] || q->k[i] > q->sum[i];
+    }
+}
+
 static int set_up(search *q, memory *m, hb_error *err)
 {
     const hb_dataset *d = q->d;
@@ -647,6 +693,7 @@ static int set_up(search *q, memory *m, hb_error *err)
         return hb_fail(err, ENOMEM, "out of memory");
     m->other = m->error + q->nerrors;
     m->slope = m->other + q->nerrors;
+    find_turning(q);
     return 0;
 }
 
@@ -681,29 +728,39 @@ int hb_identify(hb_identified *ret, const hb_dataset *d, const hb_identify_setti
     return status;
 }
 
+/* At the limit of what a vehicle can be. */
+static bool is_bound(const hb_nominal *n, int parameter, double factor)
+{
+    static const double close = 1e-3;
+
+    if (n->either_sign[parameter])
+        return fabs(factor) < weakest * (1 + close) || fabs(factor) > strongest * (1 - close);
+    return n->with_mass[0] && n->with_mass[parameter] && parameter > 0 &&
+           (factor > heaviest * (1 - close) || factor < lightest * (1 + close));
+}
+
 void hb_identified_print(const hb_identified *i, const hb_dataset *d, FILE *out)
 {
     const hb_nominal *n = i->nominal;
 
     fprintf(out, "identified from %d stretches of flight; errors of the physics alone are %.2f of what they were\n",
             i->stretches, i->after / i->before);
-    double hidden = 1;
+    bool bounded = false;
     for (int k = 0; k < n->nparameters; k++) {
         double f = i->factor[k], sure = i->factor_deviation[k];
         if (sure == 0)
             continue;
-        fprintf(out, "  %-14s %.4g +- %.2g%s%s\n", n->parameter_name[k], i->parameter[k],
+        bool bound = is_bound(n, k, f);
+        bounded = bounded || bound;
+        fprintf(out, "  %-14s %.4g +- %.2g%s%s%s\n", n->parameter_name[k], i->parameter[k],
                 fabs(i->parameter[k]) * sure / fabs(f), sure > 0.5 * fabs(f) ? ": the flights hardly tell" : "",
-                n->either_sign[k] && f < 0 ? "; the other way round" : "");
-        hidden = n->with_mass[k] && k > 0 ? fmax(hidden, f) : hidden;
+                n->either_sign[k] && f < 0 ? "; the other way round" : "", bound ? "; as far as a vehicle can be" : "");
     }
-    if (hidden > too_heavy)
-        fprintf(
-            out,
-            "  warning: torques seem to do %.2g times less than with the inertia at the start. A controller cancels "
-            "disturbances\n  that nobody measured, which hides what torques do: flights are predicted best like "
-            "this, but a model that is\n  to plan torques needs the true inertia (--average ...:ixx=,iyy=,izz=)\n",
-            hidden);
+    if (bounded)
+        fprintf(out,
+                "  warning: the flights would have it even further from the start: controls in the log are not what "
+                "acted (noise,\n  aliasing, another order of the rotors), or a controller cancels what nobody "
+                "measured. If you know the true\n  value, give it (--average ...:name=value)\n");
     for (int c = 0; c < d->header.nu; c++)
         if (i->delay_deviation[c] > 0 || i->lag_deviation[c] > 0)
             fprintf(out, "  %-14s delay %.1f +- %.1f ms, lag %.1f +- %.1f ms; taken: %.1f and %.1f ms%s\n",

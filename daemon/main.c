@@ -1,5 +1,6 @@
 /* hilbertd: its main is its architecture. */
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <math.h>
 #include <poll.h>
@@ -444,6 +445,9 @@ static void tear_down(hb_daemon *d)
     if (d->running) {
         hb_server_stop(d->server);
         pthread_join(d->thread, NULL);
+        const hb_health *h = hb_controller_health(d->controller);
+        hb_log_line(&d->log, HB_LOG_NOTICE, "stopped with a window of %d samples, %" PRIu64 " changes of dynamics",
+                    h->samples, h->changes);
     }
     hb_server_free(d->server);
     hb_journal_free(d->journal);

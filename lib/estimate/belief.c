@@ -24,12 +24,9 @@ static const double confirm_known = 0.5, confirm_time = 1, confirm_latest = 1.5,
 static const double status_time = 0.5;
 /* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean; where no
  * population is known, that it is the average one: what is learned shrinks by as much until evidence speaks */
-static const double known_share = 0.1, average_share = 1e-3;
+static const double known_share = 0.1, average_share = 1e-4;
 /* the prior is this much wider than the population: few functions were trained on, and vehicles differ more */
 static const double population_spread = 2;
-/* where no population is known, the deviation of a coefficient is at most this: those of a basis that was trained on
- * normalised data are of the size of one, and a model far from it is no place to linearise at */
-static const double widest = 10;
 /* of the mean variance of the population, that is added in every direction: some have none */
 static const double least_spread = 1e-6;
 /* variance of a state's noise to begin with */
@@ -268,9 +265,9 @@ void hb_belief_start(hb_belief *b)
         double *prior = matrix_of(b, b->prior, k);
         if (m->has_prior)
             invert_population(b, k);
-        else
+        else /* a coefficient is a rate: what is faster than a period can be neither stepped nor linearised */
             for (int i = 0; i < nb; i++)
-                prior[i * nb + i] = fmax(b->s.ridge / mean_variance, 1 / square(widest));
+                prior[i * nb + i] = fmax(b->s.ridge / mean_variance, square(m->dt));
         for (int i = 0; i < nb; i++) {
             b->c0[k * nb + i] = m->has_prior ? m->prior_mean[b->nproblems > 1 ? i * m->nx + k : i] : 0;
             b->prior_vector[k * nb + i] = 0;

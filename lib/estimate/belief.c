@@ -22,8 +22,8 @@ static const double confirm_known = 0.5, confirm_time = 1, confirm_latest = 1.5,
                     confirm_ratio = 10;
 /* seconds behind what is said of the span */
 static const double status_time = 0.5;
-/* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean; where no
- * population is known, that it is the average one: what is learned shrinks by as much until evidence speaks */
+/* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean; where
+ * no population is known, that it is the average one: what is learned shrinks by as much until evidence speaks */
 static const double known_share = 0.1, average_share = 1e-4;
 /* the prior is this much wider than the population: few functions were trained on, and vehicles differ more */
 static const double population_spread = 2;
@@ -647,20 +647,31 @@ static void predict_known(hb_belief *b, const double *c, const hb_evidence *e, h
     }
 }
 
-/* log of the density of an outlier: broad, around what the prior says, the same for all runs. */
-static double outlier_density(const hb_belief *b, const hb_prediction *mean)
+/* Variance of an outlier: broad, the same for all runs. The newest run knows least: its uncertainty is nearest to the
+ * prior's. */
+static double outlier_variance(const hb_belief *b, int d)
+{
+    double open = 0;
+
+    for (int k = 0; k < b->nruns; k++)
+        if (*b->run[k].age >= 0)
+            open = fmax(open, b->prediction[k].uncertainty[d]);
+    return outlier_width * (open + b->prediction[HB_MEAN].variance[d]);
+}
+
+/* log of a normal density, but for what all have in common. */
+static double log_normal(double left, double variance)
+{
+    return -(square(left) / variance + log(variance)) / 2;
+}
+
+/* log of the density of an outlier, around what the prior says. */
+static double outlier_density(const hb_belief *b)
 {
     double log_density = 0;
 
-    for (int d = 0; d < b->nx; d++) {
-        /* the newest run knows least: its uncertainty is nearest to the prior's */
-        double open = 0;
-        for (int k = 0; k < b->nruns; k++)
-            if (*b->run[k].age >= 0)
-                open = fmax(open, b->prediction[k].uncertainty[d]);
-        double variance = outlier_width * (open + mean->variance[d]);
-        log_density -= (square(mean->innovation[d]) / variance + log(variance)) / 2;
-    }
+    for (int d = 0; d < b->nx; d++)
+        log_density += log_normal(b->prediction[HB_MEAN].innovation[d], outlier_variance(b, d));
     return log_density;
 }
 
@@ -707,10 +718,32 @@ static double return_density(const hb_belief *b, const hb_evidence *e)
             sum += carried;
             size += fabs(carried);
         }
-        double spread = variance[d] + square(return_spread * size);
-        log_density -= (square(sum) / spread + log(spread)) / 2;
+        log_density += log_normal(sum, variance[d] + square(return_spread * size));
     }
     return log_density;
+}
+
+/* How much better foreign dynamics explain what is left in the rows of the kinematics than a glitch does, as a
+ * logarithm. An unknown acceleration moves position and attitude as it moves velocity and rates; a sensor that is wrong
+ * does not, and spares a channel or not. */
+static double kinematic_evidence(const hb_belief *b, const hb_evidence *e)
+{
+    const double *variance = b->prediction[(int)*b->main_run].variance;
+    double sum = 0;
+
+    for (int d = 0; d < b->nx && e->carry; d++) {
+        if (b->m->output[d])
+            continue;
+        double left = left_of(b, e->row, b->mean, d), carried = 0, size = 0;
+        for (int j = 0; j < b->nx; j++) {
+            double moved = b->m->output[j] ? e->carry[d * b->nx + j] * left_of(b, e->row, b->mean, j) : 0;
+            carried += moved;
+            size += fabs(moved);
+        }
+        double glitch[] = {log_normal(left, variance[d]), log_normal(left, outlier_variance(b, d))};
+        sum += log_normal(left - carried, variance[d] + square(return_spread * size)) - log_sum(glitch, 2) + log(2);
+    }
+    return sum;
 }
 
 /* A chain of classes: in the model, a glitch (one wrong sample), the way back from it, foreign dynamics. A glitch and
@@ -725,8 +758,8 @@ static void judge(hb_belief *b, const hb_evidence *e)
     double foreign = *b->foreign * stays + calm * changes + glitch * share;
     double returns = glitch * (1 - share) * glitch_returns;
     double outlier = calm * share;
-    double broad = outlier_density(b, &b->prediction[HB_MEAN]);
-    double terms[] = {log(outlier) + broad, log(foreign) + broad,
+    double broad = outlier_density(b);
+    double terms[] = {log(outlier) + broad, log(foreign) + broad + kinematic_evidence(b, e),
                       returns > 0 ? log(returns) + return_density(b, e) : none};
     double odd = log_sum(terms, 3), usual = log(1 - foreign - returns - outlier);
 
@@ -786,8 +819,8 @@ static double fit_of(const hb_belief *b, const hb_prediction *p, double log_dete
     return -((tail_freedom + b->nx) * log1p(p->distance / tail_freedom) + log_determinant) / 2;
 }
 
-/* The same of all runs together. Without a population nothing is known before, and a run that may be anything would lose
- * against any single vehicle, however wrong: what it leaves open is not held against it. */
+/* The same of all runs together. Without a population nothing is known before, and a run that may be anything would
+ * lose against any single vehicle, however wrong: what it leaves open is not held against it. */
 static double fit_of_runs(const hb_belief *b, const double *fit)
 {
     const hb_prediction *p = &b->prediction[(int)*b->main_run];

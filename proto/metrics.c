@@ -249,8 +249,10 @@ void hb_metrics_add(hb_metrics *m, const char *name, const Hilbert__V1__Status *
     faults(m, s);
     gauge(m, "one_step_error", "Normalised one-step prediction error.", h->one_step_error);
     gauge(m, "expected_error", "The same over the window, after the fit.", h->expected_error);
-    gauge(m, "out_of_span", "Part of the residual's energy that no coefficients explain.", h->out_of_span);
+    gauge(m, "out_of_span", "Probability that no trained vehicle behaves so.", h->out_of_span);
     gauge(m, "plausibility", "Squared distance from the trained population, per coefficient.", h->plausibility);
+    gauge(m, "adapted", "Probability that adapting is of use.", h->adapted);
+    gauge(m, "outlier", "Probability that the newest transition is nothing that this vehicle does.", h->outlier);
     gauge(m, "actuator_lag_seconds", "Time constant of the actuators.", h->actuator_lag);
     gauge(m, "actuator_delay_seconds", "Delay of the actuators.", h->actuator_delay);
     if (s->n_word)

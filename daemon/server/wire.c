@@ -273,6 +273,8 @@ static void fill_health(Hilbert__V1__Health *m, const hb_health *h)
     m->rejected = h->rejected;
     m->plausibility = h->plausibility;
     m->implausible = h->implausible;
+    m->adapted = h->adapted;
+    m->outlier = h->outlier;
     m->actuator_lag = h->actuators.lag;
     m->actuator_lag_deviation = h->actuators.lag_deviation;
     m->actuator_delay = h->actuators.delay;

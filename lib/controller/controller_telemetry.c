@@ -261,7 +261,8 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
         if (given->u)
             hear_report(c, given->time_us, given->u);
         const bool hangs = stands_still(c, given);
-        reason = used ? c->used_as : hb_transitions_add(t, &o, &c->told, c->safe, &transition);
+        reason =
+            used ? (hangs ? HB_REASON_FROZEN : c->used_as) : hb_transitions_add(t, &o, &c->told, c->safe, &transition);
         const bool joined = reason == HB_REASON_NONE || reason == HB_REASON_GATHERED;
         c->doubt = hangs ? HB_REASON_FROZEN : used ? c->doubt : doubt(c, given->time_us, joined);
         /* what continues no sample before it taught nothing, and makes nothing younger */

@@ -33,20 +33,10 @@ typedef struct hb_arithmetic {
     void (*sides_mix)(int size, int directions, const double *base, const double *slope, const hb_sides *share,
                       hb_sides *to);
 
-    /* s += w x^T x of a row x (n), lower triangle with leading dimension ld (and a little beyond, to whole groups of
-     * four); s += in y^T y - out x^T x */
-    void (*add_products)(int n, int ld, const double *x, double w, double *s);
-    void (*exchange_products)(int n, int ld, const double *x, double out, const double *y, double in, double *s);
-    /* sum of s_ij a_ij over both triangles, of which only the lower ones are read; and c^T S c */
-    double (*inner_product)(int n, int ld, const double *s, int lda, const double *a);
-    double (*quadratic)(int n, int ld, const double *s, const double *c);
-    /* a (n x n, lower triangle) += scale s */
-    void (*add_scaled)(int n, int ld, double scale, const double *s, double *a);
-    /* ret (rows x n) = g a, where g has rows ld apart and a is n x n */
-    void (*times)(int rows, int n, int ld, const double *g, const double *a, double *ret);
-    /* s <- (I - x) s (I - x)^T, lower triangle, in both of which rows are n long but for s, ld; transposed: x^T;
-     * scratch: 2 n x n, of which the first half keeps what s was, both triangles */
-    void (*congruence)(int n, int ld, const double *x, const double *transposed, double *s, double *scratch);
+    /* s += w x^T x of a row x (n), lower triangle, packed by rows */
+    void (*triangle_add)(int n, const double *x, double w, double *s);
+    /* to[i] = sum over k < count of w[k] x[k size + i], i < size */
+    void (*weighted_sum)(int size, int count, const double *w, const double *x, double *to);
 } hb_arithmetic;
 
 /* The one that goes with these kernels (hb_kernels.name). */

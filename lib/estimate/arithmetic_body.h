@@ -6,6 +6,7 @@
  * Eight sides are PIECES vectors. Four rows, columns or right-hand sides are worked on at once, so that what is loaded
  * serves several multiply-adds, and these do not wait for one another. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/unroll.h"
@@ -246,116 +247,28 @@ static void sides_mix(int size, int directions, const double *base, const double
 
 /* ---- sums ---- */
 
-static void add_products(int n, int ld, const double *restrict x, double w, double *restrict s)
+static void triangle_add(int n, const double *restrict x, double w, double *restrict s)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++, s += i) {
         const double scale = w * x[i];
-        for (int j = 0; j < i / 4 * 4 + 4; j++)
-            s[i * ld + j] += scale * x[j];
-    }
-}
-
-static void exchange_products(int n, int ld, const double *restrict x, double out, const double *restrict y, double in,
-                              double *restrict s)
-{
-    for (int i = 0; i < n; i++) {
-        const double leaving = out * x[i], coming = in * y[i];
-        for (int j = 0; j < i / 4 * 4 + 4; j++)
-            s[i * ld + j] += coming * y[j] - leaving * x[j];
-    }
-}
-
-/* Sums of four strands are kept apart until the end, so that they need not wait for one another. */
-static double inner_product(int n, int ld, const double *s, int lda, const double *a)
-{
-    double strand[4] = {0}, diagonal = 0;
-
-    for (int i = 0; i < n; i++) {
-        int j = 0;
-        for (; j + 4 <= i; j += 4)
-            for (int k = 0; k < 4; k++)
-                strand[k] += s[i * ld + j + k] * a[i * lda + j + k];
-        for (; j < i; j++)
-            strand[j % 4] += s[i * ld + j] * a[i * lda + j];
-        diagonal += s[i * ld + i] * a[i * lda + i];
-    }
-    return diagonal + 2 * (strand[0] + strand[1] + strand[2] + strand[3]);
-}
-
-static double quadratic(int n, int ld, const double *s, const double *c)
-{
-    double strand[4] = {0}, diagonal = 0;
-
-    for (int i = 0; i < n; i++) {
-        int j = 0;
-        for (; j + 4 <= i; j += 4)
-            for (int k = 0; k < 4; k++)
-                strand[k] += c[i] * s[i * ld + j + k] * c[j + k];
-        for (; j < i; j++)
-            strand[j % 4] += c[i] * s[i * ld + j] * c[j];
-        diagonal += c[i] * s[i * ld + i] * c[i];
-    }
-    return diagonal + 2 * (strand[0] + strand[1] + strand[2] + strand[3]);
-}
-
-static void add_scaled(int n, int ld, double scale, const double *restrict s, double *restrict a)
-{
-    for (int i = 0; i < n; i++)
         for (int j = 0; j <= i; j++)
-            a[i * n + j] += scale * s[i * ld + j];
-}
-
-static void times(int rows, int n, int ld, const double *g, const double *restrict a, double *restrict ret)
-{
-    for (int d = 0; d < rows; d++) {
-        double *restrict to = ret + d * n;
-        for (int j = 0; j < n; j++)
-            to[j] = 0;
-        for (int i = 0; i < n; i++) {
-            const double scale = g[d * ld + i];
-            for (int j = 0; j < n; j++)
-                to[j] += scale * a[i * n + j];
-        }
+            s[j] += scale * x[j];
     }
 }
 
-enum { ACROSS = 12 }; /* columns of which sums are held in registers */
-
-/* y[j] = base[j] - sum over k of x[k] a[k n + j], for j < columns */
-INLINE void take_product(int n, int columns, const double *x, const double *a, const double *base, double *y)
+static void weighted_sum(int size, int count, const double *restrict w, const double *restrict x, double *restrict to)
 {
-    int j = 0;
+    int k = 0;
 
-    for (; j + ACROSS <= columns; j += ACROSS) {
-        double sum[ACROSS];
-        for (int c = 0; c < ACROSS; c++)
-            sum[c] = base[j + c];
-        for (int k = 0; k < n; k++)
-            for (int c = 0; c < ACROSS; c++)
-                sum[c] -= x[k] * a[k * n + j + c];
-        for (int c = 0; c < ACROSS; c++)
-            y[j + c] = sum[c];
-    }
-    for (; j < columns; j++) {
-        double sum = base[j];
-        for (int k = 0; k < n; k++)
-            sum -= x[k] * a[k * n + j];
-        y[j] = sum;
-    }
-}
-
-static void congruence(int n, int ld, const double *restrict x, const double *restrict transposed, double *restrict s,
-                       double *restrict scratch)
-{
-    double *restrict before = scratch, *restrict half = scratch + n * n;
-
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j <= i; j++)
-            before[i * n + j] = before[j * n + i] = s[i * ld + j];
-    for (int i = 0; i < n; i++)
-        take_product(n, n, x + i * n, before, before + i * n, half + i * n);
-    for (int i = 0; i < n; i++)
-        take_product(n, i + 1, half + i * n, transposed, half + i * n, s + i * ld);
+    for (int i = 0; i < size; i++)
+        to[i] = 0;
+    /* four at once: `to` is loaded and stored a quarter as often */
+    for (; k + 4 <= count; k += 4, x += 4 * (ptrdiff_t)size)
+        for (int i = 0; i < size; i++)
+            to[i] += w[k] * x[i] + w[k + 1] * x[size + i] + w[k + 2] * x[2 * size + i] + w[k + 3] * x[3 * size + i];
+    for (; k < count; k++, x += size)
+        for (int i = 0; i < size; i++)
+            to[i] += w[k] * x[i];
 }
 
 #define TEXT(name)  #name
@@ -369,11 +282,6 @@ const hb_arithmetic HB_ARITHMETIC_SYMBOL = {
     .sides_error = sides_error,
     .sides_add = sides_add,
     .sides_mix = sides_mix,
-    .add_products = add_products,
-    .exchange_products = exchange_products,
-    .inner_product = inner_product,
-    .quadratic = quadratic,
-    .add_scaled = add_scaled,
-    .times = times,
-    .congruence = congruence,
+    .triangle_add = triangle_add,
+    .weighted_sum = weighted_sum,
 };

@@ -114,6 +114,22 @@ static bool find_rates(const hb_model *m, int q, int w[3])
     return true;
 }
 
+/* Noise of a state, in deviations of the trained ones. Where physics is exact, training leaves nothing, which tells
+ * nothing about sensors: they are taken to be like the others. */
+static double noise_of(const hb_model *m, int state)
+{
+    double sum = 0;
+    int count = 0;
+
+    for (int i = 0; m->has_prior && i < m->nx; i++)
+        if (m->output[i]) {
+            sum += m->noise[i];
+            count++;
+        }
+    double usual = count > 0 ? sum / count : HB_USUAL_NOISE;
+    return m->has_prior && m->output[state] ? m->noise[state] : usual;
+}
+
 void hb_channels_find(hb_channels *c, const hb_model *m)
 {
     const int q = hb_model_quaternion(m);
@@ -125,9 +141,9 @@ void hb_channels_find(hb_channels *c, const hb_model *m)
     c->npairs = 0;
     for (int i = 0; i < m->nx; i++) {
         c->spread[i] = m->state_std[i];
-        c->noise[i] = (m->has_prior ? m->noise[i] : 0) * m->state_std[i];
+        c->noise[i] = noise_of(m, i) * m->state_std[i];
     }
-    for (int i = 0; nominal && m->has_prior && i < m->nx; i++) {
+    for (int i = 0; nominal && i < m->nx; i++) {
         /* an angle may leap by a turn */
         int j = m->angle[i] || (q >= 0 && i >= q && i < q + 4) ? -1 : rate_of(m, q, false, i, 1);
         if (j < 0)
@@ -135,7 +151,7 @@ void hb_channels_find(hb_channels *c, const hb_model *m)
         c->value[c->npairs] = i;
         c->rate[c->npairs++] = j;
     }
-    if (nominal && m->has_prior && q >= 0 && c->npairs + 3 <= m->nx && find_rates(m, q, w)) {
+    if (nominal && q >= 0 && c->npairs + 3 <= m->nx && find_rates(m, q, w)) {
         /* an axis of the body is any of the quaternion's elements, as the vehicle turns */
         double most = fmax(fmax(c->noise[q], c->noise[q + 1]), fmax(c->noise[q + 2], c->noise[q + 3]));
         c->quaternion = q;

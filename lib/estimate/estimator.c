@@ -6,17 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numeric.h"
 #include "estimate/estimator_internal.h"
 
-enum {
-    CATCH_UP = 48,  /* entries evaluated again at once, when actuators have changed */
-    BEGINNING = 50, /* transitions from where a flight began that its first command may matter to */
-};
-
-/* a command that is farther outside the bounds than they are apart is a lie */
+/* a command that is farther outside the bounds than they are apart was never given */
 static const double believable_range = 1;
-/* so is a motion of so many standard deviations of the trained states within one period */
-static const double believable_motion = 25;
+enum { BEGINNING = 50 }; /* transitions from where a flight began that its first command may matter to */
 
 const char *const hb_estimate_status_name[] = {
 #define X(id, name, help) name,
@@ -39,11 +34,22 @@ static size_t staged_size(const hb_model *m)
     return 2 * (size_t)m->nx + HB_TRANSITION_PARTS * (size_t)m->nu;
 }
 
+static hb_belief_settings belief_settings(const hb_model *m, const hb_estimator_settings *s)
+{
+    double ridge = s->ridge < 0 ? m->ridge : s->ridge;
+
+    /* a ridge is relative to the mean over transitions, so much as that of one */
+    return (hb_belief_settings){.window = s->window,
+                                .change_interval = s->detect_changes ? s->change_interval : 0,
+                                .outlier_share = s->outlier_share,
+                                .ridge = ridge};
+}
+
 static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, void **memory, hb_arena *arena)
 {
-    size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m), nb = (size_t)m->nb;
+    size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m);
     bool per_state = m->shape == HB_PER_STATE, bayesian = s->posterior && s->method == HB_LEAST_SQUARES;
-    int nproblems = per_state ? m->nx : 1, nw = transitions(m, s->window);
+    int nproblems = hb_model_nproblems(m), nw = transitions(m, s->window), rows_ld = hb_estimator_row_length(m);
     double ridge = s->ridge < 0 ? m->ridge : s->ridge, warmup = s->warmup < 0 ? (m->has_prior ? 0 : 1) : s->warmup;
     hb_estimator *taken = hb_arena_take(arena, 1, sizeof *taken);
     hb_estimator e = {
@@ -59,58 +65,39 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
                        .ridge = ridge,
                        .volume = m->volume,
                        .forgetting = s->forgetting},
-        .posterior = {.m = m, .nw = nw, .ridge = ridge, .fade = s->fade, .spread = hb_bayes_spread()},
-        .change = {.nx = m->nx, .threshold = s->change_threshold},
+        .sensitivity = {.m = m},
+        .belief = {.m = m, .ld = rows_ld, .s = belief_settings(m, s)},
     };
 
     e.warmup = e.warmup < nw ? e.warmup : nw;
     if (bayesian) {
-        hb_posterior_lay_out(&e.posterior, arena);
-        e.weight = hb_arena_take(arena, (size_t)nw, sizeof *e.weight);
-        e.belief = hb_arena_take(arena, (size_t)nw, sizeof *e.belief);
-        e.unsure = hb_arena_take(arena, (size_t)nw * (size_t)m->nx, sizeof *e.unsure);
-        e.unsure_now = hb_arena_take(arena, (size_t)m->nx, sizeof *e.unsure_now);
+        hb_belief_lay_out(&e.belief, arena);
         e.usable = hb_arena_take(arena, (size_t)nw, sizeof *e.usable);
-        e.sorted = hb_arena_take(arena, (size_t)nw, sizeof *e.sorted);
-        e.distance = hb_arena_take(arena, (size_t)nw, sizeof *e.distance);
-        e.joined_control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.joined_control);
-        e.joined_motion = hb_arena_take(arena, nx, sizeof *e.joined_motion);
-        e.innovation = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.innovation);
-        e.residual = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.residual);
-        e.motion = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.motion);
-        e.doubt = hb_arena_take(arena, HB_JUDGED * nx, sizeof *e.doubt);
-        e.solved_noise = hb_arena_take(arena, nx, sizeof *e.solved_noise);
-        e.expected = hb_arena_take(arena, nx, sizeof *e.expected);
-        e.tolerance = hb_arena_take(arena, nx, sizeof *e.tolerance);
-        e.spread = hb_arena_take(arena, nx, sizeof *e.spread);
-        e.trial_solution = hb_arena_take(arena, nc, sizeof *e.trial_solution);
-        e.scratch = hb_arena_take(arena, 4 * nb, sizeof *e.scratch);
-        e.iscratch = hb_arena_take(arena, nb, sizeof *e.iscratch);
+        e.outlying = hb_arena_take(arena, (size_t)nw, sizeof *e.outlying);
+        e.unsure = hb_arena_take(arena, (size_t)nw * nx, sizeof *e.unsure);
+        e.open = hb_arena_take(arena, nx, sizeof *e.open);
         /* a network of whole periods knows nothing of what happens within, and a large basis takes too long */
         e.identifying = s->actuators.identify && m->nu > 0 && m->integration == HB_COMBINED && m->nb <= 32;
     }
     if (e.identifying) {
-        e.identification = (hb_identification){.m = m, .ld = e.posterior.ld};
+        e.identification = (hb_identification){.m = m, .ld = rows_ld};
         hb_identification_lay_out(&e.identification, arena);
-        e.candidates = (hb_candidate_rows){.nu = m->nu, .size = m->nx * e.posterior.ld};
+        e.candidates = (hb_candidate_rows){.nu = m->nu, .size = m->nx * rows_ld};
         hb_candidate_rows_lay_out(&e.candidates, arena);
         e.grid_control = hb_arena_take(arena, HB_GRID * HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.grid_control);
-        e.bank_prior = hb_arena_take(arena, (size_t)nproblems * nb * nb, sizeof *e.bank_prior);
-        e.bank_vector = hb_arena_take(arena, (size_t)nproblems * nb, sizeof *e.bank_vector);
     }
     if (!bayesian) {
         hb_regression_lay_out(&e.regression, arena);
     }
-    e.rows = (hb_rows){.m = m, .nw = nw, .ld = bayesian ? e.posterior.ld : e.regression.ld};
+    e.rows = (hb_rows){.m = m, .nw = nw, .ld = rows_ld};
     hb_rows_lay_out(&e.rows, arena);
+    if (bayesian)
+        hb_sensitivity_lay_out(&e.sensitivity, arena);
     e.coefficient = hb_arena_take(arena, nc, sizeof *e.coefficient);
-    e.trial = hb_arena_take(arena, nc, sizeof *e.trial);
-    e.along = hb_arena_take(arena, nc, sizeof *e.along);
+    e.along = bayesian ? hb_arena_take(arena, nc, sizeof *e.along) : e.coefficient;
     e.variance = hb_arena_take(arena, nc, sizeof *e.variance);
     e.rest_control = hb_arena_take(arena, (size_t)m->nu, sizeof *e.rest_control);
-    e.first_row = hb_arena_take(arena, (size_t)(m->nx * e.rows.ld), sizeof *e.first_row);
     e.problem = hb_arena_take(arena, (size_t)nproblems, sizeof *e.problem);
-    hb_change_lay_out(&e.change, arena);
     e.error = hb_arena_take(arena, nx, sizeof *e.error);
     e.mean_square = hb_arena_take(arena, nx, sizeof *e.mean_square);
     e.control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.control);
@@ -124,7 +111,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
 
 size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
 {
-    const hb_window_extras extras = hb_kept_extras(m);
+    const hb_window_extras extras = hb_belief_extras(m);
 
     return hb_window_size(m, transitions(m, s->window), &extras);
 }
@@ -141,18 +128,6 @@ void hb_estimator_free(hb_estimator *e)
 const double *hb_estimator_recall(hb_estimator *e, uint64_t sequence)
 {
     return hb_rows_recall(&e->rows, sequence, hb_window_at(&e->window, sequence).dz);
-}
-
-const double *hb_estimator_recall_by_age(void *context, int age)
-{
-    hb_estimator *e = context;
-    uint64_t sequence = e->window.next - 1 - (uint64_t)age;
-    const double *row = hb_estimator_recall(e, sequence);
-
-    /* what cannot be used says nothing */
-    if (e->bayesian && !e->usable[sequence % (uint64_t)e->nw])
-        memset(e->rows.recalled, 0, (size_t)(e->m->nx * e->rows.ld) * sizeof *row);
-    return row;
 }
 
 double hb_estimator_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state)
@@ -230,54 +205,12 @@ double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
 
 /* ---- the walk ---- */
 
-/* In the beginning a flight is learned from as fast as can be. */
-static bool is_early(const hb_estimator *e)
+bool hb_estimator_row(hb_estimator *e, int lane, const double *dz)
 {
-    return e->bayesian && e->posterior.count < HB_EARLY;
-}
-
-/* Chooses at most so many old entries to be evaluated again, in turn, and loads them into lanes from `lane` on. The
- * oldest are left as they are: the commands before them are forgotten. */
-static int choose_entries(hb_estimator *e, int lane, int most, uint64_t *ret_sequence)
-{
-    uint64_t margin = (uint64_t)ceil(hb_effective_reach(&e->actuators) / e->m->dt);
-    uint64_t first = e->window.first + (e->window.first == e->origin ? 0 : margin);
-    int count = first < e->window.next ? (int)(e->window.next - first) : 0;
-    int chosen = most < count ? most : count;
-
-    if (e->m->integration != HB_COMBINED || !e->warm)
-        return 0;
-    for (int i = 0; i < chosen; i++) {
-        uint64_t next = e->relinearised + 1;
-        e->relinearised = next >= first && next < e->window.next ? next : first;
-        hb_estimator_load(e, lane + i, e->relinearised);
-        ret_sequence[i] = e->relinearised;
-    }
-    e->catching_up = e->catching_up > chosen ? e->catching_up - chosen : 0;
-    e->behind = e->behind > chosen ? e->behind - chosen : 0;
-    return chosen;
-}
-
-/* How many old entries are to be seen anew with a transition: all, while the belief still moves much or actuators are
- * others; else a few, as long as they lag behind the coefficients. */
-static int entries_due(hb_estimator *e)
-{
-    if (is_early(e))
-        return CATCH_UP;
-    if (e->catching_up > 0)
-        return e->catching_up < CATCH_UP ? e->catching_up : CATCH_UP;
-    if (e->bayesian && e->m->has_prior)
-        return e->behind < e->s.relinearise ? e->behind : e->s.relinearise;
-    return e->s.relinearise;
-}
-
-/* Coefficients that have moved leave the entries behind. */
-static void follow(hb_estimator *e)
-{
-    if (!hb_bayes_moved(e))
-        return;
-    memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->along);
-    e->behind = hb_window_count(&e->window);
+    if (!hb_rows_of_lane(&e->rows, lane, dz))
+        return false;
+    hb_sensitivity_complete(&e->sensitivity, &e->rows, e->along);
+    return hb_all_finite(e->rows.row, e->m->nx * e->rows.ld);
 }
 
 void hb_estimator_count_span(hb_estimator *e)
@@ -290,7 +223,7 @@ void hb_estimator_count_span(hb_estimator *e)
 bool hb_estimator_take_staged(hb_estimator *e, int lane, hb_window_entry *ret)
 {
     *ret = e->staged[lane];
-    if (!hb_rows_of_lane(&e->rows, lane, ret->dz)) {
+    if (!hb_estimator_row(e, lane, ret->dz)) {
         e->broken = true;
         return false;
     }
@@ -321,13 +254,16 @@ void hb_estimator_predict(hb_estimator *e)
     e->health.one_step_error = sqrt(sum / count);
 }
 
-int hb_estimator_due(hb_estimator *e, int used, int nproblems)
+void hb_estimator_slide(hb_estimator *e, const hb_window_entry *entry)
 {
-    /* problems take turns, so that no transition pays for all when they are solved less often than transitions come */
-    e->credit += used * nproblems;
-    int due = e->credit / e->s.solve_every < nproblems ? e->credit / e->s.solve_every : nproblems;
-    e->credit %= e->s.solve_every;
-    return due;
+    hb_window *w = &e->window;
+
+    if (hb_window_count(w) == w->nw)
+        e->health.span_seconds -= hb_window_at(w, w->first).dt;
+    hb_rows_keep(&e->rows, w->next);
+    hb_window_append(w, entry);
+    e->health.span_seconds += entry->dt;
+    e->seconds += entry->dt;
 }
 
 /* The command that was in force before the one that is staged now, NULL if none is known. */
@@ -352,12 +288,11 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
     double *dz = u + HB_TRANSITION_PARTS * nu, check = 0 * (double)(hb_real)t->dt;
     const double *before = command_before(e);
 
-    e->lie[e->nstaged] = false;
+    e->impossible[e->nstaged] = false;
     for (int i = 0; i < m->nx; i++) {
         z[i] = hb_normalised_state(m, i, t->x[i]);
         dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
         check += 0 * (double)((hb_real)z[i] + (hb_real)dz[i]);
-        e->lie[e->nstaged] |= e->bayesian && fabs(dz[i]) > believable_motion * fmax(1, t->dt / m->dt);
     }
     for (int k = 0; k < parts * nu; k++) {
         int i = k % nu;
@@ -367,7 +302,7 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
         if (!e->bayesian || (t->u[k] >= m->control_min[i] - range && t->u[k] <= m->control_max[i] + range))
             continue;
         /* no such command was given: the one before it went on */
-        e->lie[e->nstaged] = true;
+        e->impossible[e->nstaged] = true;
         u[k] = k >= nu ? u[k - nu] : before ? before[i] : hb_normalised_control(m, i, m->control_trim[i]);
     }
     for (int i = 0; i < nu && e->window.next + (uint64_t)e->nstaged == e->origin; i++) {
@@ -401,18 +336,6 @@ bool hb_estimator_stage(hb_estimator *e, const hb_transition *t)
 
 /* ---- what is left for later ---- */
 
-static void see_anew(hb_estimator *e)
-{
-    uint64_t old[HB_STRIDE];
-    int count = choose_entries(e, 0, e->again < HB_LANES ? e->again : HB_LANES, old);
-
-    if (count > 0) {
-        hb_rows_evaluate(&e->rows, e->workspace, count, e->coefficient);
-        hb_bayes_replace(e, old, count, 0);
-    }
-    e->again = count > 0 ? e->again - count : 0;
-}
-
 /* The next transition that candidates are to hear of; what follows if there is none. */
 static hb_work next_to_identify(hb_estimator *e)
 {
@@ -421,8 +344,9 @@ static hb_work next_to_identify(hb_estimator *e)
             return HB_WORK_EXPLAIN;
         e->to_identify++;
     }
-    e->again = is_early(e) ? 0 : entries_due(e); /* else they are seen anew with the next transition */
-    return e->again > 0 ? HB_WORK_AGAIN : e->kept ? HB_WORK_NONE : HB_WORK_KEEP;
+    if (hb_belief_is_outdated(e))
+        return HB_WORK_RELEARN;
+    return e->kept ? HB_WORK_NONE : HB_WORK_KEEP;
 }
 
 bool hb_estimator_work(hb_estimator *e)
@@ -436,16 +360,15 @@ bool hb_estimator_work(hb_estimator *e)
         break;
     case HB_WORK_IDENTIFY:
         hb_estimator_identify(e, e->to_identify++);
-        e->kept = false;
         e->work = next_to_identify(e);
         break;
-    case HB_WORK_AGAIN:
-        see_anew(e);
-        e->kept = false;
-        e->work = e->again > 0 ? HB_WORK_AGAIN : HB_WORK_KEEP;
+    case HB_WORK_RELEARN:
+        hb_belief_relearn(e, HB_RELEARN);
+        e->work = HB_WORK_KEEP;
         break;
     case HB_WORK_KEEP:
-        hb_kept_save(e);
+        hb_belief_keep(e);
+        e->kept = true;
         e->work = HB_WORK_NONE;
         break;
     }
@@ -464,30 +387,31 @@ static void leave_work(hb_estimator *e, int used)
 {
     uint64_t first = e->window.next - (uint64_t)used;
 
-    follow(e);
     e->to_identify = first > e->window.first ? first : e->window.first;
-    e->kept = true; /* by learning */
+    e->kept = false;
     e->work = next_to_identify(e);
-    if (is_early(e))
-        work_off(e);
+    if (e->seconds >= HB_YOUNG)
+        return;
+    work_off(e);
+    hb_belief_show(e);
 }
 
 void hb_estimator_settle(hb_estimator *e)
 {
-    uint64_t old[HB_STRIDE];
-
     if (e->nstaged == 0)
         return;
     work_off(e);
     for (int lane = 0; lane < e->nstaged; lane++)
         e->known[lane] = hb_estimator_load(e, lane, e->window.next + (uint64_t)lane);
-    /* what the answer is to be made of is seen anew before it */
-    int nold = e->bayesian && !is_early(e) ? 0 : choose_entries(e, e->nstaged, entries_due(e), old);
-    int lane = e->nstaged + nold, nvariants = e->bayesian ? hb_estimator_load_variants(e, lane) : 0;
-    hb_rows_evaluate(&e->rows, e->workspace, lane + nvariants, e->coefficient);
+    int nvariants = e->bayesian ? hb_estimator_load_variants(e, e->nstaged) : 0;
+    /* what is staged together is of the same moment, about: one Phi serves all */
+    int first = e->nstaged + nvariants;
+    hb_sensitivity_load(&e->sensitivity, &e->rows, 0, first);
+    hb_rows_evaluate(&e->rows, e->workspace, first + e->sensitivity.lanes, e->along);
+    hb_sensitivity_find(&e->sensitivity, &e->rows, 0, first, e->along);
     if (e->bayesian)
-        hb_estimator_compare_variants(e, lane, nvariants);
-    int used = e->bayesian ? hb_bayes_learn(e, old, nold) : hb_plain_learn(e, old, nold);
+        hb_estimator_compare_variants(e, e->nstaged, nvariants);
+    int used = e->bayesian ? hb_belief_learn_staged(e) : hb_plain_learn(e);
     e->health.rejected += (uint64_t)(e->nstaged - used);
     e->nstaged = 0;
     if (e->bayesian && used > 0)
@@ -503,7 +427,7 @@ void hb_estimator_push(hb_estimator *e, const hb_transition *t)
 static void report(hb_estimator *e)
 {
     if (e->bayesian)
-        hb_bayes_report(e);
+        hb_belief_report(e);
     else
         hb_plain_report(e);
 }
@@ -515,20 +439,17 @@ static void start(hb_estimator *e)
 {
     memset(e->variance, 0, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->variance);
     e->work = HB_WORK_NONE;
-    e->behind = 0;
+    e->warm = false;
     hb_estimator_start_actuators(e);
     hb_estimator_show_actuators(e);
     if (e->bayesian)
-        hb_bayes_reset(e);
+        hb_belief_forget(e);
     else
         hb_plain_reset(e);
-    hb_change_reset(&e->change);
     e->nstaged = 0;
     e->broken = true;
-    e->warm = false;
-    e->credit = 0;
-    e->turn = 0;
     e->predictions = 0;
+    e->seconds = 0;
 }
 
 void hb_estimator_reset(hb_estimator *e)
@@ -545,7 +466,7 @@ void hb_estimator_reset(hb_estimator *e)
     hb_window_save_coefficients(&e->window, kept.version, false, e->coefficient);
     report(e);
     if (e->bayesian)
-        hb_kept_save(e);
+        hb_belief_keep(e);
 }
 
 int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_error *err)
@@ -555,79 +476,88 @@ int hb_estimator_retune(hb_estimator *e, const hb_estimator_settings *s, hb_erro
     if (r)
         return r;
     work_off(e);
-    /* what was summed up of errors while nobody looked says nothing about now */
-    if (s->detect_changes && !e->s.detect_changes)
-        hb_change_reset(&e->change);
     e->s.detect_changes = s->detect_changes;
-    e->s.change_threshold = e->change.threshold = s->change_threshold;
+    e->s.change_interval = s->change_interval;
+    e->s.outlier_share = s->outlier_share;
+    e->belief.s = belief_settings(e->m, &e->s);
     e->s.span_threshold = s->span_threshold;
     e->s.plausible = s->plausible;
     report(e);
     return 0;
 }
 
-/* Evaluates a window that was taken up from memory; `kept`: what was kept about its entries holds. */
-static void evaluate_window(hb_estimator *e, bool kept)
+void hb_estimator_evaluate(hb_estimator *e, uint64_t from, void (*use)(hb_estimator *e, uint64_t sequence, bool finite))
 {
     hb_window *w = &e->window;
-    double needed = hb_effective_reach(&e->actuators);
+    hb_sensitivity *s = &e->sensitivity;
+    uint64_t together = (uint64_t)(HB_STRIDE / (s->lanes + 1));
 
-    for (uint64_t start_at = w->first; start_at < w->next; start_at += HB_STRIDE) {
-        int lanes = w->next - start_at < HB_STRIDE ? (int)(w->next - start_at) : HB_STRIDE;
+    for (uint64_t at = from; at < w->next; at += together) {
+        int lanes = w->next - at < together ? (int)(w->next - at) : (int)together;
         for (int lane = 0; lane < lanes; lane++) {
-            uint64_t sequence = start_at + (uint64_t)lane;
-            double known = hb_estimator_load(e, lane, sequence);
-            if (!e->bayesian)
-                continue;
-            e->usable[sequence % (uint64_t)e->nw] = known >= needed - 1e-9 || needed == 0;
-            e->weight[sequence % (uint64_t)e->nw] = e->belief[sequence % (uint64_t)e->nw] = 1;
-            memset(e->unsure + sequence % (uint64_t)e->nw * (uint64_t)e->m->nx, 0,
-                   (size_t)e->m->nx * sizeof *e->unsure);
+            e->known[0] = hb_estimator_load(e, lane, at + (uint64_t)lane);
+            if (e->bayesian)
+                e->usable[hb_estimator_slot(e, at + (uint64_t)lane)] &= e->known[0] >= hb_estimator_past(e) - 1e-9;
+            hb_sensitivity_load(s, &e->rows, lane, lanes + lane * s->lanes);
         }
-        hb_rows_evaluate(&e->rows, e->workspace, lanes, e->coefficient);
+        hb_rows_evaluate(&e->rows, e->workspace, lanes * (s->lanes + 1), e->along);
         for (int lane = 0; lane < lanes; lane++) {
-            uint64_t sequence = start_at + (uint64_t)lane;
-            if (kept && hb_kept_take_entry(e, sequence))
-                continue;
-            if (!hb_rows_of_lane(&e->rows, lane, hb_window_at(w, sequence).dz))
-                memset(e->rows.row, 0, (size_t)(e->m->nx * e->rows.ld) * sizeof *e->rows.row);
-            hb_rows_keep(&e->rows, sequence);
+            hb_sensitivity_find(s, &e->rows, lane, lanes + lane * s->lanes, e->along);
+            use(e, at + (uint64_t)lane, hb_estimator_row(e, lane, hb_window_at(w, at + (uint64_t)lane).dz));
         }
     }
+}
+
+static void keep_row(hb_estimator *e, uint64_t sequence, bool finite)
+{
+    if (!finite)
+        memset(e->rows.row, 0, (size_t)(e->m->nx * e->rows.ld) * sizeof *e->rows.row);
+    hb_rows_keep(&e->rows, sequence);
+}
+
+/* Evaluates a window that was taken up from memory. */
+static void evaluate_window(hb_estimator *e)
+{
+    if (e->bayesian)
+        memset(e->usable, true, (size_t)e->nw * sizeof *e->usable);
+    hb_estimator_evaluate(e, e->window.first, keep_row);
     hb_estimator_count_span(e);
 }
 
-/* With all that was believed, if it was kept and can be; else *why says why not. */
-static bool resume_belief(hb_estimator *e, hb_error *why)
-{
-    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
-    if (hb_kept_take(e, why))
-        return false;
-    evaluate_window(e, true);
-    return hb_bayes_resume_belief(e, why) == 0;
-}
-
-/* Takes a window up from memory, and learns from it. */
+/* Takes a window up from memory: with all that was believed, if it was kept and can be; else it is learned from
+ * again. */
 static void resume(hb_estimator *e, hb_error *resumed)
 {
     hb_error why = {0};
     int count = hb_window_count(&e->window);
 
-    if (e->bayesian && resume_belief(e, &why)) {
+    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
+    if (e->bayesian)
+        memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->along);
+    evaluate_window(e);
+    if (!e->bayesian) {
+        hb_plain_resume(e);
+        return;
+    }
+    if (hb_belief_take_up(e, &why) == 0) {
         if (resumed)
             hb_fail(resumed, 0, "%d transitions taken up again, with what was known before them", count);
         return;
     }
-    if (e->bayesian && resumed)
+    if (resumed)
         hb_fail(resumed, 0, "%d transitions taken up again, without what was known before them: %s", count, why.text);
+    uint64_t version = e->health.version;
     start(e);
     e->origin = UINT64_MAX;
-    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
-    evaluate_window(e, false);
-    if (e->bayesian)
-        hb_bayes_resume(e);
-    else
-        hb_plain_resume(e);
+    e->warm = count >= e->warmup;
+    /* twice: at first along the population's coefficients, which may be far off */
+    for (int pass = 0; pass < 2; pass++) {
+        hb_belief_relearn(e, count);
+        hb_belief_show(e);
+    }
+    e->health.version = version + 1;
+    hb_belief_show(e);
+    hb_belief_keep(e);
 }
 
 int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_settings *s, void *memory,
@@ -646,25 +576,24 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
         return r;
     block = memory;
     hb_estimator *e = lay_out(m, s, &block, &arena);
-    if ((r = hb_workspace_new(&e->workspace, m, false, err))) {
+    r = hb_workspace_new(&e->workspace, m, false, err);
+    if (r) {
         hb_estimator_free(e);
         return r;
     }
     if (e->bayesian)
-        hb_posterior_start(&e->posterior);
+        hb_belief_start(&e->belief);
     start(e);
     /* the mean of the prior is worth using, and that takes a version */
     e->health.version = e->bayesian && m->has_prior;
 
-    const hb_window_extras extras = hb_kept_extras(m);
+    const hb_window_extras extras = hb_belief_extras(m);
     bool taken_up = hb_window_open(&e->window, m, e->nw, memory ? &extras : NULL, block, resumed);
     e->origin = taken_up ? UINT64_MAX : e->window.next;
     if (taken_up)
         resume(e, resumed);
     else
         report(e);
-    memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(m) * sizeof *e->along);
-    e->behind = hb_window_count(&e->window);
     hb_estimator_show_actuators(e);
     *ret = e;
     return 0;
@@ -687,12 +616,12 @@ const double *hb_estimator_variance(const hb_estimator *e)
 
 const double *hb_estimator_covariance(const hb_estimator *e)
 {
-    return e->bayesian ? e->posterior.covariance : NULL;
+    return e->bayesian ? e->belief.covariance : NULL;
 }
 
 const double *hb_estimator_noise(const hb_estimator *e)
 {
-    return e->bayesian ? e->posterior.noise : NULL;
+    return e->bayesian ? e->belief.noise : NULL;
 }
 
 const hb_actuators *hb_estimator_actuators(const hb_estimator *e)
@@ -717,9 +646,9 @@ void hb_estimator_seed(hb_estimator *e, const hb_real *coefficient)
     work_off(e);
     memcpy(e->coefficient, coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *coefficient);
     if (e->bayesian)
-        hb_bayes_seed(e);
+        hb_belief_take_seed(e);
     e->health.version++;
     hb_window_save_coefficients(&e->window, e->health.version, false, e->coefficient);
     if (e->bayesian)
-        hb_kept_save(e);
+        hb_belief_keep(e);
 }

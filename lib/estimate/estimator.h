@@ -1,9 +1,8 @@
 /* Transitions -> coefficients and their health.
  *
- * With least squares the coefficients are a Gaussian (posterior.h): prior, window, memory, noise, and every transition
- * is judged by its innovation before it is believed. With the inner product, or without `posterior`, they are those of
- * the window alone, as in the paper (regression.h). Controls are what the actuators made of the commands
- * (effective_controls.h).
+ * With least squares the coefficients follow from one probabilistic model of what a transition can be (belief.h). With
+ * the inner product, or without `posterior`, they are those of the window alone, as in the paper (regression.h).
+ * Controls are what the actuators made of the commands (effective_controls.h).
  *
  * A window is so many seconds of the model's periods. It keeps evaluated increments, so a transition costs one
  * evaluation of the basis, one update, one downdate and one solve. No clock: time is what the transitions say. */
@@ -50,14 +49,13 @@ typedef struct hb_estimator_settings {
     int solve_every;   /* transitions in which everything is solved once, >= 1; per-state problems take turns */
     hb_method method;  /* must be allowed by the model */
     bool posterior;    /* with least squares: prior, noise, memory and judgement; false: the window alone */
-    double fade;       /* seconds, time constant with which memory fades */
     double ridge;      /* lambda; < 0: the model's. A prior in the model takes its place */
     double forgetting; /* weight of a transition relative to the next newer one, 0 < f <= 1; without posterior */
-    int relinearise;   /* old window entries re-evaluated per push along the current model (shared) */
     bool detect_changes;
-    double change_threshold; /* of the change statistic; higher: fewer alarms */
-    double span_threshold;   /* out-of-span fraction from which the status says so */
-    double plausible;        /* distance^2 from the trained population, per coefficient, from which it does too */
+    double change_interval; /* seconds between changes, in the mean */
+    double outlier_share;   /* of transitions that nothing explains */
+    double span_threshold;  /* probability of being out of span from which the status says so */
+    double plausible;       /* distance^2 from the trained population, per coefficient, from which it does too */
     hb_actuator_settings actuators;
 } hb_estimator_settings;
 
@@ -77,9 +75,13 @@ typedef struct hb_health {
     hb_estimate_status status;
     double one_step_error; /* RMS of the normalised one-step prediction error, recent samples, before they are used */
     double expected_error; /* the same over the window after the fit */
-    double out_of_span;    /* fraction of the residual's energy that no coefficients explain, 0..1; noise is left out */
+    double out_of_span;    /* probability that no trained vehicle behaves so; plain: fraction of the residual's energy
+                              that no coefficients explain, 0..1, noise left out */
     double plausibility;   /* squared distance of the coefficients from the trained population, per coefficient: about 1
                               for a vehicle of it; 0 when the model has no prior */
+    double adapted;        /* probability that adapting is of use: that the vehicle is neither the average one nor the
+                              population's mean */
+    double outlier;        /* probability that the newest transition is nothing that this vehicle does */
     double condition;      /* of the matrix that was solved with */
     double excitation;     /* smallest over largest diagonal element of A */
     double span_seconds;   /* time that the window covers */

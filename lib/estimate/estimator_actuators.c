@@ -7,17 +7,16 @@
 /* seconds: where to start when nothing is known. A vehicle that is 40 ms faster or slower than planned for swings, and
  * with requests 40 ms apart ever more: this lies between */
 static const double cautious_lag = 0.015, cautious_delay = 0.005;
-/* seconds by which lag or delay must differ to be taken over, and from which what is in memory is of no use */
-static const double worth_a_change = 0.002, of_another_vehicle = 0.01;
+/* seconds by which lag or delay must differ to be taken over */
+static const double worth_a_change = 0.002;
 /* seconds of deviation of lag and delay together, below which they are as good as known */
 static const double certain = 0.004;
 /* commands that must be known before a transition, in the longest delay and lag looked for */
 static const double known_lags = 0.5;
-enum { HESITATE = 12 }; /* transitions */
-/* of so many transitions the candidates are told one, once actuators have been known for so many */
-enum { SELDOM = 3, LONG = 150 };
-/* transitions' worth of ridge that the bank starts with, where the model has no prior */
-static const double bank_ridge = 25;
+/* seconds that something hard to believe must go on for before it moves actuators that are known */
+static const double hesitate = 0.5;
+/* once actuators have been known for so many transitions, the candidates are told one of so many */
+enum { LONG = 150, SELDOM = 3 };
 
 static double largest(const double *x, int n)
 {
@@ -51,7 +50,7 @@ void hb_estimator_start_actuators(hb_estimator *e)
         e->actuators.lag[i] = find_lag ? lag : e->actuators.lag[i];
         e->actuators.delay[i] = find_delay ? delay : e->actuators.delay[i];
     }
-    e->catching_up = 0;
+    e->learned_with = e->actuators;
     e->hesitating = 0;
     e->explained = UINT64_MAX;
     e->knows_actuators = false;
@@ -74,38 +73,12 @@ static void take_over(hb_estimator *e, const hb_actuator_belief *b)
         a->lag[i] = f->nlags > 1 ? b->lag : a->lag[i];
         a->delay[i] = f->ndelays > 1 ? b->delay : a->delay[i];
     }
-    e->catching_up = hb_window_count(&e->window);
-    e->judged = 0; /* by other controls */
-    if (by > of_another_vehicle)
-        hb_posterior_forget_memory(&e->posterior);
-}
-
-/* The prior of the bank, where the model has none: the ridge. */
-static void make_prior(hb_estimator *e)
-{
-    const hb_posterior *p = &e->posterior;
-    double noise = 0;
-
-    for (int d = 0; d < p->nx; d++)
-        noise += p->noise[d] / p->nx;
-    for (int k = 0; k < p->nproblems; k++)
-        for (int i = 0; i < p->nb; i++)
-            e->bank_prior[(size_t)(k * p->nb + i) * (size_t)p->nb + (size_t)i] =
-                bank_ridge * fmax(p->ridge, 1e-6) / noise;
-}
-
-static const double *prior_of_bank(const hb_estimator *e, const double **ret_vector)
-{
-    *ret_vector = e->m->has_prior ? e->posterior.prior_vector : e->bank_vector;
-    return e->m->has_prior ? e->posterior.prior : e->bank_prior;
 }
 
 void hb_estimator_actuators_changed(hb_estimator *e)
 {
-    const double *vector, *prior = prior_of_bank(e, &vector);
-
     if (e->identifying && e->identification.seen > 0)
-        hb_identification_forget_coefficients(&e->identification, prior, vector);
+        hb_identification_forget_coefficients(&e->identification, e->belief.prior, e->belief.prior_vector);
 }
 
 /* Controls of all candidates for a transition that is staged or in the window; false: the commands before it are not
@@ -139,9 +112,9 @@ static bool set_candidates(hb_estimator *e, uint64_t sequence, hb_window_entry *
 /* Of transitions like this one, the candidates hear one in so many. */
 static int told_one_in(const hb_estimator *e, uint64_t sequence)
 {
-    bool plain = e->belief[sequence % (uint64_t)e->nw] > 0 && hb_window_at(&e->window, sequence).continues;
+    bool plain = !e->outlying[hb_estimator_slot(e, sequence)] && hb_window_at(&e->window, sequence).continues;
 
-    return plain && e->knows_actuators && e->identification.seen >= LONG && e->posterior.count >= HB_EARLY ? SELDOM : 1;
+    return plain && e->knows_actuators && e->identification.seen >= LONG ? SELDOM : 1;
 }
 
 bool hb_estimator_asks_bank(const hb_estimator *e, uint64_t sequence)
@@ -155,11 +128,11 @@ void hb_estimator_explain(hb_estimator *e, uint64_t sequence)
     hb_window_entry entry;
 
     e->explained = UINT64_MAX;
-    if (!e->usable[sequence % (uint64_t)e->nw] || !set_candidates(e, sequence, &entry))
+    if (!e->usable[hb_estimator_slot(e, sequence)] || !set_candidates(e, sequence, &entry))
         return;
     hb_estimator_load(e, 0, sequence);
     int count = hb_candidate_rows_load(&e->candidates, &e->rows, 1, &entry);
-    hb_rows_evaluate_coarsely(&e->rows, e->workspace, 1 + count, e->coefficient);
+    hb_rows_evaluate_coarsely(&e->rows, e->workspace, 1 + count, e->along);
     if (hb_candidate_rows_combine(&e->candidates, n, &e->rows, 0, 1, entry.dz, hb_estimator_recall(e, sequence)))
         e->explained = sequence;
 }
@@ -178,11 +151,8 @@ bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence)
         hb_identification_doubt(f);
         e->knows_actuators = false;
     }
-    if (!e->m->has_prior && f->seen == 0)
-        make_prior(e);
-    const double *vector, *prior = prior_of_bank(e, &vector);
-    hb_identification_learn(f, told_one_in(e, sequence) * entry.dt, e->posterior.noise, prior, vector,
-                            e->candidates.row);
+    hb_identification_learn(f, told_one_in(e, sequence) * entry.dt, e->belief.noise, e->belief.prior,
+                            e->belief.prior_vector, e->candidates.row);
     e->explained = UINT64_MAX;
     return true;
 }
@@ -193,9 +163,9 @@ void hb_estimator_identify(hb_estimator *e, uint64_t sequence)
         return;
     /* a payload that drops is no change of the actuators: once they are known, what is hard to believe must go on for
      * a while before it moves them */
-    bool doubtful = e->belief[sequence % (uint64_t)e->nw] == 0;
-    e->hesitating = doubtful && e->knows_actuators ? e->hesitating + 1 : 0;
-    if (e->hesitating > 0 && e->hesitating <= HESITATE)
+    bool doubtful = e->outlying[hb_estimator_slot(e, sequence)];
+    e->hesitating = doubtful && e->knows_actuators ? e->hesitating + hb_window_at(&e->window, sequence).dt : 0;
+    if (e->hesitating > 0 && e->hesitating <= hesitate)
         return;
     hb_actuator_belief belief = hb_identification_belief(&e->identification);
     e->knows_actuators = belief.confident;
@@ -216,6 +186,16 @@ static hb_actuators variant(const hb_estimator *e, const hb_actuator_belief *b, 
     return a;
 }
 
+double hb_estimator_actuator_variance(const hb_estimator *e)
+{
+    if (!e->identifying)
+        return 0;
+    hb_actuator_belief b = hb_identification_belief(&e->identification);
+    if (b.lag_deviation + b.delay_deviation < certain)
+        return 0;
+    return b.lag_deviation * b.lag_deviation + b.delay_deviation * b.delay_deviation;
+}
+
 int hb_estimator_load_variants(hb_estimator *e, int lane)
 {
     const hb_identification *f = &e->identification;
@@ -223,13 +203,11 @@ int hb_estimator_load_variants(hb_estimator *e, int lane)
     hb_actuator_belief b;
     int count = 0;
 
-    e->actuator_variance = 0;
-    if (!e->identifying || e->nstaged != 1 || e->posterior.count >= HB_EARLY)
+    if (!e->identifying || e->nstaged != 1)
+        return 0;
+    if (hb_estimator_actuator_variance(e) == 0)
         return 0;
     b = hb_identification_belief(f);
-    if (b.lag_deviation + b.delay_deviation < certain)
-        return 0;
-    e->actuator_variance = b.lag_deviation * b.lag_deviation + b.delay_deviation * b.delay_deviation;
     for (int of_lag = 0; of_lag < 2; of_lag++) {
         if ((of_lag ? f->nlags : f->ndelays) < 2)
             continue;
@@ -244,17 +222,17 @@ void hb_estimator_compare_variants(hb_estimator *e, int lane, int count)
 {
     int nx = e->m->nx;
 
-    memset(e->unsure_now, 0, (size_t)nx * sizeof *e->unsure_now);
+    memset(e->open, 0, (size_t)nx * sizeof *e->open);
     if (count == 0 || !hb_rows_of_lane(&e->rows, 0, e->staged[0].dz))
         return;
     for (int d = 0; d < nx; d++)
-        e->error[d] = hb_estimator_error(e, e->rows.row, e->coefficient, d);
+        e->error[d] = hb_estimator_error(e, e->rows.row, e->along, d);
     for (int k = 0; k < count; k++) {
         if (!hb_rows_of_lane(&e->rows, lane + k, e->staged[0].dz))
             continue;
         for (int d = 0; d < nx; d++) {
-            double moved = hb_estimator_error(e, e->rows.row, e->coefficient, d) - e->error[d];
-            e->unsure_now[d] += moved * moved;
+            double moved = hb_estimator_error(e, e->rows.row, e->along, d) - e->error[d];
+            e->open[d] += moved * moved;
         }
     }
 }

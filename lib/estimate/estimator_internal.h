@@ -1,22 +1,23 @@
 /* What the files of the estimator share: estimator.c (the interface and the walk of a transition), estimator_plain.c
- * (the window alone) and estimator_posterior.c (prior, memory, noise and judgement). */
+ * (the window alone), estimator_belief.c (belief.h, and what a restart must not lose of it) and estimator_actuators.c.
+ */
 #ifndef HB_ESTIMATOR_INTERNAL_H
 #define HB_ESTIMATOR_INTERNAL_H
 
 #include "dynamics/workspace.h"
+#include "estimate/belief.h"
 #include "estimate/candidate_rows.h"
-#include "estimate/change.h"
 #include "estimate/effective_controls.h"
 #include "estimate/estimator.h"
-#include "estimate/posterior.h"
 #include "estimate/regression.h"
 #include "estimate/rows.h"
+#include "estimate/sensitivity.h"
 #include "estimate/window.h"
 
+#define HB_YOUNG 1.3 /* seconds in which a flight is learned from as fast as can be: nothing is left for later */
 enum {
-    HB_EARLY = 32,  /* transitions with which the belief still moves much */
-    HB_RECENT = 10, /* prediction errors behind one_step_error */
-    HB_JUDGED = 12, /* recent transitions that a judgement looks back on: half a second at 25 Hz */
+    HB_RECENT = 10,  /* prediction errors behind one_step_error */
+    HB_RELEARN = 48, /* transitions that are explained again at once, at most: a change of a second ago is among them */
 };
 
 /* What a transition leaves for later, in this order. */
@@ -24,50 +25,39 @@ typedef enum {
     HB_WORK_NONE,
     HB_WORK_EXPLAIN,  /* the next transition, as each candidate of the actuators has it */
     HB_WORK_IDENTIFY, /* what that says about them */
-    HB_WORK_AGAIN,    /* old entries are evaluated again */
+    HB_WORK_RELEARN,  /* from the newest transitions, in the light of what is known by now */
     HB_WORK_KEEP,     /* for a restart */
 } hb_work;
 
 /* What is remembered of a problem's last plain solve. */
-typedef struct hb_problem {
+typedef struct hb_plain_problem {
     hb_regression_result result;
     double condition; /* when it was examined last */
     bool singular;
-} hb_problem;
-
-/* A recent transition, as it was judged. */
-typedef struct hb_verdict {
-    double distance; /* d^2 over nx, before any allowance */
-    bool set_aside;
-    bool continues;
-} hb_verdict;
+} hb_plain_problem;
 
 struct hb_estimator {
     const hb_model *m;
     hb_estimator_settings s;
     int nw, warmup; /* window and warm-up in transitions */
-    bool bayesian;  /* posterior in use, else the plain regression */
+    bool bayesian;  /* the belief, else the plain regression */
     hb_workspace *workspace;
     hb_window window;
     hb_rows rows; /* the window, evaluated */
-    hb_change change;
+    hb_sensitivity sensitivity;
     hb_health health;
     hb_actuators actuators;
 
     hb_real *coefficient;
+    hb_real *along; /* that transitions are explained with: what is believed, whether it is used yet or not */
     double *variance;
-    bool warm;  /* coefficients were estimated since the last reset */
-    int credit; /* problems due, times solve_every */
-    int turn;   /* the problem whose turn it is to be solved */
+    bool warm;      /* coefficients were estimated since the last reset */
+    double seconds; /* of transitions since then */
 
-    hb_work work;          /* that is next; what follows it is due as well */
-    uint64_t to_identify;  /* sequence of the next transition for candidates */
-    bool kept;             /* nothing has changed since the belief was kept */
-    int again;             /* entries to be evaluated again before the next transition */
-    uint64_t relinearised; /* sequence of the entry that was re-evaluated last */
-    hb_real *along;        /* coefficients along which the entries are evaluated, about */
-    int behind;            /* entries that are to be evaluated again, since the coefficients have moved */
-    hb_actuators shown;    /* what is said of the actuators since the last transition */
+    hb_work work;         /* that is next; what follows it is due as well */
+    uint64_t to_identify; /* sequence of the next transition for candidates */
+    bool kept;            /* nothing has changed since the belief was kept */
+    hb_actuators shown;   /* what is said of the actuators since the last transition */
     hb_actuator_belief shown_belief;
     double recent[HB_RECENT]; /* squared errors of predictions, in turn */
     uint64_t predictions;
@@ -75,53 +65,39 @@ struct hb_estimator {
 
     /* plain */
     hb_regression regression;
-    hb_problem *problem;
+    hb_plain_problem *problem;
     int examined; /* the problem whose turn it is to be examined */
     int rest;     /* solves until one is examined again */
+    int credit;   /* problems due, times solve_every */
+    int turn;     /* the problem whose turn it is to be solved */
 
-    /* posterior */
+    /* belief */
+    hb_belief belief;
     bool identifying; /* actuators are looked for */
     hb_identification identification;
-    hb_candidate_rows candidates;     /* rows of the transition `explained`, by the actuators looked for */
-    uint64_t explained;               /* UINT64_MAX: none */
-    double *grid_control;             /* HB_GRID x HB_TRANSITION_PARTS x nu */
-    double *bank_prior, *bank_vector; /* P0^-1 and P0^-1 c0 of the bank, where the model has no prior */
-    int catching_up;                  /* entries that were evaluated with other actuators */
-    int hesitating;                   /* transitions in a row that are hard to believe */
-    bool knows_actuators;             /* the identification was confident when it was last asked */
-    hb_posterior posterior;
-    double *solved_noise; /* nx: the noise with which coefficients were solved for last */
-    bool guessed;         /* the noise has been guessed since the last reset */
-    double *weight;       /* nw, of entries in the sums, by sequence modulo nw */
-    double *belief;       /* nw, likewise: the weight without what actuators leave open */
-    double *unsure;     /* nw x nx: squared motion of the prediction with the actuators, per second squared of theirs */
-    double *unsure_now; /* nx, of the transition being judged, and how much that is now */
-    double actuator_variance; /* of lag and delay together, seconds squared; 0: they are known */
-    bool *usable;             /* nw, likewise: the controls are known and possible */
-    hb_verdict verdict[HB_JUDGED];
-    uint64_t judged;
-    int unsettled;                                  /* newest transitions without a known past */
-    double *innovation, *residual, *motion, *doubt; /* HB_JUDGED x nx each, in the order of verdicts */
-    double *rest_control;         /* nu, normalised: in force before the first transition; trim if nothing is known */
-    double *first_row;            /* nx x ld: of a transition that is seen in another light */
-    bool refined;                 /* one was, and the lanes used for it */
-    double *expected, *tolerance; /* nx, of the transition being judged */
-    double *spread;               /* nx, likewise: variance over the trained population */
-    double *sorted, *distance;    /* nw, when a window is taken up */
-    double *joined_control;       /* HB_TRANSITION_PARTS x nu, of two transitions that are seen as one */
-    double *joined_motion;        /* nx, likewise */
+    hb_candidate_rows candidates; /* rows of the transition `explained`, by the actuators looked for */
+    uint64_t explained;           /* UINT64_MAX: none */
+    double *grid_control;         /* HB_GRID x HB_TRANSITION_PARTS x nu */
+    hb_actuators learned_with;    /* actuators that the belief's transitions were explained with, about */
+    double hesitating;            /* seconds in a row that are hard to believe */
+    bool knows_actuators;         /* the identification was confident when it was last asked */
+    double *unsure;          /* nw x nx, by sequence modulo nw: variance of a transition that unknown actuators leave,
+                                per square second of their own */
+    double *open;            /* nx: the same of the transition being learned from, in all */
+    double learned_variance; /* square seconds: of the actuators when the belief last learned from all, */
+    int learned_from;        /* and from how many transitions */
+    bool *usable, *outlying; /* nw, by sequence modulo nw: controls are known and possible; not believed */
+    uint64_t told_before;    /* changes, before the belief began anew */
+    int unsettled;           /* newest transitions without a known past */
+    double *rest_control;    /* nu, normalised: in force before the first transition; trim if nothing is known */
 
     /* scratch */
-    hb_real *trial;         /* coefficients */
-    double *trial_solution; /* the same, by problems */
-    double *error;          /* nx */
-    double *control;        /* HB_TRANSITION_PARTS x nu */
-    double *scratch;        /* 4 nb */
-    int *iscratch;          /* nb */
+    double *error;   /* nx */
+    double *control; /* HB_TRANSITION_PARTS x nu */
 
     /* transitions that wait to be used, in lanes 0 and on */
     hb_window_entry staged[HB_ESTIMATOR_TOGETHER]; /* pointing into staged_value */
-    bool lie[HB_ESTIMATOR_TOGETHER];               /* a command is beyond what can be */
+    bool impossible[HB_ESTIMATOR_TOGETHER];        /* a command is beyond what can be */
     double known[HB_ESTIMATOR_TOGETHER];           /* seconds of commands known before */
     double *staged_value;                          /* HB_ESTIMATOR_TOGETHER x (z, u of parts, dz) */
     int nstaged;
@@ -129,17 +105,26 @@ struct hb_estimator {
     bool broken;     /* a transition was left out: the next one continues nothing that is known */
 };
 
+/* of [ G | r | dz ], in whole groups of four */
+static inline int hb_estimator_row_length(const hb_model *m)
+{
+    return (m->nb + 2 + 3) / 4 * 4;
+}
+
 /* index of coefficient i of a problem (or state) */
 static inline int hb_estimator_index(const hb_estimator *e, int p, int i)
 {
     return e->m->shape == HB_PER_STATE ? i * e->m->nx + p : i;
 }
 
+static inline size_t hb_estimator_slot(const hb_estimator *e, uint64_t sequence)
+{
+    return (size_t)(sequence % (uint64_t)e->nw);
+}
+
 /* ---- estimator.c ---- */
 
 const double *hb_estimator_recall(hb_estimator *e, uint64_t sequence);
-/* of the newest: 0; context: the estimator */
-const double *hb_estimator_recall_by_age(void *context, int age);
 /* What the coefficients leave unexplained of a transition in one state. */
 double hb_estimator_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state);
 /* The entry `sequence` of the window, or the staged one that will be it, and the controls that actuators `a` made act,
@@ -149,64 +134,52 @@ double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t se
 double hb_estimator_controls_of_grid(hb_estimator *e, uint64_t sequence);
 /* The same with the present actuators, and loads it. */
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence);
+/* The rows of an evaluated lane, completed, to rows.row; false: they are not finite. */
+bool hb_estimator_row(hb_estimator *e, int lane, const double *dz);
 /* What the present coefficients make of the transition in rows.row, to e->error. */
 void hb_estimator_predict(hb_estimator *e);
+/* The transition of rows.row into the window. */
+void hb_estimator_slide(hb_estimator *e, const hb_window_entry *entry);
 /* The staged transition of a lane, its rows evaluated. False: they are not finite; it is left out, and the next one
  * does not continue it. */
 bool hb_estimator_take_staged(hb_estimator *e, int lane, hb_window_entry *ret);
 void hb_estimator_count_span(hb_estimator *e);
-/* How many problems to solve now that `used` transitions have come in. */
-int hb_estimator_due(hb_estimator *e, int used, int nproblems);
+/* Evaluates the window anew from entry `from` on, by the present actuators and coefficients; `use` is called for each
+ * in turn, with its rows in rows.row unless they are not finite. What has no known past is no longer usable. */
+void hb_estimator_evaluate(hb_estimator *e, uint64_t from,
+                           void (*use)(hb_estimator *e, uint64_t sequence, bool finite));
+/* Seconds of commands that must be known before a transition, so that the control in it is. */
+double hb_estimator_past(const hb_estimator *e);
 
-/* ---- the two ways ---- */
+/* ---- estimator_plain.c ---- */
 
-/* What is staged and evaluated slides into the window; entries `old` (nold of them, in the lanes after) are replaced;
- * then coefficients and health. Returns the number of transitions that were used. */
-int hb_plain_learn(hb_estimator *e, const uint64_t *old, int nold);
+/* What is staged and evaluated slides into the window; then coefficients and health. Returns the number of transitions
+ * that were used. */
+int hb_plain_learn(hb_estimator *e);
 void hb_plain_reset(hb_estimator *e);
 void hb_plain_report(hb_estimator *e);
 /* The window was taken up from memory and is evaluated: sums and coefficients. */
 void hb_plain_resume(hb_estimator *e);
 
-double hb_bayes_spread(void);
-int hb_bayes_learn(hb_estimator *e, const uint64_t *old, int nold);
-/* Puts entries that were evaluated again, in lanes from `lane` on, in the place of what they were. */
-void hb_bayes_replace(hb_estimator *e, const uint64_t *sequence, int count, int lane);
-/* Whether coefficients are so far from those that the entries were evaluated along, that it matters. */
-bool hb_bayes_moved(hb_estimator *e);
-void hb_bayes_reset(hb_estimator *e);
-void hb_bayes_report(hb_estimator *e);
-void hb_bayes_resume(hb_estimator *e);
-/* The same with what was kept of the belief, which hb_kept_take has taken: 0, or why it is not to be believed. */
-int hb_bayes_resume_belief(hb_estimator *e, hb_error *why);
-void hb_bayes_seed(hb_estimator *e);
-/* What is excused as inexactness of the model in the transition `row`, to e->tolerance; of which actuators leave
- * `unsure` open (nx, NULL: nothing). */
-void hb_bayes_tolerate(hb_estimator *e, const double *row, const double *unsure);
-/* The coefficients that the newest `count` transitions would give on their own, where all else is worth so many
- * transitions, to e->trial and e->trial_solution; false: none that can be. */
-bool hb_bayes_try_cut(hb_estimator *e, int count, double worth);
+/* ---- estimator_belief.c ---- */
 
-/* ---- estimator_foreign.c ---- */
+int hb_belief_learn_staged(hb_estimator *e);
+void hb_belief_forget(hb_estimator *e);
+void hb_belief_report(hb_estimator *e);
+/* What is believed now is what can be asked of the estimator: coefficients, their variances, health. */
+void hb_belief_show(hb_estimator *e);
+/* Learns again from the newest transitions of the window, as they are with the present actuators and coefficients;
+ * shown with the next transition. */
+void hb_belief_relearn(hb_estimator *e, int most);
+/* Whether that would tell more than was learned from them when they came. */
+bool hb_belief_is_outdated(const hb_estimator *e);
+void hb_belief_take_seed(hb_estimator *e);
 
-/* Whether the newest transitions show dynamics that no trained vehicle has. */
-bool hb_bayes_foreign(hb_estimator *e);
-
-/* ---- estimator_kept.c ---- */
-
-hb_window_extras hb_kept_extras(const hb_model *m);
-/* An entry of the window or its weight is another one. */
-void hb_kept_save_entry(hb_estimator *e, uint64_t sequence);
-/* All that is believed; call it when it has changed. */
-void hb_kept_save(hb_estimator *e);
-/* What was kept about an entry, to rows and weights; false: nothing. */
-bool hb_kept_take_entry(hb_estimator *e, uint64_t sequence);
-/* What was kept of the belief: memory, noise and actuators. 0, or why it is not taken: then nothing has changed. */
-int hb_kept_take(hb_estimator *e, hb_error *why);
-/* And at the end, what learning from the window would have changed. */
-void hb_kept_take_rest(hb_estimator *e);
-/* Why what was taken, and solved, cannot be; 0: it can. farthest: from the population, as hb_health.plausibility. */
-int hb_kept_doubt(const hb_estimator *e, double farthest, hb_error *why);
+hb_window_extras hb_belief_extras(const hb_model *m);
+/* All that is believed, for a restart. */
+void hb_belief_keep(hb_estimator *e);
+/* What was kept: 0, or why it is not taken; then nothing has changed. */
+int hb_belief_take_up(hb_estimator *e, hb_error *why);
 
 /* ---- estimator_actuators.c ---- */
 
@@ -220,11 +193,13 @@ void hb_estimator_explain(hb_estimator *e, uint64_t sequence);
 void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
 /* The same without taking anything over; false: it says nothing. */
 bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence);
-/* In the beginning: loads the staged transition, when there is but one, as it would be with actuators a deviation
- * slower, into lanes from `lane` on; returns how many. Then, evaluated: how much the prediction depends on it, to
- * e->unsure_now. */
+/* While they are not known: loads the staged transition, when there is but one, as it would be with actuators a
+ * deviation slower, into lanes from `lane` on; returns how many. Then, evaluated: how much the prediction depends on
+ * it, to e->open. */
 int hb_estimator_load_variants(hb_estimator *e, int lane);
 void hb_estimator_compare_variants(hb_estimator *e, int lane, int count);
+/* Square seconds that lag and delay are unknown by; 0: they are as good as known. */
+double hb_estimator_actuator_variance(const hb_estimator *e);
 void hb_estimator_actuators_changed(hb_estimator *e); /* call it at a change of dynamics */
 /* What is known of the actuators now is what is said of them until the next call. */
 void hb_estimator_show_actuators(hb_estimator *e);

@@ -7,29 +7,27 @@
 /* type, key, member, default, least, most, ends, live, help: base/setting_rows.h */
 #define ROWS(X)                                                                                                        \
     X(REAL, "estimator.window", window, 10, 0, 1000, HB_ABOVE, HB_FIXED,                                               \
-      "Seconds of telemetry that coefficients are estimated from, rounded to the model's periods. What leaves the "    \
-      "window adds to a memory that fades.")                                                                           \
+      "Seconds of telemetry that are kept, over a restart too, and after which what was seen counts for 1/e; rounded " \
+      "to the model's periods.")                                                                                       \
     X(REAL, "estimator.warmup", warmup, -1, -1, 1000, HB_CLOSED, HB_FIXED,                                             \
       "Seconds of telemetry before the coefficients are used; -1: 0 when the model has a prior, else 1.")              \
     X(INT, "estimator.solve_every", solve_every, 1, 1, 100000, HB_CLOSED, HB_FIXED,                                    \
       "Solve for all coefficients once in so many transitions; those of different states take turns.")                 \
     X(BOOL, "estimator.posterior", posterior, true, 0, 1, HB_CLOSED, HB_FIXED,                                         \
-      "With least squares: use the prior, the noise and the memory, and check each sample for plausibility. false: "   \
-      "use the window alone.")                                                                                         \
-    X(REAL, "estimator.fade", fade, 600, 0, 1e6, HB_ABOVE, HB_FIXED,                                                   \
-      "Time constant, in seconds, with which the memory fades where nothing new is learned.")                          \
+      "With least squares: use the prior, learn the noise, and judge each sample by all that is believed. false: use " \
+      "the window alone.")                                                                                             \
     X(REAL, "estimator.ridge", ridge, -1, -1, 1e6, HB_CLOSED, HB_FIXED,                                                \
       "Ridge of the least squares when the model has no prior; -1: the model's.")                                      \
     X(REAL, "estimator.forgetting", forgetting, 1, 0.01, 1, HB_CLOSED, HB_FIXED,                                       \
       "Without posterior: weight of a transition relative to the next newer one.")                                     \
-    X(INT, "estimator.relinearise", relinearise, 7, 0, HB_STRIDE - HB_ESTIMATOR_TOGETHER, HB_CLOSED, HB_FIXED,         \
-      "Window entries re-evaluated along the present model with each sample (shared models).")                         \
     X(BOOL, "estimator.detect_changes", detect_changes, true, 0, 1, HB_CLOSED, HB_LIVE,                                \
-      "Shorten the window when the one-step error jumps: a payload was picked up or dropped.")                         \
-    X(REAL, "estimator.change_threshold", change_threshold, 150, 0, 1e6, HB_ABOVE, HB_LIVE,                            \
-      "Threshold of the change statistic; a higher one gives fewer alarms.")                                           \
+      "Look for changes of dynamics: a payload was picked up or dropped, a rotor broke.")                              \
+    X(REAL, "estimator.change_interval", change_interval, 600, 0, 1e9, HB_ABOVE, HB_LIVE,                              \
+      "Seconds between changes of dynamics, in the mean; a longer one gives fewer alarms.")                            \
+    X(REAL, "estimator.outlier_share", outlier_share, 0.01, 0, 0.5, HB_ABOVE, HB_LIVE,                                 \
+      "Share of samples that nothing explains: glitches of sensors, collisions of messages.")                          \
     X(REAL, "estimator.span_threshold", span_threshold, 0.5, 0, 1, HB_ABOVE, HB_LIVE,                                  \
-      "Unexplained fraction of the residual above which the status is out-of-span.")                                   \
+      "Probability that no trained vehicle behaves so, above which the status is out-of-span.")                        \
     X(REAL, "estimator.plausible", plausible, 9, 0, 1e6, HB_ABOVE, HB_LIVE,                                            \
       "Squared distance of the coefficients from the trained population, per coefficient, above which the status is "  \
       "out-of-span too.")

@@ -1,4 +1,4 @@
-/* Sums over a sliding window and their solution; what they are and why there are three: regression.h. */
+/* Sums over a sliding window and their solution; what they are and why there are two: regression.h. */
 #include "estimate/regression.h"
 
 #include <math.h>
@@ -9,9 +9,6 @@
 /* condition (by the factor's diagonal) from which the window does not determine the coefficients: increments have
  * single precision, so what is left of a smaller eigenvalue is rounding */
 static const double singular_condition = 1e12;
-/* the prior after a change, in samples; it is halved whenever as many equations have come in as there are coefficients,
- * but lasts a few samples in any case */
-static const double prior_start = 0.5, prior_end = 1e-6, fastest_fading = 0.25;
 
 static size_t sums_size(const hb_regression *r)
 {
@@ -26,8 +23,6 @@ void hb_regression_lay_out(hb_regression *r, hb_arena *arena)
     r->ld = (r->n + 3) / 4 * 4;
     r->sum = hb_arena_take(arena, sums_size(r), sizeof *r->sum);
     r->spare = hb_arena_take(arena, sums_size(r), sizeof *r->spare);
-    r->prior = hb_arena_take(arena, sums_size(r), sizeof *r->prior);
-    r->trial = hb_arena_take(arena, 2 * (size_t)(r->n * r->ld), sizeof *r->trial);
     r->matrix = hb_arena_take(arena, nb * nb, sizeof *r->matrix);
     r->inverse = hb_arena_take(arena, nb * nb, sizeof *r->inverse);
     r->solution = hb_arena_take(arena, nb, sizeof *r->solution);
@@ -47,7 +42,6 @@ void hb_regression_clear(hb_regression *r)
     clear_sums(r, r->sum);
     r->count = 0;
     r->spare_count = -1;
-    r->prior_weight = 0;
 }
 
 static void swap_with_spare(hb_regression *r)
@@ -114,10 +108,6 @@ static void exchange_rows(const hb_regression *r, const double *out, double leav
 
 static void age_by_one(hb_regression *r)
 {
-    if (r->prior_weight > 0)
-        r->prior_weight *= fmax(fastest_fading, pow(0.5, (double)r->nrows / r->nb));
-    if (r->prior_weight < prior_end)
-        r->prior_weight = 0;
     if (r->forgetting < 1)
         for (size_t i = 0; i < sums_size(r); i++) {
             r->sum[i] *= r->forgetting;
@@ -153,50 +143,16 @@ void hb_regression_slide(hb_regression *r, const double *oldest, const double *n
     }
 }
 
-void hb_regression_replace(hb_regression *r, int age, const double *before, const double *after)
-{
-    double weight = weight_of_age(r, age);
-
-    exchange_rows(r, before, weight, after, weight, r->sum);
-    if (age < r->spare_count)
-        exchange_rows(r, before, weight, after, weight, r->spare);
-}
-
-/* weight of the prior that a cut to `count` transitions makes: all that is left out, and the prior of before */
-static double weight_left_out(const hb_regression *r, int count)
-{
-    return weight_of_count(r, r->count) - weight_of_count(r, count) + r->prior_weight;
-}
-
-void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *context, int age), void *context)
-{
-    double left_out = weight_left_out(r, count);
-
-    /* the sums of what is kept, anew; the mean of what is left out is the prior */
-    clear_sums(r, r->spare);
-    for (int age = count - 1; age >= 0; age--)
-        add_rows(r, row(context, age), weight_of_age(r, age), r->spare);
-    if (left_out > 0)
-        for (size_t i = 0; i < sums_size(r); i++)
-            r->prior[i] = (r->sum[i] - r->spare[i] + r->prior_weight * r->prior[i]) / left_out;
-    r->prior_weight = left_out > 0 ? prior_start : 0;
-    swap_with_spare(r);
-    r->count = count;
-    r->spare_count = -1;
-}
-
-/* Means over a window of the given weight and a prior: b to solution, and A + lambda I to matrix when it is wanted. */
-static void load(hb_regression *r, const double *s, double weight, const double *prior, double prior_weight,
-                 bool matrix)
+/* Means over the window: b to solution, and A + lambda I to matrix when it is wanted. */
+static void load(hb_regression *r, const double *s, double weight, bool matrix)
 {
     int nb = r->nb;
-    double scale = 1 / (weight + prior_weight);
 
     for (int i = matrix ? 0 : nb; i <= nb; i++) {
         double *row = i < nb ? r->matrix + i * nb : r->solution;
-        int length = i < nb ? i + 1 : nb, at = i * r->ld;
+        int length = i < nb ? i + 1 : nb;
         for (int j = 0; j < length; j++)
-            row[j] = (prior_weight > 0 ? s[at + j] + prior_weight * prior[at + j] : s[at + j]) * scale;
+            row[j] = s[i * r->ld + j] / weight;
         if (i < nb)
             row[i] += r->ridge;
     }
@@ -264,8 +220,7 @@ static void measure(hb_regression *r, int p, hb_regression_result *ret)
     }
 
     /* of r - G c: rr - 2 c b + c A c, where least squares has just made A c = b - lambda c */
-    bool solved = r->method == HB_LEAST_SQUARES && r->prior_weight == 0;
-    double cac = solved ? cb - r->ridge * weights * cc : quadratic(r, s, c);
+    double cac = r->method == HB_LEAST_SQUARES ? cb - r->ridge * weights * cc : quadratic(r, s, c);
     ret->residual = b[nb] / weights;
     ret->unexplained = fmax(0, b[nb] - 2 * cb + cac) / weights;
     ret->motion = s[(nb + 1) * ld + nb + 1] / weights;
@@ -276,7 +231,7 @@ static void measure(hb_regression *r, int p, hb_regression_result *ret)
  *     inner product   V^2 sigma^2 A / m                  */
 static void examine(hb_regression *r, double norm, bool factored, hb_regression_result *ret)
 {
-    double samples = weight_of_count(r, r->count) + r->prior_weight, equations = samples * r->nrows;
+    double samples = weight_of_count(r, r->count), equations = samples * r->nrows;
     double variance = ret->unexplained / r->nrows * equations / fmax(1, equations - r->nb);
 
     ret->condition = factored ? hb_cholesky_condition(r->nb, r->matrix, norm, r->scratch, r->iscratch) : INFINITY;
@@ -302,8 +257,7 @@ bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regres
     bool least_squares = r->method == HB_LEAST_SQUARES, factored = false;
     double norm = 0;
 
-    load(r, sums_of(r, r->sum, problem), weight_of_count(r, r->count), sums_of(r, r->prior, problem), r->prior_weight,
-         least_squares || examined);
+    load(r, sums_of(r, r->sum, problem), weight_of_count(r, r->count), least_squares || examined);
     if (examined) {
         norm = norm_one(r->nb, r->matrix, r->scratch);
         for (int i = 0; i < r->nb; i++)
@@ -320,23 +274,4 @@ bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regres
     if (examined)
         examine(r, norm, factored, ret);
     return true;
-}
-
-const double *hb_regression_try_cut(hb_regression *r, int problem, int count,
-                                    const double *(*row)(void *context, int age), void *context)
-{
-    double *kept = r->trial, *prior = r->trial + r->n * r->ld, left_out = weight_left_out(r, count);
-    const double *sum = sums_of(r, r->sum, problem), *prior_before = sums_of(r, r->prior, problem);
-
-    memset(kept, 0, (size_t)(r->n * r->ld) * sizeof *kept);
-    for (int age = count - 1; age >= 0; age--)
-        add_products(r->n, r->ld, r->nrows, row(context, age) + problem * r->ld, weight_of_age(r, age), kept);
-    for (int i = 0; i < r->n * r->ld && left_out > 0; i++)
-        prior[i] = (sum[i] - kept[i] + r->prior_weight * prior_before[i]) / left_out;
-
-    load(r, kept, weight_of_count(r, count), prior, left_out > 0 ? prior_start : 0, true);
-    if (r->method == HB_LEAST_SQUARES && !factorise(r))
-        return NULL;
-    finish(r);
-    return r->solution;
 }

@@ -22,11 +22,7 @@
  *
  *     oldest                                        newest
  *     sum      |======================================|      adds at the right, takes away at the left
- *     spare                        |==================|      adds at the right
- *
- * After a change of dynamics the window is cut to the transitions since. They are few, so the mean of the sums before
- * the change stays on as a prior worth half a sample, which fades as new samples come in: directions that they do not
- * determine keep their old coefficients, the others move at once. */
+ *     spare                        |==================|      adds at the right */
 #ifndef HB_REGRESSION_H
 #define HB_REGRESSION_H
 
@@ -42,12 +38,10 @@ typedef struct hb_regression {
     hb_method method;
     double ridge, volume, forgetting;
 
-    int count;                   /* transitions in the sums */
-    double *sum, *spare, *prior; /* nproblems x n x ld */
-    int spare_count;             /* transitions in the spare; -1: there is none */
-    double prior_weight;         /* in samples; 0: there is no prior */
+    int count;           /* transitions in the sums */
+    double *sum, *spare; /* nproblems x n x ld */
+    int spare_count;     /* transitions in the spare; -1: there is none */
 
-    double *trial;                                            /* n x ld twice */
     double *matrix, *inverse, *solution, *variance, *scratch; /* nb x nb twice, nb twice, 4 nb */
     int *iscratch;                                            /* nb */
 } hb_regression;
@@ -71,13 +65,6 @@ void hb_regression_clear(hb_regression *r);
 void hb_regression_add(hb_regression *r, const double *row);
 /* A new transition into a window that is full: the oldest leaves. */
 void hb_regression_slide(hb_regression *r, const double *oldest, const double *newest);
-/* A transition is seen in a new light. age: 0 for the newest. */
-void hb_regression_replace(hb_regression *r, int age, const double *before, const double *after);
-/* The coefficients (nb) that a problem would have after a cut, valid until the next call; NULL: none. */
-const double *hb_regression_try_cut(hb_regression *r, int problem, int count,
-                                    const double *(*row)(void *context, int age), void *context);
-/* Keeps the newest `count` transitions alone; row(context, age) gives their rows. */
-void hb_regression_cut(hb_regression *r, int count, const double *(*row)(void *context, int age), void *context);
 
 /* Coefficients of one problem. False when the window does not determine them. `examine` asks for condition and
  * variance as well, at the price of another factorisation. */

@@ -45,6 +45,18 @@ void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const doub
     r->dt[lane] = (hb_real)(entry->dt / parts);
 }
 
+void hb_rows_copy(hb_rows *r, int from, int to)
+{
+    int nx = r->m->nx, nu = r->m->nu;
+
+    for (int i = 0; i < nx; i++)
+        r->z[i * HB_STRIDE + to] = r->z[i * HB_STRIDE + from];
+    for (int k = 0; k < r->parts[from] * nu; k++)
+        r->u[k * HB_STRIDE + to] = r->u[k * HB_STRIDE + from];
+    r->parts[to] = r->parts[from];
+    r->dt[to] = r->dt[from];
+}
+
 /* From one part to the next: z + F_avg + sum c_i G_i. */
 static void advance(hb_rows *r, int n, const hb_real *coefficient)
 {

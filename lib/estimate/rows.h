@@ -36,6 +36,8 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena);
 
 /* control: parts x nu, what acted in each part. */
 void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const double *control);
+/* Loads a lane as another one is. */
+void hb_rows_copy(hb_rows *r, int from, int to);
 /* Increments of the first `lanes` lanes along the model with these coefficients; NULL: along the average. */
 void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
 /* The same for differences between lanes, at half the cost where the model allows it (hb_basis_increments_coarsely). */

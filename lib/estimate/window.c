@@ -8,7 +8,7 @@
 
 #include "base/numeric.h"
 
-enum { WINDOW_FORMAT = 3 };
+enum { WINDOW_FORMAT = 4 };
 enum { DT, PARTS, CONTINUES, AVERAGED, TIMES }; /* the first numbers of an entry */
 
 static const char window_magic[8] = "hbwindow";

@@ -19,6 +19,8 @@
 #include "model/nominal.h"
 
 enum { HB_MAX_LAYERS = 16, HB_MAX_WORDS = 32 };
+/* noise of a state where no file tells, in deviations of the trained states: ordinary sensors */
+#define HB_USUAL_NOISE 0.03
 enum { HB_MAX_STATES = 4096, HB_MAX_BASIS = 65536, HB_MAX_WIDTH = 65536, HB_MAX_SUBSTEPS = 1000 };
 
 typedef enum { HB_SHARED, HB_INDEPENDENT } hb_architecture;

@@ -74,7 +74,6 @@ static void measure_push(bench *b, const char *name, hb_model *m, int solve_ever
     bench_set_text(b, "shape", hb_shape_name[m->shape]);
     bench_set_text(b, "method", hb_method_name[m->method]);
     bench_set_int(b, "solve_every", solve_every);
-    bench_set_int(b, "relinearise", m->integration == HB_COMBINED ? s.relinearise : 0);
     bench_time(b, push, p, 1, 0);
     for (int k = 0; k < PUSHES; k++) {
         double before = hb_now();

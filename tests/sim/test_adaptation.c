@@ -148,10 +148,16 @@ static void learn_steps_of_mass(int earliest, int spread)
                     detected = k;
             }
             double ratio = hb_estimator_health(f.e)->one_step_error / old;
-            seen += detected > 0;
-            latest = detected > latest ? detected : latest;
             back += ratio <= 1.5;
             worst = fmax(worst, ratio);
+            /* it is used at once, and told when it is certain */
+            for (int k = 26; k <= 50; k++) {
+                step(&f);
+                if (!detected && hb_estimator_health(f.e)->changes > changes)
+                    detected = k;
+            }
+            seen += detected > 0;
+            latest = detected > latest ? detected : latest;
 
             /* and what is learned is the mass */
             for (int k = 0; k < 100; k++)

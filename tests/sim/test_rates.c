@@ -105,7 +105,6 @@ static hb_estimator *new_estimator(void)
     hb_error err;
 
     s.actuators.identify = false;
-    s.relinearise = 1;
     if (hb_estimator_new(&e, m, &s, NULL, NULL, &err))
         fail_msg("%s", err.text);
     return e;

@@ -407,7 +407,7 @@ class Equality(TestCase):
         client = daemon.client()
         connect_telemetry(client, daemon)
         got, samples, told, corrected = [], 0, [], 0
-        base = client.status().counters
+        base = client.status()
         for line in script:
             if line[0] == "T":
                 client.publish(line[1], line[2], line[3])
@@ -417,8 +417,8 @@ class Equality(TestCase):
                 # telemetry goes another way: it must have arrived before this request is sent
                 def taken():
                     s = client.status()
-                    return s.counters.telemetry - base.telemetry == samples and \
-                        s.counters.transitions + s.set_aside.first - base.transitions == samples
+                    return s.counters.telemetry - base.counters.telemetry == samples and \
+                        s.counters.transitions + sum_of(s.set_aside) - base.counters.transitions - sum_of(base.set_aside) == samples
                 wait_until(taken, "intake")
                 reply = client.request(line[1], line[2], want_plan=True)
                 self.assertLess(reply.status, Status.STALE, reply.reason)
@@ -435,10 +435,14 @@ class Equality(TestCase):
         self.assertGreater(corrected, 0)
 
     def script(self, state, control, dt_us, n, every):
-        """Telemetry along a made-up flight, with a request every so many samples."""
+        """Telemetry along a made-up flight (velocities swing, and positions with them), a request every so many samples."""
         lines = []
+        pace = 0.37 / (dt_us * 1e-6)
         for k in range(n):
-            x = [s + 0.1 * math.sin(0.37 * k + i) * (i % 2 == 1) for i, s in enumerate(state)]
+            x = [float(s) for s in state]
+            for i in range(1, min(len(state), 6), 2):
+                x[i] += 0.1 * math.sin(0.37 * k + i)
+                x[i - 1] -= 0.1 / pace * math.cos(0.37 * k + i)
             u = [c * (1 + 0.05 * math.cos(0.91 * k + i)) for i, c in enumerate(control)]
             lines.append(("T", k * dt_us, x, u))
             if k % every == every - 1:

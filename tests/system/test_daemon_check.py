@@ -10,7 +10,7 @@ from harness import CART, HILBERTCTL, HILBERTD, PATIENCE, TestCase, main
 # text that takes the place of a section of CART or is added to it, and what --check must say
 WRONG = {
     "planner: {{clip: 0}}": r"planner\.clip: 0 is not above 0",
-    "estimator: {{change_threshold: 0}}": r"estimator\.change_threshold: 0 is not above 0",
+    "estimator: {{change_interval: 0}}": r"estimator\.change_interval: 0 is not above 0",
     "estimator: {{span_threshold: 0}}": r"estimator\.span_threshold: 0 is not above 0",
     "estimator: {{window: 1, warmup: 2}}": r"estimator\.warmup: 2 s is above estimator\.window \(1 s\)",
     "latency: {{delay: 9}}": r"latency\.delay: 9 is more than 100 of the model's periods",

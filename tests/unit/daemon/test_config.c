@@ -285,7 +285,7 @@ static void test_what_is_wrong_is_refused_at_its_place(void **state)
         {"planner:\n  horizon: 100000\n", "c.yaml:3:12: planner.horizon: 100000 is above 1000"},
         {"latency: {budget: -1}\n", "latency.budget: -1 is below 1e-05"},
         {"planner: {clip: 0}\n", "c.yaml:2:17: planner.clip: 0 is not above 0"},
-        {"estimator: {change_threshold: 0}\n", "estimator.change_threshold: 0 is not above 0"},
+        {"estimator: {change_interval: 0}\n", "estimator.change_interval: 0 is not above 0"},
         {"estimator: {span_threshold: 0}\n", "estimator.span_threshold: 0 is not above 0"},
         {"estimator: {forgetting: 1.5}\n", "estimator.forgetting: 1.5 is above 1"},
         {"realtime: {server_cpus: [-1]}\n", "realtime.server_cpus: -1 is below 0"},

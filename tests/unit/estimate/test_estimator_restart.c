@@ -44,7 +44,6 @@ static void test_window_is_taken_up_again(void **state)
 
         s.window = 150 * m->dt; /* more than one batch */
         s.ridge = 0;
-        s.relinearise = 100;
         size_t size = hb_estimator_memory_size(m, &s);
         void *block = new_block(size);
         hb_estimator *reference = new_estimator(m, &s);
@@ -173,23 +172,24 @@ static void test_poison_does_not_come_back(void **state)
         vehicle_start(&craft, m, truth, 1e-3, 1);
         for (int k = 0; k < 150; k++)
             hb_estimator_push(e, vehicle_step(&craft));
-        hb_posterior *p = &e->posterior;
-        if (kind == 0) /* memory is sure of other coefficients */
+        hb_belief *p = &e->belief;
+        hb_run *run = &p->run[(int)*p->main_run];
+        if (kind == 0) /* it is sure of other coefficients */
             for (int d = 0; d < p->nx; d++)
                 for (int i = 0; i < p->nb; i++) {
-                    double *sum = p->memory + (size_t)d * (size_t)(p->n * p->ld);
-                    sum[i * p->ld + i] += 1e6;
-                    sum[p->nb * p->ld + i] += 2e7;
+                    double *sum = run->sum + (size_t)d * (size_t)((p->nb + 1) * (p->nb + 2) / 2);
+                    sum[i * (i + 3) / 2] += 1e6;
+                    sum[p->nb * (p->nb + 1) / 2 + i] += 2e7;
                 }
         if (kind == 1)
-            p->noise[0] = -1;
+            run->noise[0] = -1;
         if (kind == 2)
-            p->memory[0] = -1;
+            run->sum[0] = -1e12;
         if (kind == 3)
             e->actuators.lag[0] = 0.05;
         if (kind == 4)
             e->window.next += 20;
-        hb_kept_save(e);
+        hb_belief_keep(e);
         if (kind == 5) /* a slot that was being written, and one that is damaged */
             for (int slot = 0; slot < 2; slot++)
                 hb_window_begin_belief(&e->window)[0]++, e->window.beliefs++;
@@ -232,7 +232,7 @@ static void test_windows_of_other_versions(void **state)
     assert_true(hb_window_is_foreign(block, size, &err));
     assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
     assert_int_equal(resumed.code, EINVAL);
-    assert_non_null(strstr(resumed.text, "another version of hilbertd (format 2, this one has 3)"));
+    assert_non_null(strstr(resumed.text, "another version of hilbertd (format 2, this one has 4)"));
     assert_false(hb_window_is_foreign(block, size, &err));
     hb_estimator_free(e);
     munmap(block, size);

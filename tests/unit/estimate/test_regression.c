@@ -173,24 +173,6 @@ static void push(fixture *f)
     f->b.count++;
 }
 
-static void replace(fixture *f, int age)
-{
-    double *row = brute_row(&f->b, f->b.count - 1 - age), *before = malloc((size_t)(f->b.nx * f->r.ld) * sizeof *row);
-
-    memcpy(before, padded(f, row), (size_t)(f->b.nx * f->r.ld) * sizeof *row);
-    for (int i = 0; i < f->b.nx * (f->b.nb + 2); i++)
-        row[i] += 0.1 * draw(f);
-    hb_regression_replace(&f->r, age, before, padded(f, row));
-    free(before);
-}
-
-static const double *row_by_age(void *context, int age)
-{
-    fixture *f = context;
-
-    return padded(f, brute_row(&f->b, f->b.count - 1 - age));
-}
-
 static void assert_same(fixture *f, double tolerance)
 {
     int nb = f->b.nb, n = nb + 2;
@@ -221,7 +203,6 @@ static void test_sums_stay_those_of_a_fresh_computation(void **state)
         for (int i = 0; i < 5000; i++) {
             push(&f);
             if (f.b.window > 10 && i % 3 == 0)
-                replace(&f, (int)(hb_random_bits(f.key, f.draws++) % (uint64_t)f.b.window));
             if (i > 100 && i % 113 == 0)
                 assert_same(&f, 1e-9);
         }
@@ -257,86 +238,6 @@ static void test_rounding_is_forgotten_once_a_revolution(void **state)
         push(&f);
     assert_int_equal(f.r.spare_count, 0);
     assert_same(&f, 1e-12);
-    finish(&f);
-}
-
-static void test_cut_keeps_the_newest_and_the_prior_fades(void **state)
-{
-    (void)state;
-    for (int variant = 0; variant < 4; variant++) {
-        fixture f;
-        hb_regression_result result;
-        start(&f, 5, 3, 60, variant % 2, variant < 2 ? 1 : 0.98, 20 + (uint64_t)variant);
-        for (int i = 0; i < 150; i++)
-            push(&f);
-
-        /* the prior is the mean of what was cut, worth half a sample: a third of the weight beside one that is kept */
-        int n = 7;
-        long double old[7 * 7], new[7 * 7], a[5 * 5], c[5];
-        brute all = f.b, kept = f.b;
-        kept.window = 1;
-        all.window = 59;
-        all.count--;
-        brute_gram(&all, 0, old);
-        brute_gram(&kept, 0, new);
-        for (int i = 0; i < 5; i++) {
-            for (int j = 0; j < 5; j++)
-                a[i * 5 + j] = (old[i * n + j] + 2 * new[i * n + j]) / 3 + (i == j ? 1e-3L : 0);
-            c[i] = (old[5 * n + i] + 2 * new[5 * n + i]) / 3;
-        }
-        eliminate(5, a, c);
-        const double *tried = hb_regression_try_cut(&f.r, 0, 1, row_by_age, &f);
-        for (int i = 0; i < 5; i++)
-            assert_near(tried[i], (double)c[i], 1e-9);
-        hb_regression_cut(&f.r, 1, row_by_age, &f);
-        f.b.window = 1;
-        assert_true(hb_regression_solve(&f.r, 0, false, &result));
-        for (int i = 0; i < 5; i++)
-            assert_near(result.coefficient[i], (double)c[i], 1e-9);
-
-        /* once it has faded, nothing is left of it */
-        for (int i = 0; i < 100; i++)
-            push(&f);
-        assert_near(f.r.prior_weight, 0, 0);
-        assert_same(&f, 1e-9);
-        finish(&f);
-    }
-}
-
-/* Rows whose coefficients are known: a step of the truth, and a cut at the step. The new rows determine the first
- * coefficient; given that one, the old rows determine the second: the minimum of
- * a11 (c1 + 2)^2 + 2 a01 (c1 + 2) (c0 - 3) over c1. */
-static void test_prior_holds_what_new_rows_do_not_determine(void **state)
-{
-    (void)state;
-    fixture f;
-    hb_regression_result result;
-    double truth[2] = {3, -2}, a01 = 0, a11 = 0;
-
-    start(&f, 2, 1, 200, false, 1, 31);
-    f.r.ridge = 0;
-    for (int i = 0; i < 120; i++) {
-        double *row = brute_row(&f.b, f.b.count);
-        /* from 100 on the first coefficient is another, and the second is not excited */
-        if (i == 100)
-            truth[0] = 5;
-        row[0] = draw(&f);
-        row[1] = i < 100 ? draw(&f) : 0;
-        row[2] = truth[0] * row[0] + truth[1] * row[1];
-        row[3] = 1;
-        if (i < 100) {
-            a01 += row[0] * row[1];
-            a11 += row[1] * row[1];
-        }
-        hb_regression_add(&f.r, padded(&f, row));
-        f.b.count++;
-        f.b.window++;
-        if (i == 103)
-            hb_regression_cut(&f.r, 4, row_by_age, &f);
-    }
-    assert_true(hb_regression_solve(&f.r, 0, false, &result));
-    assert_near(result.coefficient[0], 5, 0.01);
-    assert_near(result.coefficient[1], -2 - a01 / a11 * (result.coefficient[0] - 3), 1e-9);
     finish(&f);
 }
 
@@ -434,8 +335,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_stay_those_of_a_fresh_computation),
         cmocka_unit_test(test_rounding_is_forgotten_once_a_revolution),
-        cmocka_unit_test(test_cut_keeps_the_newest_and_the_prior_fades),
-        cmocka_unit_test(test_prior_holds_what_new_rows_do_not_determine),
         cmocka_unit_test(test_rank_deficiency_is_reported),
         cmocka_unit_test(test_variance_is_the_scatter_of_repeated_experiments),
         cmocka_unit_test(test_condition_is_that_of_the_matrix),

@@ -1,0 +1,432 @@
+/* Transitions into the belief, what it says of them, and what a restart must not lose of it. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/numeric.h"
+#include "estimate/estimator_internal.h"
+
+/* transitions in a row without known commands, from which on a command is taken to have been held: telemetry that never
+ * continues anything */
+enum { UNSETTLED = 25 };
+/* transitions from which the actuators' candidates learn again after a restart */
+enum { REPEAT = 100 };
+/* times the noise, squared and in the mean, that coefficients taken up again may leave of the newest transitions, if
+ * there are that many, and how far from the trained population they may be, squared and per coefficient */
+static const double worst_fit = 25, farthest = 100;
+enum { FEWEST = 10 };
+/* lasting errors relative to those of training, squared, that stand for one half in hb_health.out_of_span */
+static const double span_ratio = 9;
+
+/* seconds by which lag or delay must have moved, and share to which their variance must have fallen, for what was
+ * explained with the former ones to be explained again */
+static const double actuators_moved = 0.005, actuators_known = 0.25;
+/* A flight younger than so many seconds is explained again as a whole whenever there is half as much again: the first
+ * transitions were explained with the population's coefficients, which may be far off. */
+static const double young = 0.5, more = 1.5;
+
+double hb_estimator_past(const hb_estimator *e)
+{
+    double needed = 0;
+
+    for (int i = 0; i < e->actuators.nu; i++)
+        needed = fmax(needed, e->actuators.delay[i] + e->actuators.lag[i]);
+    return needed;
+}
+
+/* ---- health ---- */
+
+static void take_coefficients(hb_estimator *e)
+{
+    const hb_belief *b = &e->belief;
+    int nb = b->nb;
+
+    for (int k = 0; k < b->nproblems; k++)
+        for (int i = 0; i < nb; i++) {
+            int at = hb_estimator_index(e, k, i);
+            e->along[at] = (hb_real)b->mean[k * nb + i];
+            if (e->warm) /* else they are the prior's, or somebody's who gave them */
+                e->coefficient[at] = e->along[at];
+            e->variance[at] = b->covariance[(size_t)(k * nb + i) * (size_t)nb + (size_t)i];
+        }
+}
+
+static hb_estimate_status status_of(const hb_estimator *e)
+{
+    const hb_belief *b = &e->belief;
+    const hb_health *h = &e->health;
+
+    if (!e->warm)
+        return HB_ESTIMATE_WARMING_UP;
+    if (!isfinite(h->condition))
+        return HB_ESTIMATE_SINGULAR;
+    if (h->out_of_span > e->s.span_threshold || h->plausibility > e->s.plausible)
+        return HB_ESTIMATE_OUT_OF_SPAN;
+    return *b->outlier > 0.5 ? HB_ESTIMATE_IMPLAUSIBLE : HB_ESTIMATE_OK;
+}
+
+void hb_belief_report(hb_estimator *e)
+{
+    const hb_belief *b = &e->belief;
+    const hb_run *run = &b->run[(int)*b->main_run];
+    hb_health *h = &e->health;
+    double noise = 0, least = INFINITY, most = 0;
+    int nb = b->nb;
+
+    h->samples = hb_window_count(&e->window);
+    h->condition = b->condition;
+    for (int d = 0; d < b->nx; d++)
+        noise += run->noise[d] / b->nx;
+    h->expected_error = sqrt(noise);
+    for (int i = 0; i < nb; i++) {
+        double known = 0;
+        for (int d = 0; d < b->nx; d++)
+            known += hb_belief_seen(b, run, d, i);
+        least = fmin(least, known);
+        most = fmax(most, known);
+    }
+    h->excitation = most > 0 ? fmax(0, least / most) : 0;
+    h->plausibility = hb_belief_plausibility(b, b->mean);
+    h->adapted = e->warm ? hb_belief_adapted(b) : 0;
+    h->outlier = *b->outlier;
+    /* what nothing explains at once, and errors that last */
+    h->out_of_span = fmax(b->span / (b->span + span_ratio), *b->foreign * b->unexplained);
+    h->changes = e->told_before + (uint64_t)*b->changes;
+    h->status = status_of(e);
+}
+
+void hb_belief_show(hb_estimator *e)
+{
+    hb_belief_describe(&e->belief);
+    take_coefficients(e);
+    hb_window_save_coefficients(&e->window, e->health.version, e->warm, e->coefficient);
+    hb_belief_report(e);
+}
+
+/* ---- learning ---- */
+
+/* rows.row is that of a transition whose controls are known or not; returns whether it was believed. */
+static bool learn(hb_estimator *e, const hb_window_entry *entry, bool usable, const double *extra)
+{
+    hb_belief *b = &e->belief;
+    int before = (int)*b->main_run;
+
+    if (!usable) {
+        *b->fresh_start = 1;
+        return false;
+    }
+    hb_belief_learn(b, &(hb_evidence){.row = e->rows.row,
+                                      .extra = extra,
+                                      .carry = e->sensitivity.lanes > 0 ? e->sensitivity.phi : NULL,
+                                      .dt = entry->dt,
+                                      .continues = entry->continues});
+    if ((int)*b->main_run != before)
+        hb_estimator_actuators_changed(e);
+    return *b->outlier <= 0.5;
+}
+
+/* Where nothing ever follows on anything, the command is taken to have been held. */
+static bool is_usable(hb_estimator *e, double known, bool impossible)
+{
+    bool settled = known >= hb_estimator_past(e) - 1e-9;
+
+    e->unsettled = settled ? 0 : e->unsettled + 1;
+    return !impossible && (settled || e->unsettled > UNSETTLED);
+}
+
+/* What unknown actuators leave open of the transition at hand, for when they are better known. */
+static void note_open(hb_estimator *e, size_t slot)
+{
+    double variance = hb_estimator_actuator_variance(e);
+
+    for (int d = 0; d < e->m->nx; d++) {
+        e->open[d] = e->nstaged == 1 ? e->open[d] : 0;
+        e->unsure[slot * (size_t)e->m->nx + (size_t)d] = variance > 0 ? e->open[d] / variance : 0;
+    }
+}
+
+int hb_belief_learn_staged(hb_estimator *e)
+{
+    int used = 0;
+
+    for (int lane = 0; lane < e->nstaged; lane++) {
+        hb_window_entry entry;
+        if (!hb_estimator_take_staged(e, lane, &entry))
+            continue;
+        used++;
+        size_t slot = hb_estimator_slot(e, e->window.next);
+        bool usable = is_usable(e, e->known[lane], e->impossible[lane]);
+        hb_estimator_predict(e);
+        e->usable[slot] = usable;
+        note_open(e, slot);
+        e->outlying[slot] = !learn(e, &entry, usable, e->open) && usable;
+        if (e->impossible[lane])
+            *e->belief.outlier = 1;
+        e->health.implausible += e->impossible[lane] || e->outlying[slot];
+        hb_estimator_slide(e, &entry);
+    }
+    if (used == 0)
+        return 0;
+    e->warm |= hb_window_count(&e->window) >= e->warmup;
+    e->health.version += e->warm;
+    hb_belief_show(e);
+    return used;
+}
+
+static void relearn(hb_estimator *e, uint64_t sequence, bool finite)
+{
+    hb_window_entry entry = hb_window_at(&e->window, sequence);
+
+    size_t slot = hb_estimator_slot(e, sequence);
+
+    if (!finite)
+        return;
+    for (int d = 0; d < e->m->nx; d++)
+        e->open[d] = e->learned_variance * e->unsure[slot * (size_t)e->m->nx + (size_t)d];
+    e->outlying[slot] = !learn(e, &entry, e->usable[slot], e->open) && e->usable[slot];
+    hb_rows_keep(&e->rows, sequence);
+}
+
+bool hb_belief_is_outdated(const hb_estimator *e)
+{
+    const hb_actuators *now = &e->actuators, *then = &e->learned_with;
+    int count = hb_window_count(&e->window);
+
+    if (count == 0)
+        return false;
+    return (e->identifying && (fabs(now->lag[0] - then->lag[0]) > actuators_moved ||
+                               fabs(now->delay[0] - then->delay[0]) > actuators_moved ||
+                               hb_estimator_actuator_variance(e) < actuators_known * e->learned_variance)) ||
+           (e->seconds < young && count >= more * e->learned_from);
+}
+
+void hb_belief_relearn(hb_estimator *e, int most)
+{
+    int count = hb_window_count(&e->window) < most ? hb_window_count(&e->window) : most;
+
+    e->told_before += (uint64_t)*e->belief.changes;
+    *e->belief.changes = 0;
+    hb_belief_restart(&e->belief, e->window.next - (uint64_t)count > e->origin || e->origin == UINT64_MAX);
+    e->learned_with = e->actuators;
+    e->learned_variance = hb_estimator_actuator_variance(e);
+    e->learned_from = count;
+    hb_estimator_evaluate(e, e->window.next - (uint64_t)count, relearn);
+    e->belief.confirms_later = false;
+}
+
+void hb_belief_forget(hb_estimator *e)
+{
+    hb_belief_reset(&e->belief);
+    e->unsettled = 0;
+    e->told_before = 0;
+    e->learned_from = 1;
+    e->learned_variance = hb_estimator_actuator_variance(e);
+    for (int k = 0; k < e->belief.nproblems; k++)
+        for (int i = 0; i < e->m->nb; i++)
+            e->coefficient[hb_estimator_index(e, k, i)] = (hb_real)e->belief.c0[k * e->m->nb + i];
+    take_coefficients(e);
+    e->health.plausibility = 0;
+}
+
+void hb_belief_take_seed(hb_estimator *e)
+{
+    hb_belief *b = &e->belief;
+    int nb = b->nb;
+
+    for (int k = 0; k < b->nproblems; k++)
+        for (int i = 0; i < nb; i++)
+            b->former[k * nb + i] = (double)e->coefficient[hb_estimator_index(e, k, i)];
+    hb_belief_seed(b, b->former);
+    take_coefficients(e);
+}
+
+/* ---- restart ---- */
+
+/* The single numbers that are kept; all are double, so that they can be kept as numbers. */
+typedef struct knowledge {
+    double next;   /* of the window when it was kept */
+    double origin; /* negative: it is not known */
+    double unsettled, hesitating, knows_actuators, seen, seconds, told_before;
+} knowledge;
+
+enum { SINGLE = sizeof(knowledge) / sizeof(double) };
+
+/* Where the parts begin, in numbers. */
+typedef struct parts {
+    size_t rest, lag, delay, with_lag, with_delay; /* nu each */
+    size_t variance;                               /* nx, of the bank of candidates */
+    size_t score, earlier;                         /* HB_GRID, and so many times that */
+    size_t belief;
+} parts;
+
+static parts parts_of(const hb_model *m)
+{
+    size_t nx = (size_t)m->nx, nu = (size_t)m->nu, at = SINGLE;
+    parts p;
+
+    p.rest = at;
+    p.lag = at += nu;
+    p.delay = at += nu;
+    p.with_lag = at += nu;
+    p.with_delay = at += nu;
+    p.variance = at += nu;
+    p.score = at += nx;
+    p.earlier = at += HB_GRID;
+    p.belief = at + HB_IDENTIFICATION_EARLIER * HB_GRID;
+    return p;
+}
+
+hb_window_extras hb_belief_extras(const hb_model *m)
+{
+    hb_belief b = {.m = m, .ld = hb_estimator_row_length(m)};
+
+    hb_belief_lay_out(&b, &(hb_arena){0});
+    return (hb_window_extras){.belief = (int)(parts_of(m).belief + b.nstate)};
+}
+
+static void put(double *to, const double *from, int n)
+{
+    if (n > 0)
+        memcpy(to, from, (size_t)n * sizeof *to);
+}
+
+void hb_belief_keep(hb_estimator *e)
+{
+    const hb_identification *f = &e->identification;
+    double *at = hb_window_begin_belief(&e->window);
+    const parts where = parts_of(e->m);
+    int nu = e->m->nu;
+
+    if (!at)
+        return;
+    const knowledge k = {.next = (double)e->window.next,
+                         .origin = e->origin == UINT64_MAX ? -1 : (double)e->origin,
+                         .unsettled = e->unsettled,
+                         .hesitating = e->hesitating,
+                         .knows_actuators = e->knows_actuators,
+                         .seen = e->identifying ? f->seen : 0,
+                         .seconds = e->seconds,
+                         .told_before = (double)e->told_before};
+
+    memcpy(at, &k, sizeof k);
+    put(at + where.rest, e->rest_control, nu);
+    put(at + where.lag, e->actuators.lag, nu);
+    put(at + where.delay, e->actuators.delay, nu);
+    put(at + where.with_lag, e->learned_with.lag, nu);
+    put(at + where.with_delay, e->learned_with.delay, nu);
+    if (k.seen > 0) {
+        put(at + where.variance, f->variance, e->m->nx);
+        put(at + where.score, f->score, HB_GRID);
+        put(at + where.earlier, f->earlier[0], HB_IDENTIFICATION_EARLIER * HB_GRID);
+    }
+    memcpy(at + where.belief, e->belief.state, e->belief.nstate * sizeof *at);
+    hb_window_end_belief(&e->window);
+}
+
+/* What is given must be what was given then, what is found in flight must be possible. */
+static bool same_actuators(const double *then, const double *now, int nu, bool found, double most)
+{
+    for (int i = 0; i < nu; i++)
+        if (found ? !(then[i] >= 0 && then[i] <= most + 1e-9) : fabs(then[i] - now[i]) > 1e-9)
+            return false;
+    return true;
+}
+
+/* The bank of candidates learns again from the window what it knew of its coefficients; its scores were kept. */
+static void take_up_bank(hb_estimator *e, const knowledge *k, const double *at, const parts *where)
+{
+    hb_identification *f = &e->identification;
+    hb_window *w = &e->window;
+    int count = hb_window_count(w);
+
+    for (uint64_t i = count < REPEAT ? (uint64_t)count : REPEAT; i > 0 && e->identifying; i--)
+        hb_estimator_teach_bank(e, w->next - i);
+    e->hesitating = k->hesitating;
+    e->knows_actuators = k->knows_actuators > 0;
+    if (!e->identifying || f->seen == 0 || !(k->seen > 0) || !hb_all_finite(at + where->variance, f->nx))
+        return;
+    f->seen = (int)fmin(k->seen, INT32_MAX / 2);
+    put(f->variance, at + where->variance, f->nx);
+    put(f->score, at + where->score, HB_GRID);
+    put(f->earlier[0], at + where->earlier, HB_IDENTIFICATION_EARLIER * HB_GRID);
+}
+
+/* Nothing is taken on trust: numbers must be possible, the coefficients those of a vehicle, and the newest transitions
+ * explained by them. 0, or why not. */
+static int doubt(hb_estimator *e, hb_error *why)
+{
+    hb_belief *b = &e->belief;
+    hb_window *w = &e->window;
+    const double *c = hb_belief_possible(b);
+    double misfit = 0, count = 0;
+
+    if (!c)
+        return hb_fail(why, EINVAL, "its numbers cannot be");
+    if (!(hb_belief_plausibility(b, c) <= farthest))
+        return hb_fail(why, EINVAL, "no vehicle has such coefficients");
+    uint64_t newest = hb_window_count(w) < REPEAT ? (uint64_t)hb_window_count(w) : REPEAT;
+    for (uint64_t i = newest; i > 0; i--) {
+        const double *row = hb_estimator_recall(e, w->next - i);
+        for (int d = 0; d < b->nx && e->usable[hb_estimator_slot(e, w->next - i)]; d++) {
+            double left = row[d * e->rows.ld + b->nb];
+            for (int k = 0; k < b->nb; k++)
+                left -= row[d * e->rows.ld + k] * c[(b->nproblems > 1 ? d : 0) * b->nb + k];
+            misfit += fmin(left * left / b->noise[d], worst_fit * worst_fit); /* one outlier is none of its fault */
+            count++;
+        }
+    }
+    /* a few transitions may all be outliers */
+    if (newest >= FEWEST && !(misfit <= worst_fit * count))
+        return hb_fail(why, EINVAL, "it does not explain the newest transitions");
+    return 0;
+}
+
+int hb_belief_take_up(hb_estimator *e, hb_error *why)
+{
+    hb_window *w = &e->window;
+    const double *at = hb_window_belief(w);
+    const parts where = parts_of(e->m);
+    const hb_actuator_settings *s = &e->s.actuators;
+    bool finds_lag = e->identifying && e->identification.nlags > 1;
+    bool finds_delay = e->identifying && e->identification.ndelays > 1;
+    int nu = e->m->nu;
+    knowledge k;
+
+    if (!at)
+        return hb_fail(why, ENODATA, "it was not kept");
+    memcpy(&k, at, sizeof k);
+    if (!(k.next <= (double)w->next && k.next + HB_ESTIMATOR_TOGETHER >= (double)w->next))
+        return hb_fail(why, ESTALE, "it is of another time");
+    if (!same_actuators(at + where.lag, e->actuators.lag, nu, finds_lag, s->max_lag) ||
+        !same_actuators(at + where.delay, e->actuators.delay, nu, finds_delay, s->max_delay))
+        return hb_fail(why, EINVAL, "the actuators are others now");
+    memcpy(e->belief.state, at + where.belief, e->belief.nstate * sizeof *at);
+    int r = doubt(e, why);
+    if (r) {
+        hb_belief_reset(&e->belief);
+        return r;
+    }
+    e->origin = k.origin < 0 ? UINT64_MAX : (uint64_t)k.origin;
+    e->unsettled = (int)k.unsettled;
+    e->seconds = k.seconds;
+    e->told_before = (uint64_t)k.told_before;
+    put(e->rest_control, at + where.rest, nu);
+    put(e->actuators.lag, at + where.lag, nu);
+    put(e->actuators.delay, at + where.delay, nu);
+    put(e->learned_with.lag, at + where.with_lag, nu);
+    put(e->learned_with.delay, at + where.with_delay, nu);
+    /* what came after it was kept */
+    for (uint64_t sequence = (uint64_t)k.next; sequence < w->next; sequence++) {
+        hb_window_entry entry = hb_window_at(w, sequence);
+        memcpy(e->rows.row, hb_estimator_recall(e, sequence), (size_t)(e->m->nx * e->rows.ld) * sizeof *e->rows.row);
+        learn(e, &entry, e->usable[hb_estimator_slot(e, sequence)], NULL);
+    }
+    take_up_bank(e, &k, at, &where);
+    hb_belief_describe(&e->belief);
+    take_coefficients(e);
+    /* the coefficients in use stay those of before, to the byte */
+    hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
+    e->health.version++; /* whoever planned with the last ones takes these */
+    hb_belief_report(e);
+    return 0;
+}

@@ -1,14 +1,12 @@
 #include "data/log_map.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <yaml.h>
+
+#include "common/yaml_file.h"
 
 typedef struct reading {
     const char *path;
@@ -281,39 +279,18 @@ static int check(const reading *r)
 
 int hb_log_map_read(hb_log_map *ret, const char *path, hb_error *err)
 {
-    struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    FILE *in = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < 1 << 20
-                   ? fdopen(file, "r")
-                   : NULL;
-    yaml_parser_t parser;
     yaml_document_t document;
     hb_log_map map = {0};
     reading r = {.path = path, .document = &document, .map = &map, .err = err};
-    int status;
+    int status = hb_yaml_file_load(&document, path, err);
 
-    if (file < 0)
-        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
-    if (!in || !yaml_parser_initialize(&parser)) {
-        if (in)
-            fclose(in);
-        else
-            close(file);
-        return hb_fail(err, EINVAL, "%s: is no description of a log: not a file, or larger than a megabyte", path);
-    }
-    yaml_parser_set_input_file(&parser, in);
-    if (!yaml_parser_load(&parser, &document)) {
-        status = hb_fail(err, EINVAL, "%s:%zu: %s", path, parser.problem_mark.line + 1,
-                         parser.problem ? parser.problem : "not YAML");
-    } else {
+    if (!status) {
         const yaml_node_t *root = yaml_document_get_root_node(&document);
         status = root ? for_pairs(&r, root, NULL, take_key) : hb_fail(err, EINVAL, "%s: is empty", path);
         if (!status)
             status = check(&r);
         yaml_document_delete(&document);
     }
-    yaml_parser_delete(&parser);
-    fclose(in);
     if (!status) {
         snprintf(map.path, sizeof map.path, "%s", path);
         *ret = map;

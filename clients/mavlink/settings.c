@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
+
+#include "common/yaml_file.h"
 
 typedef enum { TEXT, WHOLE, NUMBER, POINT } type;
 
@@ -198,28 +199,14 @@ static int read_document(hb_mav_settings *s, const char *path, yaml_document_t *
 
 int hb_mav_settings_read(hb_mav_settings *s, const char *path, hb_error *err)
 {
-    FILE *file = fopen(path, "re");
     hb_mav_settings fresh = *s;
-    yaml_parser_t parser;
     yaml_document_t document;
-    int status;
+    int status = hb_yaml_file_load(&document, path, err);
 
-    if (!file)
-        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
-    if (!yaml_parser_initialize(&parser)) {
-        fclose(file);
-        return hb_fail(err, ENOMEM, "%s: out of memory", path);
-    }
-    yaml_parser_set_input_file(&parser, file);
-    if (!yaml_parser_load(&parser, &document)) {
-        status = hb_fail(err, EINVAL, "%s:%zu: %s", path, parser.problem_mark.line + 1,
-                         parser.problem ? parser.problem : "cannot be read");
-    } else {
+    if (!status) {
         status = read_document(&fresh, path, &document, err);
         yaml_document_delete(&document);
     }
-    yaml_parser_delete(&parser);
-    fclose(file);
     if (!status && !(status = hb_fail_in(err, path, hb_mav_settings_check(&fresh, err))))
         *s = fresh;
     return status;

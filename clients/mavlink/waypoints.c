@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/yaml_file.h"
+
 static int read_line(const char *path, int number, char *line, hb_waypoints *w, hb_error *err)
 {
     double v[5] = {0};
@@ -29,15 +31,18 @@ static int read_line(const char *path, int number, char *line, hb_waypoints *w, 
 
 int hb_waypoints_read(hb_waypoints *w, const char *path, hb_error *err)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file;
     char line[256];
-    int status = 0;
+    int status = hb_open_regular(&file, path, err);
 
-    if (!file)
-        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
+    if (status)
+        return status;
     w->n = 0;
     for (int number = 1; !status && fgets(line, sizeof line, file); number++)
-        status = read_line(path, number, line, w, err);
+        /* the rest of a longer one would be taken for a line of its own */
+        status = strlen(line) == sizeof line - 1 && line[sizeof line - 2] != '\n'
+                     ? hb_fail(err, EINVAL, "%s:%d: longer than %zu characters", path, number, sizeof line - 2)
+                     : read_line(path, number, line, w, err);
     if (!status && ferror(file))
         status = hb_fail(err, EIO, "%s: cannot be read", path);
     if (!status && w->n == 0)

@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "common/yaml_file.h"
+
 /* MuJoCo keeps the last parsed XML in a global: one parser at a time */
 static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -84,16 +86,17 @@ static size_t grey_png(char *to)
 
 static char *read_text(const char *path)
 {
-    FILE *in = fopen(path, "re");
+    FILE *in;
     char *text = NULL;
     size_t size = 0;
 
-    if (in && getdelim(&text, &size, 0, in) < 0) {
+    if (hb_open_regular(&in, path, NULL))
+        return NULL;
+    if (getdelim(&text, &size, 0, in) < 0) {
         free(text);
         text = NULL;
     }
-    if (in)
-        fclose(in);
+    fclose(in);
     return text;
 }
 
@@ -246,8 +249,13 @@ int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char
     mjModel *model = NULL;
     int n = 0;
 
-    if (!vfs)
-        return hb_fail(err, ENOMEM, "out of memory");
+    FILE *readable; /* MuJoCo would wait for a fifo's other end */
+    int status = vfs ? hb_open_regular(&readable, path, err) : hb_fail(err, ENOMEM, "out of memory");
+    if (status) {
+        free(vfs);
+        return status;
+    }
+    fclose(readable);
     pthread_once(&once, install_handlers);
     mj_defaultVFS(vfs);
     *missing = 0;
@@ -272,7 +280,7 @@ int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char
     }
     *ret = (hb_mujoco){model, data};
     *ret_missing = n;
-    int status = check_numbers(ret, path, err);
+    status = check_numbers(ret, path, err);
     if (status)
         hb_mujoco_free(ret);
     return status;

@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
+
+#include "common/yaml_file.h"
 
 #include "sim/robot_parts.h"
 
@@ -739,26 +740,13 @@ static int read_file(reader *r)
 int robot_read(robot *to, const char *yaml, hb_error *err)
 {
     reader r = {.r = to, .model = to->nominal.model, .path = yaml, .keyframe = -1, .err = err};
-    FILE *file = fopen(yaml, "re");
-    yaml_parser_t parser;
-    int status;
+    int status = hb_yaml_file_load(&r.document, yaml, err);
 
-    if (!file)
-        return hb_fail(err, errno, "%s: %s%s", yaml, strerror(errno),
-                       errno == ENOENT ? ": hilbert-sim describe FILE.xml writes a first one" : "");
-    if (!yaml_parser_initialize(&parser)) {
-        fclose(file);
-        return hb_fail(err, ENOMEM, "out of memory");
-    }
-    yaml_parser_set_input_file(&parser, file);
-    if (!yaml_parser_load(&parser, &r.document)) {
-        status = hb_fail(err, EINVAL, "%s:%zu:%zu: %s", yaml, parser.problem_mark.line + 1,
-                         parser.problem_mark.column + 1, parser.problem ? parser.problem : "cannot be read");
-    } else {
-        status = read_file(&r);
-        yaml_document_delete(&r.document);
-    }
-    yaml_parser_delete(&parser);
-    fclose(file);
+    if (status == -ENOENT)
+        return hb_fail(err, ENOENT, "%s: %s: hilbert-sim describe FILE.xml writes a first one", yaml, strerror(ENOENT));
+    if (status)
+        return status;
+    status = read_file(&r);
+    yaml_document_delete(&r.document);
     return status;
 }

@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
+#include "common/yaml_file.h"
 #include "base/batch.h"
-
-enum { MAX_BYTES = 1 << 20 };
 
 typedef struct reader {
     const char *path;
@@ -368,25 +366,12 @@ static int compile(reader *r, hb_physics **ret)
     return complain(r, r->line[place.line], place.column, place.name, "%s", err.text);
 }
 
-static int read_file(reader *r, FILE *in, const char *parameters, const hb_dataset *d, hb_physics **ret)
+static int read_file(reader *r, const char *parameters, const hb_dataset *d, hb_physics **ret)
 {
-    yaml_parser_t parser;
-    char *bytes = malloc(MAX_BYTES + 1);
-    int status = bytes && yaml_parser_initialize(&parser) ? 0 : hb_fail(r->err, ENOMEM, "out of memory");
     hb_physics *physics = NULL;
+    int status = hb_yaml_file_load(&r->document, r->path, r->err);
 
-    if (status) {
-        free(bytes);
-        return status;
-    }
-    const size_t size = fread(bytes, 1, MAX_BYTES + 1, in);
-    yaml_parser_set_input_string(&parser, (unsigned char *)bytes, size);
-    if (ferror(in) || size > MAX_BYTES)
-        status = hb_fail(r->err, EINVAL, "%s: cannot be read, or is larger than %d bytes", r->path, MAX_BYTES);
-    else if (!yaml_parser_load(&parser, &r->document))
-        status = hb_fail(r->err, EINVAL, "%s:%zu:%zu: %s", r->path, parser.problem_mark.line + 1,
-                         parser.problem_mark.column + 1, parser.problem ? parser.problem : "not YAML");
-    else {
+    if (!status) {
         status = read_sections(r);
         if (!status && parameters)
             status = change_parameters(r, parameters);
@@ -396,8 +381,6 @@ static int read_file(reader *r, FILE *in, const char *parameters, const hb_datas
             status = check_data(r, hb_physics_nominal(physics), d);
         yaml_document_delete(&r->document);
     }
-    yaml_parser_delete(&parser);
-    free(bytes);
     if (status)
         hb_physics_free(physics);
     else
@@ -408,19 +391,12 @@ static int read_file(reader *r, FILE *in, const char *parameters, const hb_datas
 int hb_physics_file_read(hb_physics **ret, const char *path, const char *parameters, const hb_dataset *d, hb_error *err)
 {
     reader *r = calloc(1, sizeof *r);
-    FILE *in = fopen(path, "rb");
     int status;
 
     if (!r)
-        status = hb_fail(err, ENOMEM, "out of memory");
-    else if (!in)
-        status = hb_fail(err, errno, "%s: %s", path, strerror(errno));
-    else {
-        *r = (reader){.path = path, .header = &d->header, .err = err};
-        status = read_file(r, in, parameters, d, ret);
-    }
-    if (in)
-        fclose(in);
+        return hb_fail(err, ENOMEM, "out of memory");
+    *r = (reader){.path = path, .header = &d->header, .err = err};
+    status = read_file(r, parameters, d, ret);
     free(r);
     return status;
 }

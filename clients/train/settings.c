@@ -1,16 +1,14 @@
 #include "train/settings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <yaml.h>
 
+#include "common/yaml_file.h"
 #include "model/safetensors.h"
 
 const char *const hb_kind_name[] = {
@@ -349,16 +347,13 @@ static int read_document(hb_settings *s, yaml_document_t *d, const char *path, h
     return 0;
 }
 
-static int parse(hb_settings *s, yaml_parser_t *parser, const char *path, hb_error *err)
+/* Takes over what a document says, and deletes it. */
+static int take_document(hb_settings *s, yaml_document_t *d, const char *path, hb_error *err)
 {
-    yaml_document_t d;
-
-    if (!yaml_parser_load(parser, &d))
-        return hb_fail(err, EINVAL, "%s:%zu: %s", path, parser->problem_mark.line + 1,
-                       parser->problem ? parser->problem : "not YAML");
     hb_settings changed = *s;
-    int status = read_document(&changed, &d, path, err);
-    yaml_document_delete(&d);
+    int status = read_document(&changed, d, path, err);
+
+    yaml_document_delete(d);
     if (!status)
         *s = changed;
     return status;
@@ -366,39 +361,18 @@ static int parse(hb_settings *s, yaml_parser_t *parser, const char *path, hb_err
 
 int hb_settings_parse(hb_settings *s, const char *yaml, const char *path, hb_error *err)
 {
-    yaml_parser_t parser;
+    yaml_document_t d;
+    int status = hb_yaml_text_load(&d, path, yaml, strlen(yaml), err);
 
-    if (!yaml_parser_initialize(&parser))
-        return hb_fail(err, ENOMEM, "out of memory");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)yaml, strlen(yaml));
-    int status = parse(s, &parser, path, err);
-    yaml_parser_delete(&parser);
-    return status;
+    return status ? status : take_document(s, &d, path, err);
 }
 
 static int read_file(hb_settings *s, const char *path, hb_error *err)
 {
-    yaml_parser_t parser;
-    struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us */
-    bool regular = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-    FILE *in = regular ? fdopen(file, "rb") : NULL;
+    yaml_document_t d;
+    int status = hb_yaml_file_load(&d, path, err);
 
-    if (file < 0)
-        return hb_fail(err, errno, "%s: %s", path, strerror(errno));
-    if (!in) {
-        close(file);
-        return hb_fail(err, EINVAL, "%s: is not a regular file", path);
-    }
-    if (!yaml_parser_initialize(&parser)) {
-        fclose(in);
-        return hb_fail(err, ENOMEM, "out of memory");
-    }
-    yaml_parser_set_input_file(&parser, in);
-    int status = parse(s, &parser, path, err);
-    yaml_parser_delete(&parser);
-    fclose(in);
-    return status;
+    return status ? status : take_document(s, &d, path, err);
 }
 
 int hb_settings_arguments(hb_settings *s, int argc, char **argv, int *ret_next, hb_error *err)

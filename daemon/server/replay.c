@@ -306,8 +306,13 @@ static void command(replay *r, size_t at)
     count(&r->then, e->status, e->cost, e->error);
     count(&r->there, c->status, c->cost, c->health.one_step_error);
     compare_actions(r, e->action, c->action);
-    if (!r->exact)
+    if (!r->exact) {
+        /* what this controller would have done was not flown: both learn from the same vehicle under the same actions
+         */
+        if (e->action && !e->unsent && e->status != HB_STATUS_REFUSED)
+            hb_controller_flown(r->controller, &request.request, e->action);
         return;
+    }
     if (c->snapshot != e->decision.snapshot)
         differs(r, at, "the estimate behind this reply is another");
     else if (hb_recorded_same(e, r->wire, c, request.want_plan, what))

@@ -135,6 +135,9 @@ void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action)
 /* Thread of telemetry. A request was answered with this action (nu) without the thread of planning, which did not come
  * back: what that one answers later was never sent, and counts for nothing. */
 void hb_controller_answered(hb_controller *c, const hb_request *r, const double *action);
+/* The same of an answer that was given, where both threads are one: of a flight that is decided on once more, where the
+ * vehicle went on under what was answered then. */
+void hb_controller_flown(hb_controller *c, const hb_request *r, const double *action);
 void hb_controller_forget(hb_controller *c); /* reset the window */
 /* The estimator's, except one_step_error, which is that of the model in use: the average without adapt. */
 const hb_health *hb_controller_health(const hb_controller *c);

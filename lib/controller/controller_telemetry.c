@@ -100,6 +100,13 @@ void hb_controller_hear_answers(hb_controller *c)
     atomic_store_explicit(&c->answers_out, out, memory_order_release);
 }
 
+void hb_controller_flown(hb_controller *c, const hb_request *r, const double *action)
+{
+    /* before it is forgotten that another answer takes this one's place */
+    hb_controller_hear_answers(c);
+    hb_controller_answered(c, r, action);
+}
+
 bool hb_controller_take_state(const hb_controller *c, const double *x, double *ret)
 {
     int q = c->telemetry.rotations.quaternion;

@@ -11,6 +11,9 @@ static const double block_periods = 5; /* model's periods of a block: a hung rat
 static const double rarely = 1e-4;     /* chance that a channel fails in a block: a few times in an hour of blocks */
 static const double file_blocks = 4;   /* blocks that the file's noise counts for when the vehicle's own is learned, */
 static const double own_blocks = 100;  /* and the vehicle's own at most: about as long as half a minute */
+/* Where the file says nothing of noise: that of a sensor, of what its state spans. It counts for one block, and the
+ * vehicle's own may be less. */
+static const double unknown_noise = 0.02, unknown_blocks = 1;
 /* Rates of an estimator are off by about so much of what they span, for seconds: an error that the noise of a step does
  * not show, nor a few blocks in a row. PX4's velocities have 0.1 m/s of 0.9. */
 static const double rate_bias = 0.12;
@@ -115,19 +118,17 @@ static bool find_rates(const hb_model *m, int q, int w[3])
 }
 
 /* Noise of a state, in deviations of the trained ones. Where physics is exact, training leaves nothing, which tells
- * nothing about sensors: they are taken to be like the others. */
+ * nothing about sensors: they are taken to be like the best of the others, since a vehicle's own noise may be more. */
 static double noise_of(const hb_model *m, int state)
 {
-    double sum = 0;
-    int count = 0;
+    double least = INFINITY;
 
-    for (int i = 0; m->has_prior && i < m->nx; i++)
-        if (m->output[i]) {
-            sum += m->noise[i];
-            count++;
-        }
-    double usual = count > 0 ? sum / count : HB_USUAL_NOISE;
-    return m->has_prior && m->output[state] ? m->noise[state] : usual;
+    if (!m->has_prior)
+        return unknown_noise;
+    for (int i = 0; i < m->nx; i++)
+        if (m->output[i])
+            least = fmin(least, m->noise[i]);
+    return m->output[state] ? m->noise[state] : least;
 }
 
 void hb_channels_find(hb_channels *c, const hb_model *m)
@@ -137,6 +138,7 @@ void hb_channels_find(hb_channels *c, const hb_model *m)
     int w[3];
 
     c->block = block_periods * m->dt;
+    c->told = m->has_prior;
     c->quaternion = -1;
     c->npairs = 0;
     for (int i = 0; i < m->nx; i++) {
@@ -178,16 +180,18 @@ void hb_channels_reset(hb_channels *c)
     }
 }
 
-/* Of this vehicle, relative to the file's. */
-static double more_noise(const hb_channel_odds *o)
+/* Of this vehicle, relative to the file's, or to what was guessed. */
+static double more_noise(const hb_channels *c, const hb_channel_odds *o)
 {
-    return fmax(1, (file_blocks + o->squares) / (file_blocks + o->blocks));
+    return c->told ? fmax(1, (file_blocks + o->squares) / (file_blocks + o->blocks))
+                   : (unknown_blocks + o->squares) / (unknown_blocks + o->blocks);
 }
 
 /* How much more likely r is if the channel is wrong than if it is right, as a logarithm. */
-static double evidence(const hb_channel_odds *o, double r, double noise, double motion, double unrelated)
+static double evidence(const hb_channels *c, const hb_channel_odds *o, double r, double noise, double motion,
+                       double unrelated)
 {
-    const double freedom = file_blocks + o->blocks, s = more_noise(o) * noise + motion;
+    const double freedom = (c->told ? file_blocks : unknown_blocks) + o->blocks, s = more_noise(c, o) * noise + motion;
     /* not lgamma, which writes to a global variable; own_blocks keep these far from overflow */
     const double right = log(tgamma((freedom + 1) / 2) / tgamma(freedom / 2)) - log(freedom * pi * s) / 2 -
                          (freedom + 1) / 2 * log1p(r * r / (freedom * s));
@@ -203,12 +207,13 @@ static double bounded(double log_odds)
 
 /* A whole block: its evidence stays, and while the channel is right its residual tells of the vehicle's noise: what of
  * its square is expected to be noise, and not motion between samples. */
-static void keep(hb_channel_odds *o, double r, double noise, double motion)
+static void keep(const hb_channels *c, hb_channel_odds *o, double r, double noise, double motion, bool hangs)
 {
-    const double share = more_noise(o) * noise / (more_noise(o) * noise + motion);
+    const double own = more_noise(c, o) * noise, share = own / (own + motion);
 
     o->log_odds = o->now;
-    if (o->now > 0)
+    /* a guess would be learned away by what hangs from the beginning */
+    if (o->now > 0 || (hangs && !c->told))
         return;
     o->squares += (share * share * r * r + share * motion) / noise;
     o->blocks += 1;
@@ -304,9 +309,9 @@ static void judge(hb_channels *c, const double *x, double seconds, bool whole)
         const double motion = c->uncertain[i] + (hangs ? 0 : rate_bias * rate_bias * unrelated);
         hb_channel_odds *o = &c->pair[i];
 
-        o->now = bounded(bounded(o->log_odds) + evidence(o, r, noise, motion, unrelated));
+        o->now = bounded(bounded(o->log_odds) + evidence(c, o, r, noise, motion, unrelated));
         if (whole)
-            keep(o, r, noise, c->uncertain[i]);
+            keep(c, o, r, noise, c->uncertain[i], hangs);
     }
 }
 
@@ -325,8 +330,8 @@ static void judge_request(hb_channels *c, int64_t time_us, const double *x)
         const double motion = change * change / 12;
         hb_channel_odds *o = &c->asked[i];
 
-        o->now = bounded(bounded(o->log_odds) + evidence(o, r, noise, motion, c->spread[i] * c->spread[i]));
-        keep(o, r, noise, motion);
+        o->now = bounded(bounded(o->log_odds) + evidence(c, o, r, noise, motion, c->spread[i] * c->spread[i]));
+        keep(c, o, r, noise, motion, false);
     }
 }
 

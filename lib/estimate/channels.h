@@ -8,7 +8,7 @@
  * of change is another state), and a model without any has none. What is left of them over a few periods is judged by
  * two hypotheses, of which the odds are carried from block to block:
  *
- *     right   r ~ t(0, k S + U)         S: noise from the model file; U: what may happen between samples;
+ *     right   r ~ t(0, k S + U)         S: noise from the model file, else guessed; U: what may happen between samples;
  *                                       k: how much more this vehicle has, learned while all is right
  *     wrong   r ~ N(0, k S + U + 2 W)      W: what the channel does in the trained population: the two are unrelated */
 #ifndef HB_CHANNELS_H
@@ -30,6 +30,7 @@ typedef struct hb_channel_odds {
 typedef struct hb_channels {
     int nx, npairs, quaternion; /* quaternion: -1: none whose rates are known */
     double block;               /* seconds */
+    bool told;                  /* the model file says how much noise there is; else it is learned from a guess */
     double *noise, *spread;     /* nx: of a step, and in the trained population; physical */
     int *value, *rate;          /* pairs: x[value]' = x[rate], or a rotation's axis and its body rate */
     hb_channel_odds *pair;      /* npairs */

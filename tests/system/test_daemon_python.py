@@ -11,11 +11,12 @@ import sys
 import tempfile
 import threading
 import time
+from unittest import mock
 
 import numpy
 import zmq
 
-from harness import BUILD, CART, SOURCE, Cart, TestCase, connect_telemetry, fly, main, shipped, wait_until
+from harness import BUILD, CART, PATIENCE, SOURCE, Cart, TestCase, connect_telemetry, fly, main, shipped, wait_until
 import hilbert
 from hilbert import messages
 from hilbert import hilbert_pb2 as pb
@@ -122,6 +123,47 @@ class Errors(TestCase):
             self.nobody(server_key="/nowhere", client_key="/nowhere")
         with self.assertRaises(hilbert.Error):
             self.nobody(server_key="/etc/passwd")
+
+    def test_what_cannot_be_opened_is_closed(self):
+        """In a process of its own: a socket that stays open has close() wait for ever."""
+        for options, error in (({"name": "x" * 300}, "name: 'xxx.* is no name: at most 255 bytes"),
+                               ({"actions": "tcp://nowhere:1:2"}, "tcp://nowhere:1:2"),
+                               ({"actions": "nonsense"}, "nonsense")):
+            script = ("import sys; sys.path.insert(0, sys.argv[1]); import hilbert\n"
+                      f"client = hilbert.Client('/tmp/nobody', timeout=0.01, connect_timeout=0, **{options!r})\n"
+                      "for _ in range(2):\n"
+                      "    try:\n        client.request(0, [0, 0])\n"
+                      "    except hilbert.Error as error:\n        print(error)\n"
+                      "client.close()\n")
+            done = subprocess.run([sys.executable, "-c", script, f"{BUILD}/clients/python"], capture_output=True, text=True,
+                                  timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, error)
+
+    def test_another_threads_client_is_let_alone(self):
+        client = hilbert.Client("/tmp/nobody", timeout=PATIENCE, connect_timeout=0)
+        waiting, failure = threading.Event(), []
+        wait = hilbert.client.zmq.Socket.poll
+
+        def poll(socket, seconds, events=1):
+            waiting.set()
+            return wait(socket, min(seconds, 1), events)
+
+        def ask():
+            try:
+                client.status()
+            except hilbert.Error as error:
+                failure.append(str(error))
+        with mock.patch.object(hilbert.client.zmq.Socket, "poll", poll):
+            thread = threading.Thread(target=ask)
+            thread.start()
+            self.assertTrue(waiting.wait(PATIENCE))
+            for use in (client.close, client.status, lambda: client.publish(0, [0, 0], [0])):
+                with self.assertRaisesRegex(hilbert.Error, "another thread is using this client"):
+                    use()
+            thread.join()
+        self.assertRegex(failure[0], "no daemon at")
+        client.close()
 
     def test_after_the_end(self):
         client = self.nobody()

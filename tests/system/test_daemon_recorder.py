@@ -9,7 +9,7 @@ import signal
 import struct
 import subprocess
 
-from harness import BUILD, CART, HILBERTCTL, HILBERTD, TRAP, TestCase, connect_telemetry, main, shipped, wait_until
+from harness import BUILD, CART, HILBERTCTL, HILBERTD, TRAP, Cart, TestCase, connect_telemetry, main, shipped, wait_until
 
 SIM = f"{BUILD}/clients/sim/hilbert-sim"
 TOOL = f"{BUILD}/tests/system/mcap_tool"
@@ -190,6 +190,25 @@ class Recorder(TestCase):
         self.assertRegex(out, r"mean cost of a plan +\S+ +\S+")
         differ = re.search(r"actions differ by (\S+) of their range", out)
         self.assertGreater(float(differ[1]), 1e-3)
+
+    def test_other_settings_learn_from_what_was_flown(self):
+        """Costs of actions decide what would have been done, and not what the vehicle is: the estimate stays what it was."""
+        daemon = self.started(CART + RECORDER % "")
+        client, cart = daemon.client(), Cart(drag=0.5)
+        connect_telemetry(client, daemon)
+        for k in range(300):  # with actions that leap: what was not flown is not near what was
+            reply = client.request(cart.time_us, cart.state, target=[k // 50 % 2, 0] if k % 3 else None)
+            client.publish(cart.time_us, cart.state, reply.action)
+            cart.step(reply.action[0])
+        daemon.stop()
+        other = f"{daemon.folder}/other.yaml"
+        with open(other, "w") as file:
+            file.write(CART.replace("weight: 0.05", "weight: 0.5").format(folder=daemon.folder))
+        out, _ = self.replay(recordings(daemon), "--config", other)
+        self.assertGreater(float(re.search(r"actions differ by (\S+) of their range", out)[1]), 1e-3)
+        then, there = map(float, re.search(r"mean one-step error +(\S+) +(\S+)", out).groups())
+        self.assertLess(abs(there - then), 0.1 * then, out)  # under other actions than were flown it is ten times as large
+        self.assertNotIn("out-of-span", out)
 
     def test_the_flights_own_settings_decide_the_same(self):
         """Whoever compares two configurations on a flight begins with its own."""

@@ -23,6 +23,10 @@ class Flight(threading.Thread):
         self.replies, self.failure, self.stop = [], None, False
         self.start()
 
+    def end(self):
+        self.stop = True
+        self.join()
+
     def run(self):
         try:
             while not self.stop:
@@ -47,6 +51,11 @@ class Shadow(TestCase):
         subprocess.run([MAKE_MODEL, "wrong-cart", f"{daemon.folder}/wrong-cart.safetensors"], check=True)
         return daemon
 
+    def flight(self, daemon):
+        flight = Flight(daemon)
+        self.addCleanup(flight.end)  # before its client is closed, also where the test fails
+        return flight
+
     def ctl(self, daemon, *arguments):
         return subprocess.run([HILBERTCTL, *arguments, "-s", daemon.folder], capture_output=True, text=True, timeout=60)
 
@@ -56,7 +65,7 @@ class Shadow(TestCase):
         wrong = client.status()
         self.assertTrue(wrong.shadow.path.endswith("/cart.safetensors"), wrong.shadow)
         self.assertNotEqual(wrong.model_hash, wrong.shadow.model_hash)
-        flight = Flight(daemon)
+        flight = self.flight(daemon)
         flight.steps(200)
         wait_until(lambda: client.status().shadow.health.samples > 100, "samples of the shadow")
         before = client.status()
@@ -87,8 +96,7 @@ class Shadow(TestCase):
         self.assertGreater(after.replies.converged + after.replies.truncated,
                            before.replies.converged + before.replies.truncated)
 
-        flight.stop = True
-        flight.join()
+        flight.end()
         self.assertIsNone(flight.failure)
         bad = [r for r in flight.replies if r.status not in PLANNED]
         self.assertEqual(bad, [])
@@ -164,7 +172,7 @@ class Shadow(TestCase):
     def test_nothing_is_allocated_after_ready(self):
         daemon = self.shadowed(environment={"HILBERT_PRELOAD": TRAP}).start()
         client = daemon.client()
-        flight = Flight(daemon)
+        flight = self.flight(daemon)
         flight.steps(100)
         wait_until(lambda: client.status().shadow.health.samples > 50, "samples of the shadow")
         client.promote()
@@ -173,8 +181,7 @@ class Shadow(TestCase):
         client.set_target([1, 0])
         client.reload()
         flight.steps(20)
-        flight.stop = True
-        flight.join()
+        flight.end()
         self.assertIsNone(flight.failure)
         self.assertIsNone(daemon.process.poll(), daemon.text())
         self.assertEqual(daemon.stop(), 0)

@@ -1,7 +1,7 @@
 """Give hilbertd telemetry, ask it for actions. The contract is proto/hilbert.proto; the verbs are those of the C client.
 
 No call waits longer than its time-out. The connection comes back by itself when the daemon does: after an error, call
-again. A client belongs to one thread. Vectors are lists, tuples or numpy arrays of numbers, in physical units and the
+again. A client belongs to one thread; a Client that another thread is using says so. Vectors are lists, tuples or numpy arrays of numbers, in physical units and the
 model's order; what comes back is lists and plain objects (hilbert.messages). Everything that goes wrong is an Error.
 
 What a call does is written once, as a generator that yields what it waits for; Client waits in this thread, AsyncClient
@@ -14,6 +14,7 @@ import asyncio
 import dataclasses
 import math
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -360,13 +361,27 @@ class _Connection:
         if self._context.closed:
             raise Error("this client is closed")
         socket = zmq.Socket(self._context, kind)
+        try:
+            self._set_up(socket, name, kind)
+        except BaseException:
+            socket.close()  # one that is left open would keep close() waiting for ever
+            if name in self._watch:
+                self._watch.pop(name).close()
+            raise
+        self._socket[name] = socket
+        return socket
+
+    def _set_up(self, socket: zmq.Socket, name: str, kind: int) -> None:
         socket.set(zmq.LINGER, 0)
         socket.set(zmq.RECONNECT_IVL, 10)
         socket.set(zmq.RECONNECT_IVL_MAX, 50)
         if kind == zmq.DEALER:
             socket.set(zmq.IMMEDIATE, 1)  # questions do not pile up for a daemon that is not there
         if name == "actions" and self._name:
-            socket.set(zmq.ROUTING_ID, self._name.encode())
+            try:
+                socket.set(zmq.ROUTING_ID, self._name.encode())
+            except zmq.ZMQError as error:
+                raise Invalid(f"name: {_short(self._name)} is no name: at most 255 bytes") from error
         if self._keys:
             socket.set(zmq.CURVE_SERVERKEY, self._keys[0])
             socket.set(zmq.CURVE_SECRETKEY, self._keys[1])
@@ -376,10 +391,7 @@ class _Connection:
         try:
             socket.connect(self._endpoint[name])
         except zmq.ZMQError as error:
-            socket.close()
             raise Error(f"{self._endpoint[name]}: {error.strerror}") from error
-        self._socket[name] = socket
-        return socket
 
     def _advice(self, name: str) -> str:
         """Why there is no connection, from how the attempts at one have ended."""
@@ -430,19 +442,41 @@ class Client(_Connection):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __init__(self, *arguments, **options) -> None:
+        super().__init__(*arguments, **options)
+        self._in_use = threading.Lock()
+
+    @contextmanager
+    def _mine(self):
+        """Sockets of ZeroMQ in two threads end the process: rather an error."""
+        if not self._in_use.acquire(blocking=False):
+            raise Error("another thread is using this client: a client belongs to one thread")
+        try:
+            yield
+        finally:
+            self._in_use.release()
+
     def close(self) -> None:
-        self._close()
+        with self._mine():
+            self._close()
+
+    def publish(self, time_us: int, state: Vector, control: Vector, reset_counter: int = 0) -> None:
+        with self._mine():
+            super().publish(time_us, state, control, reset_counter)
+
+    publish.__doc__ = _Connection.publish.__doc__
 
     def _run(self, call: _Wait):
         """Waits in this thread."""
         came = None
-        try:
-            while True:
-                socket, events, seconds = call.send(came)
-                with _errors_of_ours():
-                    came = socket.poll(seconds, events)
-        except StopIteration as end:
-            return end.value
+        with self._mine():
+            try:
+                while True:
+                    socket, events, seconds = call.send(came)
+                    with _errors_of_ours():
+                        came = socket.poll(seconds, events)
+            except StopIteration as end:
+                return end.value
 
     def request(
         self,

@@ -454,12 +454,51 @@ static void spoil_chunk(hid_t f)
     H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
     H5Pset_chunk(properties, 2, piece);
     H5Pset_deflate(properties, 1);
+    hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
+    H5Dclose(set);
+    H5Pclose(properties);
+    H5Sclose(space);
+}
+/* A few rows, packed twice: each pass makes a thousand bytes of one, whatever the data set claims. */
+static void spoil_twice_packed(hid_t f)
+{
+    hsize_t size[2] = {STEPS + 1, NX};
+    hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    double x[(STEPS + 1) * NX] = {0};
+    H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
+    H5Pset_chunk(properties, 2, size);
+    H5Pset_deflate(properties, 1);
+    H5Pset_shuffle(properties);
     H5Pset_deflate(properties, 1);
     hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
     H5Dclose(set);
     H5Pclose(properties);
     H5Sclose(space);
+}
+/* a filter that says itself how large its output is */
+static void spoil_filter(hid_t f)
+{
+    hsize_t size[2] = {STEPS + 1, NX};
+    hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
+    H5Pset_chunk(properties, 2, size);
+    H5Pset_scaleoffset(properties, H5Z_SO_FLOAT_DSCALE, 3);
+    double x[(STEPS + 1) * NX] = {0};
+    hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
+    H5Dclose(set);
+    H5Pclose(properties);
+    H5Sclose(space);
+}
+static void spoil_packed_group(hid_t f)
+{
+    hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
+    H5Pset_deflate(properties, 1);
+    H5Pset_deflate(properties, 1);
+    H5Gclose(H5Gcreate2(f, "episode_3", H5P_DEFAULT, properties, H5P_DEFAULT));
+    H5Pclose(properties);
 }
 static void spoil_bounds(hid_t f)
 {
@@ -510,6 +549,10 @@ static const struct {
     {spoil_virtual, "episode_0/actions has its numbers in other files"},
     {spoil_bomb, "episode_0/observations claims 9.6e+03 MB of numbers and stores"},
     {spoil_chunk, "episode_0/observations claims 960 MB of numbers and stores"},
+    {spoil_twice_packed,
+     "episode_0/observations is packed by filter 1: gzip (1, once), shuffle (2) and fletcher32 (3)"},
+    {spoil_filter, "episode_0/observations is packed by filter 6: gzip"},
+    {spoil_packed_group, "episode_3 is packed by filter 1: gzip"},
     {spoil_bounds, "attribute control_min: expected 2 numbers, found 1"},
     {spoil_all_episodes, "there is no group episode_0"},
 };

@@ -591,6 +591,15 @@ static void waypoints_are_flown_one_after_the_other(void **state)
         assert_int_not_equal(hb_waypoints_read(&w, path, &err), 0);
         unlink(path);
     }
+    /* the rest of a line that is too long is no waypoint */
+    char longer[300];
+    memset(longer, ' ', sizeof longer);
+    memcpy(longer, "1 2 3 #", 7);
+    strcpy(longer + 255, "4 5 6\n");
+    path = write_file(longer);
+    assert_int_not_equal(hb_waypoints_read(&w, path, &err), 0);
+    unlink(path);
+    assert_non_null(strstr(err.text, ":1: longer than 254 characters"));
 }
 
 static void the_tightest_turn_of_a_way_is_told(void **state)

@@ -43,8 +43,25 @@ static void open_model(fixture *f, const char *name)
     f->memory = arena.base;
     hb_channels_lay_out(&f->c, f->m, &arena);
     hb_channels_find(&f->c, f->m);
+    /* sensors as good as is expected: where physics is exact the file's noise tells nothing of them */
+    for (int i = 0; i < NX && f->m->has_prior; i++)
+        f->m->noise[i] = f->c.noise[i] / f->m->state_std[i];
     f->x[QW] = 1;
     f->seed = 7;
+}
+
+/* of a vehicle whose samples have noise of this part of what its states span */
+static void open_without_prior(fixture *f, const char *name, double part)
+{
+    double most = 0; /* of a quaternion's elements: a sensor of attitude is as good about each axis */
+
+    open_model(f, name);
+    for (int i = QX; i <= QW; i++)
+        most = fmax(most, f->m->state_std[i]);
+    for (int i = 0; i < NX; i++)
+        f->m->noise[i] = part * (i >= QX && i <= QW ? most / f->m->state_std[i] : 1);
+    f->m->has_prior = false;
+    hb_channels_find(&f->c, f->m);
 }
 
 static void close_model(fixture *f)
@@ -249,6 +266,41 @@ static void test_samples_are_compared_with_requests(void **state)
     }
 }
 
+/* A model whose file says nothing of noise knows its kinematics all the same. */
+static void test_without_a_prior(void **state)
+{
+    static const int first[] = {VZ, VX, WX, WY, WX, PX, PZ}, last[] = {VZ, VX, WX, WY, WZ, PX, PZ};
+    static const double dt[] = {0.004, 0.01, 0.04, 0.1}, part[] = {0, 0.003, 0.02, 0.06};
+    fixture f;
+    int channel = -1;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 4; j++)
+            for (int k = 0; k < 4; k++) {
+                open_without_prior(&f, model[i], part[k]);
+                double at = doubted(&f, 60, dt[j], 1, 0, -1, 0, &channel);
+                if (isfinite(at))
+                    fail_msg("%s, samples %g s apart, noise %g of the spread: channel %d is doubted after %g s",
+                             model[i], dt[j], part[k], channel, at);
+                close_model(&f);
+            }
+        for (int j = 0; j < 7; j++)
+            for (int k = 0; k < 2; k++) {
+                /* in flight, and from the beginning: what hangs is not learned as noise. The other model's velocities
+                 * are so small against what its positions span that they are not told from a guessed noise */
+                for (int after = i ? 3 : 0; after <= 3; after += 3) {
+                    open_without_prior(&f, model[i], part[k]);
+                    double at = doubted(&f, 8, 0.02, 1, first[j], last[j], after, &channel);
+                    if (!(at > after && at < (after ? after + 2 : 4)))
+                        fail_msg("%s, noise %g of the spread, channel %d hangs from %d s on: %g s", model[i], part[k],
+                                 first[j], after, at);
+                    close_model(&f);
+                }
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_a_channel_that_hangs_is_found),
         cmocka_unit_test(test_contradictions_are_found_and_forgiven),
         cmocka_unit_test(test_samples_are_compared_with_requests),
+        cmocka_unit_test(test_without_a_prior),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

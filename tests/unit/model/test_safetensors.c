@@ -62,13 +62,11 @@ static const struct {
 } malformed[] = {
     /* the header's length */
     {"length 0", "", 0, 0, "the header does not start with '{'"},
-    {"length of 100 MB and 1", "{}", 100000001, 0,
-     "the header says it is 100000001 bytes long, expected at most 100000000"},
+    {"length of 1 MB and 1", "{}", 1000001, 0, "the header says it is 1000001 bytes long, expected at most 1000000"},
     {"length of 2^63 - 1", "{}", 0x7fffffffffffffff, 0,
-     "the header says it is 9223372036854775807 bytes long, expected at most 100000000"},
+     "the header says it is 9223372036854775807 bytes long, expected at most 1000000"},
     {"length beyond the file", "{}", 3, 0, "the header says it is 3 bytes long, but only 2 follow"},
-    {"length of 100 MB in a small file", "{}", 100000000, 6,
-     "the header says it is 100000000 bytes long, but only 8 follow"},
+    {"length of 1 MB in a small file", "{}", 1000000, 6, "the header says it is 1000000 bytes long, but only 8 follow"},
     {"length that cuts the JSON", "{\"a\":1}", 4, 0, "the header does not end with '}' and spaces"},
     {"length that takes data in", "{}", 4, 2, "the header does not end with '}' and spaces"},
 
@@ -222,7 +220,7 @@ static void test_what_is_no_file_is_refused(void **state)
     assert_refused("a sparse file of 5 GB", "5000000000 bytes long, expected at most 4294967296");
     write_bytes("\377\377\377\377\377\377\377\377{}", 10);
     assert_refused("length of 2^64 - 1",
-                   "the header says it is 18446744073709551615 bytes long, expected at most 100000000");
+                   "the header says it is 18446744073709551615 bytes long, expected at most 1000000");
 }
 
 /* a file cut anywhere is refused, whatever is cut */

@@ -310,6 +310,14 @@ static void write_hidden(describer *s)
 /* ---- the rest ---- */
 
 /* Where starts are drawn: near the pose, within the joints' limits. */
+/* What is lower has fallen: of a free body's height. */
+static double lowest(const describer *s)
+{
+    const double z = s->d->qpos[s->m->jnt_qposadr[s->root] + 2];
+
+    return z > 0.1 ? 0.4 * z : z - 2;
+}
+
 static void write_start(describer *s)
 {
     const double around =
@@ -327,6 +335,9 @@ static void write_start(describer *s)
                 low = fmax(low, s->m->jnt_range[2 * j]);
                 high = fmin(high, s->m->jnt_range[2 * j + 1]);
             }
+            /* no further down than half of what ends a flight */
+            if (s->root == j && i == 2)
+                low = fmax(low, 0.5 * (at + lowest(s)));
             if (low < high)
                 fprintf(s->out, "  %s: [%.4g, %.4g]\n", s->state[k], low, high);
         }
@@ -343,7 +354,7 @@ static void write_end(describer *s)
     fprintf(s->out, "\nend:                     # beyond, an episode or a flight is over\n");
     if (s->root >= 0) {
         const double z = s->d->qpos[s->m->jnt_qposadr[s->root] + 2];
-        fprintf(s->out, "  z: [%.4g, %.4g]\n  tilt: 1.2\n", z > 0.1 ? 0.4 * z : z - 2, z + 3);
+        fprintf(s->out, "  z: [%.4g, %.4g]\n  tilt: 1.2\n", lowest(s), z + 3);
         return;
     }
     bool none = true;

@@ -530,6 +530,10 @@ static int read_end(reader *r, node *key, node *value)
     robot_state *s = &r->r->state[i];
     if ((status = read_range(r, value, s->name, &s->end_low, &s->end_high)))
         return status;
+    if (s->has_start && (s->low < s->end_low || s->high > s->end_high))
+        return complain(r, value, s->name,
+                        "end: a start at %g is over at once; expected a range around start's %g to %g",
+                        s->low < s->end_low ? s->low : s->high, s->low, s->high);
     s->has_end = true;
     char over[sizeof s->over];
     snprintf(over, sizeof over, "left its range: %s is not within %g to %g %s", s->name, s->end_low, s->end_high,

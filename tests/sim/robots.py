@@ -127,6 +127,16 @@ class Robots(unittest.TestCase):
         self.sim('describe', 'quadrotor.xml')
         self.assertRegex(self.text('quadrotor.yaml'), r'(?m)^  z: \[')
 
+    def test_what_flies_begins_above_what_ends_it(self):
+        """Also where its pose is low: a start below would be a crash of its own."""
+        self.write('low.xml', self.text('quadrotor.xml').replace('name="frame" pos="0 0 1"', 'name="frame" pos="0 0 0.3"'))
+        self.sim('describe', 'low.xml')
+        said = self.text('low.yaml')
+        start, end = (re.search(rf'(?ms)^{section}:.*?^  z: \[([^,]+), ', said)[1] for section in ('start', 'end'))
+        self.assertLess(float(end), float(start))
+        self.assertLess(float(start), 0.3)
+        self.sim('list', 'low.xml')
+
     def test_mistakes_in_the_yaml(self):
         self.sim('describe', 'cartpole.xml')
         good = self.text('cartpole.yaml')
@@ -149,6 +159,7 @@ class Robots(unittest.TestCase):
             ('controls:', 'controls: [', r'cartpole.yaml:\d+:\d+: '),
             ('  slider: 0\n', '  slider: 0\n  tilt: 1\n', r"target: there is no state 'tilt'"),
             ('  {}\n', '  {tilt: 1}\n', r'end: the robot has no free joint'),
+            ('  {}\n', '  {hinge: [-0.2, 1]}\n', r"cartpole.yaml:\d+:\d+: hinge: end: a start at -0.3 is over at once; expected .* -0.3 to 0.3"),
         ]:
             self.assertIn(old, good)
             self.write('cartpole.yaml', good.replace(old, new, 1))

@@ -235,9 +235,13 @@ static int write_controls(describer *s, hb_error *err)
     s->stands = find_stand(s, trim);
     for (int i = 0; i < m->nu; i++) {
         char word[HB_NAME_SIZE], reference[210], range[80];
+        bool shared = false;
         const bool limited = robot_control_range(m, i, &low[i], &high[i]);
         object_word(s, mjOBJ_ACTUATOR, i, "control", word, sizeof word);
-        make_name(word, "", s->nu, s->control, s->control[s->nu]);
+        /* motors are often called what their joint is; tables of flights have a column for each */
+        for (int k = 0; k < s->nx; k++)
+            shared = shared || strcmp(s->state[k], word) == 0;
+        make_name(word, shared ? "_command" : "", s->nu, s->control, s->control[s->nu]);
         snprintf(range, sizeof range, "[%.6g, %.6g]", low[i], high[i]);
         fprintf(s->out, "  %s: {actuator: %s, range: %s, trim: %.6g, unit: %s}%s\n", s->control[s->nu],
                 quoted(s, mjOBJ_ACTUATOR, i, reference, sizeof reference), range,
@@ -402,7 +406,8 @@ static void write_terms(FILE *out, const char *kind, const char *over, const cha
 static void write_config(describer *s)
 {
     FILE *out = s->config;
-    const int horizon = (int)fmin(50, fmax(10, round(0.6 / s->dt)));
+    /* a second: what balances must see its way back */
+    const int horizon = (int)fmin(50, fmax(10, round(1 / s->dt)));
     int q = -1;
 
     for (int i = s->nx - 1; i >= 0; i--)

@@ -327,6 +327,9 @@ static int read_controls(reader *r, node *n)
         for (int k = 0; k < i; k++)
             if (to->control[k].actuator == c->actuator || strcmp(to->control[k].name, c->name) == 0)
                 return complain(r, key, "controls", "'%s' is given twice, by its name or by its actuator", c->name);
+        for (int k = 0; k < to->type.nx; k++)
+            if (strcmp(to->state[k].name, c->name) == 0)
+                return complain(r, key, "controls", "'%s' is a state, too: expected a name of its own", c->name);
         const bool limited = robot_control_range(r->model, c->actuator, &low[i], &high[i]);
         const double least = low[i], most = high[i];
         if (e[1].value && (status = read_range(r, e[1].value, c->name, &low[i], &high[i])))

@@ -127,6 +127,13 @@ class Robots(unittest.TestCase):
         self.sim('describe', 'quadrotor.xml')
         self.assertRegex(self.text('quadrotor.yaml'), r'(?m)^  z: \[')
 
+    def test_motors_called_as_their_joints(self):
+        """Columns of a flight's table have names of their own."""
+        self.write('same.xml', self.text('cartpole.xml').replace('name="push"', 'name="slider"'))
+        self.sim('describe', 'same.xml')
+        self.assertIn('\n  slider_command: {actuator: slider, ', self.text('same.yaml'))
+        self.assertIn('controls: [slider_command]', self.text('same-control.yaml'))
+
     def test_what_flies_begins_above_what_ends_it(self):
         """Also where its pose is low: a start below would be a crash of its own."""
         self.write('low.xml', self.text('quadrotor.xml').replace('name="frame" pos="0 0 1"', 'name="frame" pos="0 0 0.3"'))
@@ -145,6 +152,7 @@ class Robots(unittest.TestCase):
             ('velocity: hinge', 'speed: hinge', r"'speed' is none of position, velocity"),
             ('{position: slider, unit: m}', '{unit: m}', r'expected one of position, velocity'),
             ('actuator: push', 'actuator: pull', r"no actuator 'pull'; it has: push"),
+            ('  push: {', '  slider: {', r"controls: 'slider' is a state, too: expected a name of its own"),
             ('range: [-1, 1]', 'range: [-2, 1]', r"range: expected one within the model's -1 to 1"),
             ('trim: 0,', 'trim: five,', r"'five' is not a number from -1 to 1"),
             ('attribute: mass, scale: [0.7, 1.3]', 'attribute: weight, scale: [0.7, 1.3]', r'attribute: expected one of mass, inertia'),

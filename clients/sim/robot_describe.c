@@ -13,6 +13,7 @@ typedef struct describer {
     const char *path;
     mjModel *m;
     mjData *d;
+    mjData *rest; /* the pose; of what stands, where it comes to rest while its actuators hold the pose */
     FILE *out, *config;
     char stem[HB_NAME_SIZE];
     int keyframe, root; /* -1: none */
@@ -195,6 +196,35 @@ static bool is_height(const describer *s, int j, int part)
                         : carries(s, j) && s->m->jnt_type[j] == mjJNT_SLIDE && fabs(s->m->jnt_axis[3 * j + 2]) > 0.9;
 }
 
+/* A pose may be a little within the ground or above it, and actuators give way: where it stands is another height. Its
+ * joints and its height are taken, if it stands still and upright by then. */
+static void find_rest(describer *s)
+{
+    enum { SETTLES = 2 /* s */ };
+    const mjModel *m = s->m;
+    const double still = 0.05; /* m/s, rad/s */
+    bool rests = true;
+
+    for (double end = s->d->time + SETTLES; s->d->time < end;)
+        mj_step(m, s->d);
+    for (int i = 0; i < m->nv; i++) /* a tail may swing on */
+        rests = rests && (m->jnt_type[m->dof_jntid[i]] == mjJNT_BALL || fabs(s->d->qvel[i]) < still);
+    for (int j = 0; j < m->njnt; j++) {
+        const double *now = s->d->qpos + m->jnt_qposadr[j], *pose = s->rest->qpos + m->jnt_qposadr[j];
+        if (j == s->root)
+            rests = rests && fabs(mju_dot(now + 3, pose + 3, 4)) > cos(0.1); /* turned by less than 0.2 rad */
+        else if (carries(s, j) && m->jnt_type[j] == mjJNT_HINGE)
+            rests = rests && fabs(now[0] - pose[0]) < 0.2;
+    }
+    for (int j = 0; rests && j < m->njnt; j++) {
+        const int at = m->jnt_qposadr[j];
+        if (j == s->root)
+            s->rest->qpos[at + 2] = s->d->qpos[at + 2];
+        else if (m->jnt_type[j] >= mjJNT_SLIDE && (!carries(s, j) || is_height(s, j, 0)))
+            s->rest->qpos[at] = s->d->qpos[at];
+    }
+}
+
 /* Poses are often drawn a little above the ground: what may fall, and touches it within 0.2 s of its trim, stands. */
 static bool find_stand(describer *s, const double *trim)
 {
@@ -211,6 +241,8 @@ static bool find_stand(describer *s, const double *trim)
         mj_step(s->m, s->d);
         touches = s->d->ncon > 0;
     }
+    if (touches)
+        find_rest(s);
     robot_pose(s->m, s->d, s->keyframe);
     return touches;
 }
@@ -427,7 +459,8 @@ static void write_config(describer *s)
     fprintf(out, "\ntarget:                  # hilbert-sim's is in %s.yaml\n", s->stem);
     for (int j = 0, k = 0; j < s->m->njnt; j++)
         for (int i = 0; i < robot_joint_nparts(s->m, j, false); i++, k++)
-            fprintf(out, "  %s: %.6g\n", s->state[k], s->d->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
+            fprintf(out, "  %s: %.4g\n", s->state[k],
+                    s->rest->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
     fprintf(out, "\nlatency:\n  budget: %g\n", fmin(0.02, s->dt / 2));
 }
 
@@ -462,8 +495,8 @@ static void write_target(describer *s)
     fprintf(s->out, "\ntarget:                  # where hilbert-sim fly goes\n");
     for (int j = 0, k = 0; j < s->m->njnt; j++)
         for (int i = 0; i < robot_joint_nparts(s->m, j, false); i++, k++)
-            fprintf(s->out, "  %s: %.6g\n", s->state[k],
-                    s->d->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
+            fprintf(s->out, "  %s: %.4g\n", s->state[k],
+                    s->rest->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
 }
 
 static void write_next_steps(describer *s)
@@ -516,6 +549,8 @@ int hb_robot_describe(const char *path, FILE *out, FILE *config, char *warning, 
         s->root = s->m->jnt_type[j] == mjJNT_FREE ? j : s->root;
     s->keyframe = choose_keyframe(s->m);
     robot_pose(s->m, s->d, s->keyframe);
+    s->rest = mj_makeData(s->m);
+    mj_copyData(s->rest, s->m, s->d);
     s->dt = fmax(0.02, s->m->opt.timestep);
 
     /* states and controls come first, because names of the steps to take depend on them */
@@ -552,6 +587,7 @@ int hb_robot_describe(const char *path, FILE *out, FILE *config, char *warning, 
         fputs(body, out);
         write_config(s);
     }
+    mj_deleteData(s->rest);
     free(body);
     free(s);
     hb_mujoco_free(&sim);

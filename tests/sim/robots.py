@@ -127,6 +127,17 @@ class Robots(unittest.TestCase):
         self.sim('describe', 'quadrotor.xml')
         self.assertRegex(self.text('quadrotor.yaml'), r'(?m)^  z: \[')
 
+    def test_the_target_is_where_it_stands(self):
+        """Not where it is drawn: 15 mm within the ground, or a hand's breadth above it."""
+        self.write('higher.xml', self.text('legged.xml').replace('0 0 0.262 1', '0 0 0.3 1'))
+        for name in 'legged', 'higher':
+            self.sim('describe', f'{name}.xml')
+            for text in self.text(f'{name}.yaml'), self.text(f'{name}-control.yaml'):
+                target = text[text.index('\ntarget:'):]
+                # two bones of 0.15 m at 0.5 rad from upright, and a foot's radius, less what its actuators give way
+                self.assertAlmostEqual(float(re.search(r'(?m)^  z: (.*)', target)[1]), 0.2767, delta=1e-3)
+                self.assertAlmostEqual(float(re.search(r'(?m)^  fl_knee: (.*)', target)[1]), -1.016, delta=5e-3)
+
     def test_motors_called_as_their_joints(self):
         """Columns of a flight's table have names of their own."""
         self.write('same.xml', self.text('cartpole.xml').replace('name="push"', 'name="slider"'))

@@ -563,6 +563,7 @@ class InBrowser(WithView):
         b.key("f")
         b.wait("return page.showing.kind === 'fleet' && document.querySelector('.fleet tbody tr')", "the fleet")
         self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 400)
+        self.assertEqual(b.text("#note"), "")  # not what was said of the vehicle
         b.key("1")
         b.wait("return page.showing.kind === 'vehicle'", "the first of the list")
         self.assertEqual(b.complaints(), [])

@@ -605,17 +605,29 @@ static int row_of(const char *key)
     return hb_config_find(name);
 }
 
-/* Puts the file with these keys changed in force. The last of them is the one that is new: its error is told as of it.
+/* An error of the file with a key changed, as of that key: its place would be one in a text that nobody wrote. */
+static int as_of_key(const hb_daemon *d, const char *key, hb_error *err)
+{
+    const char *text = d->errors->text[0], *file = d->config->file;
+    const size_t n = strlen(file);
+
+    if (strncmp(text, file, n) == 0 && text[n] == ':')
+        text += n + strspn(text + n, ":0123456789 ");
+    return strncmp(text, key, strlen(key)) ? hb_fail(err, EINVAL, "%s: %s", key, text)
+                                           : hb_fail(err, EINVAL, "%s", text);
+}
+
+/* Puts the file with these keys changed in force, because a client asked for one of them, or (NULL) its time is over.
  */
-static int put_in_force(hb_daemon *d, hb_changed_key *changed, int n, bool answers, hb_error *err)
+static int put_in_force(hb_daemon *d, hb_changed_key *changed, int n, const char *asked, hb_error *err)
 {
     char *text = changed_text(d, changed, n, err), *recorded = NULL;
     int r = text ? 0 : -EINVAL;
 
-    *d->order = (hb_order){.setting = answers, .unasked = !answers};
+    *d->order = (hb_order){.setting = asked, .unasked = !asked};
     if (!r && (hb_config_parse(d->next, d->config->file, text, strlen(text), d->errors) ||
                hb_config_resolve(d->next, d->model, d->errors)))
-        r = hb_fail(err, EINVAL, "%s", d->errors->text[0]);
+        r = asked ? as_of_key(d, asked, err) : hb_fail(err, EINVAL, "%s", d->errors->text[0]);
     if (!r)
         order_next(d, &recorded);
     if (r)
@@ -669,7 +681,7 @@ static void set_key(hb_daemon *d, const hb_setting_wish *wish)
         hb_error told;
         hb_server_order(d->server, d->order, &told);
     } else
-        r = put_in_force(d, next, n, true, &err);
+        r = put_in_force(d, next, n, wish->key, &err);
     if (r)
         hb_log_line(&d->log, HB_LOG_WARNING, "set: nothing was changed for %s: %s", wish->by, err.text);
     else if (!*wish->value)
@@ -726,7 +738,7 @@ static double expire_keys(hb_daemon *d)
             left[n++] = d->changed[i];
     }
     hb_error err = {0};
-    if (left && put_in_force(d, left, n, false, &err)) {
+    if (left && put_in_force(d, left, n, NULL, &err)) {
         hb_log_line(&d->log, HB_LOG_ERROR, "the file's values could not be put in force: %s", err.text);
         next = 1;
     }

@@ -85,16 +85,32 @@ static int put_replies(FILE *out, const Hilbert__V1__Status *m, int columns)
     return lines;
 }
 
+/* The first of four targets that are a quaternion of zeros, which asks for no attitude; n: there is none. */
+static size_t no_attitude(Hilbert__V1__Channel *const *channel, size_t n, const double *target)
+{
+    static const char *const part[] = {"qx", "qy", "qz", "qw"};
+
+    for (size_t i = 0; target && i + 4 <= n; i++) {
+        bool none = true;
+        for (size_t k = 0; k < 4; k++)
+            none = none && strcmp(channel[i + k]->name, part[k]) == 0 && target[i + k] == 0;
+        if (none)
+            return i;
+    }
+    return n;
+}
+
 /* Numbers by their names, as many to a line as fit; returns the lines. With a target beside them: "z 0.98>1". */
 static int put_vector(FILE *out, const char *title, Hilbert__V1__Channel *const *channel, size_t n, const double *value,
                       const double *target, int columns)
 {
+    const size_t unasked = no_attitude(channel, n, target);
     int lines = 0, used = columns;
 
     for (size_t i = 0; i < n; i++) {
         char text[80];
         int width = snprintf(text, sizeof text, " %.12s %.3g", channel[i]->name, fabs(value[i]) < 5e-4 ? 0 : value[i]);
-        if (target && width > 0 && (size_t)width < sizeof text)
+        if (target && !(i >= unasked && i < unasked + 4) && width > 0 && (size_t)width < sizeof text)
             width += snprintf(text + width, sizeof text - (size_t)width, ">%.3g", target[i]);
         if (used + width > columns) {
             used = fprintf(out, "%s%-9s", lines ? "\n" : "", lines ? "" : title) - (lines > 0);

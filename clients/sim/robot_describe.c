@@ -13,6 +13,7 @@ typedef struct describer {
     const char *path;
     mjModel *m;
     mjData *d;
+    mjData *rest; /* the pose; of what stands, where it comes to rest while its actuators hold the pose */
     FILE *out, *config;
     char stem[HB_NAME_SIZE];
     int keyframe, root; /* -1: none */
@@ -195,6 +196,35 @@ static bool is_height(const describer *s, int j, int part)
                         : carries(s, j) && s->m->jnt_type[j] == mjJNT_SLIDE && fabs(s->m->jnt_axis[3 * j + 2]) > 0.9;
 }
 
+/* A pose may be a little within the ground or above it, and actuators give way: where it stands is another height. Its
+ * joints and its height are taken, if it stands still and upright by then. */
+static void find_rest(describer *s)
+{
+    enum { SETTLES = 2 /* s */ };
+    const mjModel *m = s->m;
+    const double still = 0.05; /* m/s, rad/s */
+    bool rests = true;
+
+    for (double end = s->d->time + SETTLES; s->d->time < end;)
+        mj_step(m, s->d);
+    for (int i = 0; i < m->nv; i++) /* a tail may swing on */
+        rests = rests && (m->jnt_type[m->dof_jntid[i]] == mjJNT_BALL || fabs(s->d->qvel[i]) < still);
+    for (int j = 0; j < m->njnt; j++) {
+        const double *now = s->d->qpos + m->jnt_qposadr[j], *pose = s->rest->qpos + m->jnt_qposadr[j];
+        if (j == s->root)
+            rests = rests && fabs(mju_dot(now + 3, pose + 3, 4)) > cos(0.1); /* turned by less than 0.2 rad */
+        else if (carries(s, j) && m->jnt_type[j] == mjJNT_HINGE)
+            rests = rests && fabs(now[0] - pose[0]) < 0.2;
+    }
+    for (int j = 0; rests && j < m->njnt; j++) {
+        const int at = m->jnt_qposadr[j];
+        if (j == s->root)
+            s->rest->qpos[at + 2] = s->d->qpos[at + 2];
+        else if (m->jnt_type[j] >= mjJNT_SLIDE && (!carries(s, j) || is_height(s, j, 0)))
+            s->rest->qpos[at] = s->d->qpos[at];
+    }
+}
+
 /* Poses are often drawn a little above the ground: what may fall, and touches it within 0.2 s of its trim, stands. */
 static bool find_stand(describer *s, const double *trim)
 {
@@ -211,6 +241,8 @@ static bool find_stand(describer *s, const double *trim)
         mj_step(s->m, s->d);
         touches = s->d->ncon > 0;
     }
+    if (touches)
+        find_rest(s);
     robot_pose(s->m, s->d, s->keyframe);
     return touches;
 }
@@ -235,9 +267,13 @@ static int write_controls(describer *s, hb_error *err)
     s->stands = find_stand(s, trim);
     for (int i = 0; i < m->nu; i++) {
         char word[HB_NAME_SIZE], reference[210], range[80];
+        bool shared = false;
         const bool limited = robot_control_range(m, i, &low[i], &high[i]);
         object_word(s, mjOBJ_ACTUATOR, i, "control", word, sizeof word);
-        make_name(word, "", s->nu, s->control, s->control[s->nu]);
+        /* motors are often called what their joint is; tables of flights have a column for each */
+        for (int k = 0; k < s->nx; k++)
+            shared = shared || strcmp(s->state[k], word) == 0;
+        make_name(word, shared ? "_command" : "", s->nu, s->control, s->control[s->nu]);
         snprintf(range, sizeof range, "[%.6g, %.6g]", low[i], high[i]);
         fprintf(s->out, "  %s: {actuator: %s, range: %s, trim: %.6g, unit: %s}%s\n", s->control[s->nu],
                 quoted(s, mjOBJ_ACTUATOR, i, reference, sizeof reference), range,
@@ -310,6 +346,14 @@ static void write_hidden(describer *s)
 /* ---- the rest ---- */
 
 /* Where starts are drawn: near the pose, within the joints' limits. */
+/* What is lower has fallen: of a free body's height. */
+static double lowest(const describer *s)
+{
+    const double z = s->d->qpos[s->m->jnt_qposadr[s->root] + 2];
+
+    return z > 0.1 ? 0.4 * z : z - 2;
+}
+
 static void write_start(describer *s)
 {
     const double around =
@@ -327,6 +371,9 @@ static void write_start(describer *s)
                 low = fmax(low, s->m->jnt_range[2 * j]);
                 high = fmin(high, s->m->jnt_range[2 * j + 1]);
             }
+            /* no further down than half of what ends a flight */
+            if (s->root == j && i == 2)
+                low = fmax(low, 0.5 * (at + lowest(s)));
             if (low < high)
                 fprintf(s->out, "  %s: [%.4g, %.4g]\n", s->state[k], low, high);
         }
@@ -343,7 +390,7 @@ static void write_end(describer *s)
     fprintf(s->out, "\nend:                     # beyond, an episode or a flight is over\n");
     if (s->root >= 0) {
         const double z = s->d->qpos[s->m->jnt_qposadr[s->root] + 2];
-        fprintf(s->out, "  z: [%.4g, %.4g]\n  tilt: 1.2\n", z > 0.1 ? 0.4 * z : z - 2, z + 3);
+        fprintf(s->out, "  z: [%.4g, %.4g]\n  tilt: 1.2\n", lowest(s), z + 3);
         return;
     }
     bool none = true;
@@ -391,7 +438,8 @@ static void write_terms(FILE *out, const char *kind, const char *over, const cha
 static void write_config(describer *s)
 {
     FILE *out = s->config;
-    const int horizon = (int)fmin(50, fmax(10, round(0.6 / s->dt)));
+    /* a second: what balances must see its way back */
+    const int horizon = (int)fmin(50, fmax(10, round(1 / s->dt)));
     int q = -1;
 
     for (int i = s->nx - 1; i >= 0; i--)
@@ -411,7 +459,8 @@ static void write_config(describer *s)
     fprintf(out, "\ntarget:                  # hilbert-sim's is in %s.yaml\n", s->stem);
     for (int j = 0, k = 0; j < s->m->njnt; j++)
         for (int i = 0; i < robot_joint_nparts(s->m, j, false); i++, k++)
-            fprintf(out, "  %s: %.6g\n", s->state[k], s->d->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
+            fprintf(out, "  %s: %.4g\n", s->state[k],
+                    s->rest->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
     fprintf(out, "\nlatency:\n  budget: %g\n", fmin(0.02, s->dt / 2));
 }
 
@@ -446,8 +495,8 @@ static void write_target(describer *s)
     fprintf(s->out, "\ntarget:                  # where hilbert-sim fly goes\n");
     for (int j = 0, k = 0; j < s->m->njnt; j++)
         for (int i = 0; i < robot_joint_nparts(s->m, j, false); i++, k++)
-            fprintf(s->out, "  %s: %.6g\n", s->state[k],
-                    s->d->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
+            fprintf(s->out, "  %s: %.4g\n", s->state[k],
+                    s->rest->qpos[s->m->jnt_qposadr[j] + in_order(s->m, j, false, i)]);
 }
 
 static void write_next_steps(describer *s)
@@ -500,6 +549,8 @@ int hb_robot_describe(const char *path, FILE *out, FILE *config, char *warning, 
         s->root = s->m->jnt_type[j] == mjJNT_FREE ? j : s->root;
     s->keyframe = choose_keyframe(s->m);
     robot_pose(s->m, s->d, s->keyframe);
+    s->rest = mj_makeData(s->m);
+    mj_copyData(s->rest, s->m, s->d);
     s->dt = fmax(0.02, s->m->opt.timestep);
 
     /* states and controls come first, because names of the steps to take depend on them */
@@ -536,6 +587,7 @@ int hb_robot_describe(const char *path, FILE *out, FILE *config, char *warning, 
         fputs(body, out);
         write_config(s);
     }
+    mj_deleteData(s->rest);
     free(body);
     free(s);
     hb_mujoco_free(&sim);

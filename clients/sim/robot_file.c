@@ -328,6 +328,9 @@ static int read_controls(reader *r, node *n)
         for (int k = 0; k < i; k++)
             if (to->control[k].actuator == c->actuator || strcmp(to->control[k].name, c->name) == 0)
                 return complain(r, key, "controls", "'%s' is given twice, by its name or by its actuator", c->name);
+        for (int k = 0; k < to->type.nx; k++)
+            if (strcmp(to->state[k].name, c->name) == 0)
+                return complain(r, key, "controls", "'%s' is a state, too: expected a name of its own", c->name);
         const bool limited = robot_control_range(r->model, c->actuator, &low[i], &high[i]);
         const double least = low[i], most = high[i];
         if (e[1].value && (status = read_range(r, e[1].value, c->name, &low[i], &high[i])))
@@ -531,6 +534,10 @@ static int read_end(reader *r, node *key, node *value)
     robot_state *s = &r->r->state[i];
     if ((status = read_range(r, value, s->name, &s->end_low, &s->end_high)))
         return status;
+    if (s->has_start && (s->low < s->end_low || s->high > s->end_high))
+        return complain(r, value, s->name,
+                        "end: a start at %g is over at once; expected a range around start's %g to %g",
+                        s->low < s->end_low ? s->low : s->high, s->low, s->high);
     s->has_end = true;
     char over[sizeof s->over];
     snprintf(over, sizeof over, "left its range: %s is not within %g to %g %s", s->name, s->end_low, s->end_high,

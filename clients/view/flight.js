@@ -55,7 +55,7 @@ function badRuns(table, key, words, title) {
     else
       list.push(run = { t, end: t, word });
   });
-  return list.map(r => ({ t: r.t, text: `${title}: ${r.word.name}` + (r.end > r.t ? ` for ${elapsed(r.end - r.t, 0.1)}` : ""), weight: "bad" }));
+  return list.map(r => ({ t: r.t, text: `${title}: ${r.word.name}` + (r.end > r.t ? ` for ${elapsed(r.end - r.t, r.end - r.t < 1 ? 0.01 : 0.1)}` : ""), weight: "bad" }));
 }
 
 const quantile = (list, p) => {

@@ -280,6 +280,7 @@ function showFleet() {
 function drawFleet() {
   const { body, rows } = page.showing, list = [...page.fleet].sort((a, b) => inTrouble(b) - inTrouble(a) || trouble(b) - trouble(a) || a.name.localeCompare(b.name, undefined, { numeric: true }) || a.id - b.id);
   const poor = list.filter(inTrouble).length;
+  $("note").textContent = "";
   $("title").textContent = list.length === 1 ? "1 vehicle" : `${list.length} vehicles`;
   badge(poor ? `${poor} in trouble` : list.length ? "all well" : "", poor ? "bad" : "good");
   document.title = poor ? `(${poor}) hilbert-view` : "hilbert-view";

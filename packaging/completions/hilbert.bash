@@ -13,6 +13,26 @@ _hilbert_commands()
     fi
 }
 
+# keys of the configuration: of the daemon that the options name, or else of the defaults
+_hilbert_keys()
+{
+    local program=$1 of=()
+
+    shift
+    while [[ $# -gt 1 ]]; do
+        case $1 in -n | --name | -s | --socket | -K | --server-key | -k | --client-key) of+=("$1" "$2") ;; esac
+        shift
+    done
+    { "$program" get -t 0.2 "${of[@]}" || hilbertd --print-config; } 2>/dev/null | awk '
+        /^[a-z_]+:/ { section = $1; sub(/:.*/, "", section) }
+        /^[a-z_]+: [^ ]/ { print section }
+        /^  [a-z_]+:/ { key = $1; sub(/:.*/, "", key); print section "." key }
+        /^  - [{]kind: / {
+            kind = $3; sub(/,.*/, "", kind)
+            while (match($0, /, [a-z_]+: [-+.0-9]/)) { key = substr($0, RSTART + 2, RLENGTH - 5); print section "." kind "." key; $0 = substr($0, RSTART + RLENGTH) }
+        }'
+}
+
 _hilbert()
 {
     local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
@@ -44,6 +64,9 @@ _hilbert()
     elif [[ $name:$command == hilbertctl:target ]]; then
         COMPREPLY=($(compgen -S = -W "$("$program" predict -N 1 -t 0.2 2>/dev/null | sed -n '1{s/time,//;s/,/ /gp}')" -- "$current"))
         compopt -o nospace 2>/dev/null
+    elif [[ $name:$command == hilbertctl:set || $name:$command == hilbertctl:get ]]; then
+        [[ $command == set && $before != set && $before != -* ]] ||
+            COMPREPLY=($(compgen -W "$(_hilbert_keys "$program" "${COMP_WORDS[@]:1}")" -- "$current"))
     elif [[ $name == hilbert-sim && $before == "$command" ]]; then
         COMPREPLY=($(compgen -W "$("$program" --help | sed -nE 's/^Plants \((.*)\) .*/\1/p' | tr -d ,)" -- "$current") $(compgen -f -X '!*.xml' -- "$current"))
     else

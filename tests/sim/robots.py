@@ -127,6 +127,34 @@ class Robots(unittest.TestCase):
         self.sim('describe', 'quadrotor.xml')
         self.assertRegex(self.text('quadrotor.yaml'), r'(?m)^  z: \[')
 
+    def test_the_target_is_where_it_stands(self):
+        """Not where it is drawn: 15 mm within the ground, or a hand's breadth above it."""
+        self.write('higher.xml', self.text('legged.xml').replace('0 0 0.262 1', '0 0 0.3 1'))
+        for name in 'legged', 'higher':
+            self.sim('describe', f'{name}.xml')
+            for text in self.text(f'{name}.yaml'), self.text(f'{name}-control.yaml'):
+                target = text[text.index('\ntarget:'):]
+                # two bones of 0.15 m at 0.5 rad from upright, and a foot's radius, less what its actuators give way
+                self.assertAlmostEqual(float(re.search(r'(?m)^  z: (.*)', target)[1]), 0.2767, delta=1e-3)
+                self.assertAlmostEqual(float(re.search(r'(?m)^  fl_knee: (.*)', target)[1]), -1.016, delta=5e-3)
+
+    def test_motors_called_as_their_joints(self):
+        """Columns of a flight's table have names of their own."""
+        self.write('same.xml', self.text('cartpole.xml').replace('name="push"', 'name="slider"'))
+        self.sim('describe', 'same.xml')
+        self.assertIn('\n  slider_command: {actuator: slider, ', self.text('same.yaml'))
+        self.assertIn('controls: [slider_command]', self.text('same-control.yaml'))
+
+    def test_what_flies_begins_above_what_ends_it(self):
+        """Also where its pose is low: a start below would be a crash of its own."""
+        self.write('low.xml', self.text('quadrotor.xml').replace('name="frame" pos="0 0 1"', 'name="frame" pos="0 0 0.3"'))
+        self.sim('describe', 'low.xml')
+        said = self.text('low.yaml')
+        start, end = (re.search(rf'(?ms)^{section}:.*?^  z: \[([^,]+), ', said)[1] for section in ('start', 'end'))
+        self.assertLess(float(end), float(start))
+        self.assertLess(float(start), 0.3)
+        self.sim('list', 'low.xml')
+
     def test_mistakes_in_the_yaml(self):
         self.sim('describe', 'cartpole.xml')
         good = self.text('cartpole.yaml')
@@ -135,6 +163,7 @@ class Robots(unittest.TestCase):
             ('velocity: hinge', 'speed: hinge', r"'speed' is none of position, velocity"),
             ('{position: slider, unit: m}', '{unit: m}', r'expected one of position, velocity'),
             ('actuator: push', 'actuator: pull', r"no actuator 'pull'; it has: push"),
+            ('  push: {', '  slider: {', r"controls: 'slider' is a state, too: expected a name of its own"),
             ('range: [-1, 1]', 'range: [-2, 1]', r"range: expected one within the model's -1 to 1"),
             ('trim: 0,', 'trim: five,', r"'five' is not a number from -1 to 1"),
             ('attribute: mass, scale: [0.7, 1.3]', 'attribute: weight, scale: [0.7, 1.3]', r'attribute: expected one of mass, inertia'),
@@ -149,6 +178,7 @@ class Robots(unittest.TestCase):
             ('controls:', 'controls: [', r'cartpole.yaml:\d+:\d+: '),
             ('  slider: 0\n', '  slider: 0\n  tilt: 1\n', r"target: there is no state 'tilt'"),
             ('  {}\n', '  {tilt: 1}\n', r'end: the robot has no free joint'),
+            ('  {}\n', '  {hinge: [-0.2, 1]}\n', r"cartpole.yaml:\d+:\d+: hinge: end: a start at -0.3 is over at once; expected .* -0.3 to 0.3"),
         ]:
             self.assertIn(old, good)
             self.write('cartpole.yaml', good.replace(old, new, 1))

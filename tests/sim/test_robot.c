@@ -365,7 +365,7 @@ static void every_model_describes_itself(void **state)
     } expected[] = {{"cartpole.xml", 4, 1, "hinge", "push"},
                     {"quadrotor.xml", 13, 4, "qw", "thrust3"},
                     {"arm.xml", 7, 3, "both_act", "both"},
-                    {"legged.xml", 36, 8, "tail_qx", "br_knee"}};
+                    {"legged.xml", 36, 8, "tail_qx", "br_knee_command"}};
     (void)state;
 
     char *parts = read_model("arm_parts.xml");

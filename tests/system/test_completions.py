@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = os.path.abspath(sys.argv.pop(1))
@@ -54,7 +55,8 @@ def commands_of(program):
 
 class Completions:
     def complete(self, program, *words):
-        done = subprocess.run([*self.shell, path(program), *words], capture_output=True, text=True, timeout=60, cwd="/")
+        done = subprocess.run([*self.shell, path(program), *words], capture_output=True, text=True, timeout=60, cwd="/",
+                              env=dict(os.environ, PATH=f"{BUILD}/daemon:{os.environ['PATH']}"))
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -78,6 +80,26 @@ class Completions:
         self.assertEqual(sorted(self.complete("hilbert-train", "--decay", "")), ["cosine", "none"])
         self.assertLessEqual({"ant", "multirotor", "quadrotor", "vanderpol"}, set(self.complete("hilbert-sim", "fly", "")))
         self.assertEqual(sorted(self.complete("hilbertctl", "coefficients", "")), ["load", "save", "show"])
+
+    def test_keys(self):
+        """Of a daemon, its cost's among them; without one, the defaults'."""
+        with tempfile.TemporaryDirectory(prefix="hilbert-", dir="/tmp") as folder:
+            subprocess.run([f"{BUILD}/tests/models/make_model", "cart", f"{folder}/cart.safetensors"], check=True)
+            with open(f"{folder}/config.yaml", "w") as file:
+                file.write("model: cart.safetensors\nlatency: {budget: 0.5}\ncost: [{kind: squared, states: [position], weight: 5, terminal: 5}]\n"
+                           + "sockets:\n" + "".join(f"  {s}: ipc://{folder}/{s}\n" for s in ("telemetry", "actions", "control", "status")))
+            daemon = subprocess.Popen([path("hilbertd"), f"{folder}/config.yaml"], stderr=subprocess.PIPE, text=True)
+            try:
+                for line in daemon.stderr:
+                    if "ready" in line:
+                        break
+                keys = self.complete("hilbertctl", "-s", folder, "set", "")
+            finally:
+                daemon.kill()
+                daemon.communicate()
+        self.assertLessEqual({"adapt", "planner.iterations", "cost.squared.weight", "cost.squared.terminal"}, set(keys))
+        self.assertEqual(self.complete("hilbertctl", "set", "planner.iterations", ""), [])
+        self.assertLessEqual({"planner.iterations", "estimator.window"}, set(self.complete("hilbertctl", "get", "")))
 
     def test_every_program_is_named(self):
         with open(f"{FOLDER}/{self.file}") as file:

@@ -1,5 +1,6 @@
 """hilbertctl and the examples against a running daemon."""
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -147,8 +148,13 @@ class Ctl(TestCase):
 
     def test_top_says_what_it_leaves_out(self):
         daemon = self.started(shipped("quadrotor"), model=None)
+        client, hover, times = daemon.client(), [0] * 9 + [1] + [0] * 3, itertools.count(1000, 40000)
+        wait_until(lambda: client.publish(next(times), hover, [0.066] * 4) or list(client.status().state) == hover, "intake")
         lines = self.top(daemon.folder, 100, 40, lambda screens: len(screens) >= 2)[-1]
         self.assertIn(f"  {len(daemon.client().coefficients().value) - 8} more coefficients: hilbertctl status", lines)
+        text = " ".join(lines)
+        self.assertIn(" z 0>1 ", text)
+        self.assertIn(" qw 1 ", text)  # no attitude is asked for
 
     def test_top_survives_a_restart(self):
         daemon = self.started(CART)

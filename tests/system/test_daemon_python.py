@@ -432,6 +432,10 @@ class Recordings(TestCase):
         self.assertTrue(numpy.allclose(numpy.diff(flight.reply_time), 1e-6 * numpy.diff([t for t, *_ in seen])))
         with self.assertRaisesRegex(hilbert.Error, "not a recording: expected an MCAP file"):
             hilbert.Recording.load("/etc/passwd")
+        # no page of numbers in a notebook, and no recording without anything in it for a path
+        self.assertRegex(repr(flight), r"^<hilbert\.Recording: \w+, [\d.]+ s, \d+ samples, 40 replies>$")
+        with self.assertRaisesRegex(TypeError, r"Recording\.load\(path"):
+            hilbert.Recording("flight.mcap")
 
 
 class Installing(TestCase):

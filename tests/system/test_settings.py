@@ -50,7 +50,9 @@ class Settings(TestCase):
         # lists and sections, each indented as a whole; values that begin like options
         self.assertRegex(ctl(daemon, "get", "cost"), r"^- \{kind: squared.*\n- \{kind: squared.*\n- \{kind: effort")
         self.assertRegex(ctl(daemon, "get", "planner.samples", "cost"), r"^planner.samples: 16\ncost:\n  - \{kind: squared.*\n  - \{kind: squared")
-        self.assertIn("below 0", ctl(daemon, "set", "cost.0.weight", "-1", code=1))
+        # without a place: its line would be one of a text that nobody wrote
+        self.assertRegex(ctl(daemon, "set", "cost.0.weight", "-1", code=1), r"^hilbertctl set: cost\.0\.weight: .*below 0")
+        self.assertRegex(ctl(daemon, "set", "planner.iterations", "2.5", code=1), r"^hilbertctl set: planner\.iterations: '2.5' is not a whole number")
         self.assertIn("target.position is -1.5 for 600 s", ctl(daemon, "set", "target.position", "-1.5", "--for", "600").replace("10 min", "600 s"))
         self.assertEqual(ctl(daemon, "get", "target.position").strip(), "-1.5")
         ctl(daemon, "set", "--back", "target.position")

@@ -563,6 +563,7 @@ class InBrowser(WithView):
         b.key("f")
         b.wait("return page.showing.kind === 'fleet' && document.querySelector('.fleet tbody tr')", "the fleet")
         self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 400)
+        self.assertEqual(b.text("#note"), "")  # not what was said of the vehicle
         b.key("1")
         b.wait("return page.showing.kind === 'vehicle'", "the first of the list")
         self.assertEqual(b.complaints(), [])
@@ -673,10 +674,15 @@ class InBrowser(WithView):
         self.assertAlmostEqual(b.run("return page.view.cursor"), data["seconds"] / 2, delta=0.1)
         # a stretch of bad replies is one event, in the list and on the panels
         told = b.run("""const data = page.flight, n = data.reply.t.length;
-            data.reply.c.status.fill(index(ACTIONS, 'converged')); data.reply.c.status.fill(index(ACTIONS, 'fallback'), 20, 40); data.reply.c.status[90] = index(ACTIONS, 'refused');
+            data.reply.c.status.fill(index(ACTIONS, 'converged')); data.reply.c.status.fill(index(ACTIONS, 'fallback'), 20, 40); data.reply.c.status.fill(index(ACTIONS, 'refused'), 90, 92);
+            data.words = [{name: 'effective_mass', unit: 'kg', value: 0.02203, deviation: 0.00041}];
             showFlight(data, null); return [page.view.events.filter(e => e.text.startsWith('actions')).map(e => [e.t, e.text]), document.querySelector('.log').textContent, data.reply.t[20]]""")
         self.assertEqual([(t == told[2], re.sub(r" for .*", "", text)) for t, text in told[0]], [(True, "actions: fallback"), (False, "actions: refused")])
         self.assertIn("actions: fallback for", told[1])
+        self.assertRegex(told[1], r"actions: refused for 0\.0[1-9] s")
+        b.resize(400, 800)
+        self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 400)
+        b.resize(1280, 900)
         b.run("location.hash = '#flight=0,1'")
         b.wait("return page.second && page.second.number === 1", "the second over it")
         self.assertEqual(view.get("/flight/2.json")[0], 404)

@@ -98,7 +98,7 @@ def _array(rows: list, kind=float):
     return numpy.array(rows, dtype=kind)
 
 
-@dataclass
+@dataclass(repr=False)
 class Recording:
     """A recorded flight. Times are seconds of the vehicle's clock since the first sample or request."""
 
@@ -118,6 +118,15 @@ class Recording:
     latency: object = None  #: m: seconds from receipt to reply
     messages: dict[str, list] = field(default_factory=dict)  #: all of them by topic, as hilbert.messages
     log_time: dict[str, list[float]] = field(default_factory=dict)  #: and when each was written, Unix time in seconds
+
+    def __post_init__(self) -> None:
+        if self.name and not self.messages:
+            raise TypeError("a recording is read by hilbert.Recording.load(path, ...)")
+
+    def __repr__(self) -> str:
+        n, m = (0 if times is None else len(times) for times in (self.time, self.reply_time))
+        seconds = max([float(times[-1]) for times in (self.time, self.reply_time) if times is not None and len(times)], default=0.0)
+        return f"<hilbert.Recording: {self.name}, {seconds:.1f} s, {n} samples, {m} replies>"
 
     @classmethod
     def load(cls, *paths: str | os.PathLike[str]) -> Recording:

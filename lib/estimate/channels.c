@@ -118,17 +118,22 @@ static bool find_rates(const hb_model *m, int q, int w[3])
 }
 
 /* Noise of a state, in deviations of the trained ones. Where physics is exact, training leaves nothing, which tells
- * nothing about sensors: they are taken to be like the best of the others, since a vehicle's own noise may be more. */
+ * nothing about sensors: they are taken to be like the others. */
 static double noise_of(const hb_model *m, int state)
 {
-    double least = INFINITY;
+    double sum = 0;
+    int count = 0;
 
     if (!m->has_prior)
         return unknown_noise;
+    if (m->output[state])
+        return m->noise[state];
     for (int i = 0; i < m->nx; i++)
-        if (m->output[i])
-            least = fmin(least, m->noise[i]);
-    return m->output[state] ? m->noise[state] : least;
+        if (m->output[i]) {
+            sum += m->noise[i];
+            count++;
+        }
+    return sum / count;
 }
 
 void hb_channels_find(hb_channels *c, const hb_model *m)

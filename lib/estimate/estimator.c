@@ -103,7 +103,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.control);
     e.staged_value = hb_arena_take(arena, HB_ESTIMATOR_TOGETHER * staged_size(m), sizeof *e.staged_value);
     if (!*memory)
-        *memory = hb_arena_take(arena, 1, hb_window_size(m, nw, NULL)); /* which ends with the process */
+        *memory = hb_arena_take(arena, 1, hb_window_size(m, nw, 0)); /* which ends with the process */
     if (taken)
         *taken = e;
     return taken;
@@ -111,9 +111,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
 
 size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
 {
-    const hb_window_extras extras = hb_belief_extras(m);
-
-    return hb_window_size(m, transitions(m, s->window), &extras);
+    return hb_window_size(m, transitions(m, s->window), hb_belief_kept(m));
 }
 
 void hb_estimator_free(hb_estimator *e)
@@ -587,8 +585,7 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
     /* the mean of the prior is worth using, and that takes a version */
     e->health.version = e->bayesian && m->has_prior;
 
-    const hb_window_extras extras = hb_belief_extras(m);
-    bool taken_up = hb_window_open(&e->window, m, e->nw, memory ? &extras : NULL, block, resumed);
+    bool taken_up = hb_window_open(&e->window, m, e->nw, memory ? hb_belief_kept(m) : 0, block, resumed);
     e->origin = taken_up ? UINT64_MAX : e->window.next;
     if (taken_up)
         resume(e, resumed);

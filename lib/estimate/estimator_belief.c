@@ -276,12 +276,12 @@ static parts parts_of(const hb_model *m)
     return p;
 }
 
-hb_window_extras hb_belief_extras(const hb_model *m)
+int hb_belief_kept(const hb_model *m)
 {
     hb_belief b = {.m = m, .ld = hb_estimator_row_length(m)};
 
     hb_belief_lay_out(&b, &(hb_arena){0});
-    return (hb_window_extras){.belief = (int)(parts_of(m).belief + b.nstate)};
+    return (int)(parts_of(m).belief + b.nstate);
 }
 
 static void put(double *to, const double *from, int n)

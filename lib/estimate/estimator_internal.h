@@ -175,7 +175,7 @@ void hb_belief_relearn(hb_estimator *e, int most);
 bool hb_belief_is_outdated(const hb_estimator *e);
 void hb_belief_take_seed(hb_estimator *e);
 
-hb_window_extras hb_belief_extras(const hb_model *m);
+int hb_belief_kept(const hb_model *m);
 /* All that is believed, for a restart. */
 void hb_belief_keep(hb_estimator *e);
 /* What was kept: 0, or why it is not taken; then nothing has changed. */

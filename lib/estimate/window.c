@@ -8,7 +8,7 @@
 
 #include "base/numeric.h"
 
-enum { WINDOW_FORMAT = 4 };
+enum { WINDOW_FORMAT = 5 };
 enum { DT, PARTS, CONTINUES, AVERAGED, TIMES }; /* the first numbers of an entry */
 
 static const char window_magic[8] = "hbwindow";
@@ -16,7 +16,7 @@ static const char window_magic[8] = "hbwindow";
 typedef struct header {
     char magic[8]; /* written last */
     uint32_t format;
-    int32_t nx, nu, nw, ncoefficients, nabout, nbelief;
+    int32_t nx, nu, nw, ncoefficients, nbelief;
     uint32_t zero;
     uint64_t model;
     uint64_t checksum;      /* of the fields above but the magic */
@@ -79,29 +79,22 @@ static record *entry_of(const hb_window *w, uint64_t sequence)
                       (sequence % (uint64_t)w->nw) * record_size(entry_values(w)));
 }
 
-static record *about_of(const hb_window *w, uint64_t sequence)
-{
-    return (record *)((char *)entry_of(w, 0) + (size_t)w->nw * record_size(entry_values(w)) +
-                      (sequence % (uint64_t)w->nw) * extra_size(w->nabout));
-}
-
-static hb_window shape_of(const hb_model *m, int nw, const hb_window_extras *extras)
+static hb_window shape_of(const hb_model *m, int nw, int nbelief)
 {
     return (hb_window){.nx = m->nx,
                        .nu = m->nu,
                        .nw = nw,
                        .ncoefficients = hb_model_ncoefficients(m),
-                       .nabout = extras ? extras->about : 0,
-                       .nbelief = extras ? extras->belief : 0,
+                       .nbelief = nbelief,
                        .model = m->hash};
 }
 
-size_t hb_window_size(const hb_model *m, int nw, const hb_window_extras *extras)
+size_t hb_window_size(const hb_model *m, int nw, int nbelief)
 {
-    hb_window w = shape_of(m, nw, extras);
+    hb_window w = shape_of(m, nw, nbelief);
 
     return round_up(sizeof(header)) + 2 * record_size(slot_values(&w)) + 2 * extra_size(w.nbelief) +
-           (size_t)nw * (record_size(entry_values(&w)) + extra_size(w.nabout));
+           (size_t)nw * record_size(entry_values(&w));
 }
 
 /* Number by number and in four strands: there are many of them for each transition. */
@@ -143,14 +136,12 @@ static void format(hb_window *w, const hb_model *m)
     /* as long as the magic is missing there is no window, whatever else the block holds */
     memset(h->magic, 0, sizeof h->magic);
     atomic_signal_fence(memory_order_seq_cst);
-    const hb_window_extras extras = {.about = w->nabout, .belief = w->nbelief};
-    memset(w->block + sizeof h->magic, 0, hb_window_size(m, w->nw, &extras) - sizeof h->magic);
+    memset(w->block + sizeof h->magic, 0, hb_window_size(m, w->nw, w->nbelief) - sizeof h->magic);
     h->format = WINDOW_FORMAT;
     h->nx = w->nx;
     h->nu = w->nu;
     h->nw = w->nw;
     h->ncoefficients = w->ncoefficients;
-    h->nabout = w->nabout;
     h->nbelief = w->nbelief;
     h->model = w->model;
     h->checksum = header_checksum(h);
@@ -207,17 +198,16 @@ static bool fits(const hb_window *w, hb_error *why)
             h->nw, h->nx, h->nu, h->ncoefficients, w->nw, w->nx, w->nu, w->ncoefficients);
         return false;
     }
-    if (h->nabout != w->nabout || h->nbelief != w->nbelief) {
+    if (h->nbelief != w->nbelief) {
         hb_fail(why, EINVAL, "the window keeps %d numbers of what is believed, expected %d", h->nbelief, w->nbelief);
         return false;
     }
     return true;
 }
 
-bool hb_window_open(hb_window *ret, const hb_model *m, int nw, const hb_window_extras *extras, void *memory,
-                    hb_error *why)
+bool hb_window_open(hb_window *ret, const hb_model *m, int nw, int nbelief, void *memory, hb_error *why)
 {
-    hb_window w = shape_of(m, nw, extras);
+    hb_window w = shape_of(m, nw, nbelief);
     hb_error ignored;
 
     w.block = memory;
@@ -321,31 +311,11 @@ bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool
 
 /* ---- what the estimator keeps ---- */
 
-double *hb_window_begin_about(hb_window *w, uint64_t sequence)
-{
-    if (w->nabout == 0)
-        return NULL;
-    about_of(w, sequence)->order = 0;
-    return about_of(w, sequence)->value;
-}
-
 /* What was begun is whole, and has this place in the order. */
 static void finish(hb_window *w, record *r, uint64_t order, int nvalues)
 {
     r->order = order;
     r->checksum = record_checksum(w, r, nvalues);
-}
-
-void hb_window_end_about(hb_window *w, uint64_t sequence)
-{
-    finish(w, about_of(w, sequence), sequence, w->nabout);
-}
-
-const double *hb_window_about(const hb_window *w, uint64_t sequence)
-{
-    const record *r = w->nabout > 0 ? about_of(w, sequence) : NULL;
-
-    return r && r->order == sequence && record_whole(w, r, w->nabout) ? r->value : NULL;
 }
 
 double *hb_window_begin_belief(hb_window *w)

@@ -1,11 +1,9 @@
 /* The transitions that coefficients are estimated from: a ring that survives the process.
  *
  * It lives in one block of memory which the caller may keep over a restart (a memfd). Transitions are raw, normalised
- * data. Beside them the estimator may keep numbers of its own, about each transition and, in two slots by turns, about
- * all that it believes; what they are is its own affair (estimator_kept.c).
+ * data. Beside them the estimator may keep all that it believes, in two slots by turns (estimator_belief.c).
  *
  *     header | coefficients, two slots | belief, two slots | nw entries: sequence, checksum, times, z, u, z_next - z
- *            | nw times: sequence, checksum, numbers about an entry
  *
  * A process may be killed between any two instructions. An entry counts only if its checksum fits; the one being
  * overwritten at that moment is the oldest, so what is lost is at most one transition at the old end. The start of
@@ -21,7 +19,7 @@
 typedef struct hb_window {
     int nx, nu, nw;
     int ncoefficients;
-    int nabout, nbelief;  /* numbers of the estimator's own; 0: none are kept */
+    int nbelief;          /* numbers of what the estimator believes; 0: none are kept */
     uint64_t beliefs;     /* saved so far */
     uint64_t model;       /* its hash */
     uint64_t first, next; /* sequence numbers of the oldest transition and of the one to come */
@@ -39,13 +37,7 @@ typedef struct hb_window_entry {
     const double *dz; /* nx, z_next - z */
 } hb_window_entry;
 
-/* How many numbers the estimator keeps beside transitions: about each, and about all. */
-typedef struct hb_window_extras {
-    int about, belief;
-} hb_window_extras;
-
-/* extras: NULL: none */
-size_t hb_window_size(const hb_model *m, int nw, const hb_window_extras *extras);
+size_t hb_window_size(const hb_model *m, int nw, int nbelief);
 
 /* Whether a block begins as a window of any model, size and format does. */
 bool hb_window_is(const void *block, size_t size);
@@ -54,8 +46,7 @@ bool hb_window_is_foreign(const void *block, size_t size, hb_error *which);
 
 /* Takes the window in `memory` up, or starts an empty one there when it holds none of this model and size. Returns
  * whether it was taken up; `why` (may be NULL) says in words what was found, with code 0 if it was. */
-bool hb_window_open(hb_window *w, const hb_model *m, int nw, const hb_window_extras *extras, void *memory,
-                    hb_error *why);
+bool hb_window_open(hb_window *w, const hb_model *m, int nw, int nbelief, void *memory, hb_error *why);
 
 static inline int hb_window_count(const hb_window *w)
 {
@@ -74,14 +65,10 @@ void hb_window_save_coefficients(hb_window *w, uint64_t version, bool estimated,
 /* False, and outputs untouched, when there are none. */
 bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool *ret_estimated, hb_real *ret);
 
-/* Where to write the numbers about an entry; they count once they are ended. NULL: none are kept. */
-double *hb_window_begin_about(hb_window *w, uint64_t sequence);
-void hb_window_end_about(hb_window *w, uint64_t sequence);
-/* NULL: there are none, or they are not whole. */
-const double *hb_window_about(const hb_window *w, uint64_t sequence);
-/* The same for the belief: until a new one is ended, the one before it counts. */
+/* Where to write what is believed; until it is ended, what was written before counts. NULL: none is kept. */
 double *hb_window_begin_belief(hb_window *w);
 void hb_window_end_belief(hb_window *w);
+/* NULL: there is none, or it is not whole. */
 const double *hb_window_belief(const hb_window *w);
 
 #endif

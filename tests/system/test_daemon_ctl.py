@@ -63,7 +63,7 @@ class Ctl(TestCase):
     def learn(self):
         connect_telemetry(self.client, self.d)
         cart = Cart(drag=0.4)
-        fly(self.client, cart, 60)
+        fly(self.client, cart, 150)
         return cart
 
     def test_status(self):

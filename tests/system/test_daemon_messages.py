@@ -183,7 +183,9 @@ class Messages(OneDaemon):
                     self.assertEqual(reply.reason, pb.REASON_NONE)
                     self.assertEqual(len(reply.action), 1)
                 elif reason == "LATE":
-                    self.assertEqual((reply.status, reply.reason), (pb.ACTION_STATUS_FALLBACK, pb.REASON_LATE))
+                    # on a busy machine the planner is not even back after two of its budgets
+                    self.assertEqual(reply.status, pb.ACTION_STATUS_FALLBACK)
+                    self.assertIn(reply.reason, (pb.REASON_LATE, pb.REASON_STALLED))
                 elif reason != "any":
                     self.assertEqual((reply.status, pb.Reason.Name(reply.reason)),
                                      (pb.ACTION_STATUS_REFUSED, "REASON_" + reason))

@@ -55,7 +55,8 @@ class Words(TestCase):
         text = subprocess.run([HILBERTCTL, "status", "-s", f"ipc://{daemon.folder}"], check=True, capture_output=True, text=True).stdout
         self.assertRegex(text, r"learned +effective_mass 0\.02\d+ \+- 0\.00\d+ kg \(was 0\.03\d+\)")
         # terms add up to the cost, in the configuration's order, limits the last
-        self.assertEqual([t.name.split()[0] for t in status.cost_term], ["distance", "tilt", "squared", "velocity", "slew", "limits"])
+        self.assertEqual([t.name.split()[0] for t in status.cost_term], ["distance", "tilt", "squared", "velocity", "yaw", "slew",
+                                                                            "limits"])
         self.assertAlmostEqual(sum(t.value for t in status.cost_term), status.cost, delta=0.02 * status.cost + 1e-6)
         self.assertIn("driven by", text)
 

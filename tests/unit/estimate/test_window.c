@@ -39,7 +39,7 @@ static int set_up(void **state)
     fixture *f = calloc(1, sizeof *f);
 
     f->m = new_model(0.1);
-    f->size = hb_window_size(f->m, NW, NULL);
+    f->size = hb_window_size(f->m, NW, 0);
     f->block = aligned_alloc(HB_ALIGNMENT, f->size);
     memset(f->block, 0, f->size);
     *state = f;
@@ -94,12 +94,12 @@ static void test_window_slides_and_survives(void **state)
     for (int n = 0; n <= 3 * NW; n++) {
         hb_window w, again;
         memset(f->block, 0, f->size);
-        assert_false(hb_window_open(&w, f->m, NW, NULL, f->block, &why));
+        assert_false(hb_window_open(&w, f->m, NW, 0, f->block, &why));
         assert_non_null(strstr(why.text, "no window yet"));
         for (int k = 0; k < n; k++)
             append(&w, k);
         assert_holds(&w, n > NW ? n - NW : 0, n - 1);
-        assert_true(hb_window_open(&again, f->m, NW, NULL, f->block, &why));
+        assert_true(hb_window_open(&again, f->m, NW, 0, f->block, &why));
         assert_int_equal(why.code, 0);
         assert_holds(&again, n > NW ? n - NW : 0, n - 1);
         append(&again, n);
@@ -112,17 +112,17 @@ static void test_what_was_dropped_stays_dropped(void **state)
     fixture *f = *state;
     hb_window w;
 
-    hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+    hb_window_open(&w, f->m, NW, 0, f->block, NULL);
     for (int k = 0; k < 20; k++)
         append(&w, k);
     hb_window_drop_before(&w, w.next - 3);
-    assert_true(hb_window_open(&w, f->m, NW, NULL, f->block, NULL));
+    assert_true(hb_window_open(&w, f->m, NW, 0, f->block, NULL));
     assert_holds(&w, 17, 19);
     hb_window_drop_before(&w, w.next);
-    assert_true(hb_window_open(&w, f->m, NW, NULL, f->block, NULL));
+    assert_true(hb_window_open(&w, f->m, NW, 0, f->block, NULL));
     assert_int_equal(hb_window_count(&w), 0);
     append(&w, 5);
-    assert_true(hb_window_open(&w, f->m, NW, NULL, f->block, NULL));
+    assert_true(hb_window_open(&w, f->m, NW, 0, f->block, NULL));
     assert_holds(&w, 5, 5);
 }
 
@@ -134,13 +134,13 @@ static void test_coefficients_survive(void **state)
     bool estimated = false;
     hb_window w;
 
-    hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+    hb_window_open(&w, f->m, NW, 0, f->block, NULL);
     assert_false(hb_window_load_coefficients(&w, &version, &estimated, got));
     for (uint64_t v = 1; v < 6; v++) {
         for (int i = 0; i < NB; i++)
             c[i] = (hb_real)((double)v * 0.1 + i);
         hb_window_save_coefficients(&w, v, v % 3 == 0, c);
-        hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+        hb_window_open(&w, f->m, NW, 0, f->block, NULL);
         assert_true(hb_window_load_coefficients(&w, &version, &estimated, got));
         assert_int_equal(version, v);
         assert_int_equal(estimated, v % 3 == 0);
@@ -162,7 +162,7 @@ static void test_kill_at_any_moment(void **state)
         int n = round % (2 * NW + 1);
         hb_window w;
         memset(f->block, 0, f->size);
-        hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+        hb_window_open(&w, f->m, NW, 0, f->block, NULL);
         for (int k = 0; k < n; k++)
             append(&w, k);
         memcpy(before, f->block, f->size);
@@ -176,7 +176,7 @@ static void test_kill_at_any_moment(void **state)
             bool done = hb_random_uniform((hb_random_key){2, 0}, draw++) < share;
             memcpy(f->block + i, (done ? after : before) + i, grain);
         }
-        assert_true(hb_window_open(&w, f->m, NW, NULL, f->block, NULL));
+        assert_true(hb_window_open(&w, f->m, NW, 0, f->block, NULL));
         int first = n > NW ? n - NW : 0, count = hb_window_count(&w);
         int newest = count ? (int)hb_window_at(&w, w.next - 1).dt - 1 : -1;
         if (newest == n) {
@@ -208,7 +208,7 @@ static void test_torn_coefficients_are_those_of_before(void **state)
         uint64_t version = 0;
         bool estimated = false;
         memset(f->block, 0, f->size);
-        hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+        hb_window_open(&w, f->m, NW, 0, f->block, NULL);
         hb_window_save_coefficients(&w, 6, true, new);
         hb_window_save_coefficients(&w, 7, true, old);
         memcpy(before, f->block, f->size);
@@ -231,23 +231,23 @@ static void test_blocks_of_others_are_refused_with_a_reason(void **state)
     hb_error why = {0};
     hb_window w;
 
-    hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+    hb_window_open(&w, f->m, NW, 0, f->block, NULL);
     for (int k = 0; k < NW; k++)
         append(&w, k);
-    assert_false(hb_window_open(&w, f->m, NW - 1, NULL, f->block, &why));
+    assert_false(hb_window_open(&w, f->m, NW - 1, 0, f->block, &why));
     assert_non_null(strstr(why.text, "8 transitions"));
     assert_int_equal(hb_window_count(&w), 0);
 
     /* it was started anew, and the entries of before are gone */
-    assert_true(hb_window_open(&w, f->m, NW - 1, NULL, f->block, &why));
+    assert_true(hb_window_open(&w, f->m, NW - 1, 0, f->block, &why));
     assert_int_equal(hb_window_count(&w), 0);
     append(&w, 1);
 
-    assert_false(hb_window_open(&w, other, NW - 1, NULL, f->block, &why));
+    assert_false(hb_window_open(&w, other, NW - 1, 0, f->block, &why));
     assert_non_null(strstr(why.text, "belongs to model"));
 
     f->block[12] ^= 1;
-    assert_false(hb_window_open(&w, other, NW - 1, NULL, f->block, &why));
+    assert_false(hb_window_open(&w, other, NW - 1, 0, f->block, &why));
     assert_non_null(strstr(why.text, "damaged"));
     hb_model_free(other);
 }
@@ -260,12 +260,12 @@ static void test_flipped_bits_are_noticed(void **state)
 
     for (int round = 0; round < 500; round++) {
         memset(f->block, 0, f->size);
-        hb_window_open(&w, f->m, NW, NULL, f->block, NULL);
+        hb_window_open(&w, f->m, NW, 0, f->block, NULL);
         for (int k = 0; k < 11; k++)
             append(&w, k);
         size_t bit = hb_random_bits((hb_random_key){4, 0}, (uint64_t)round) % (f->size * 8);
         f->block[bit / 8] = (char)(f->block[bit / 8] ^ (1 << bit % 8));
-        if (!hb_window_open(&w, f->m, NW, NULL, f->block, NULL))
+        if (!hb_window_open(&w, f->m, NW, 0, f->block, NULL))
             continue;
         int count = hb_window_count(&w);
         int newest = count ? (int)hb_window_at(&w, w.next - 1).dt - 1 : -1;

@@ -450,9 +450,11 @@ static void test_choices(void **state)
         fail_msg("%s", err.text);
     assert_int_equal(s.functions, 16);
     assert_string_equal(s.inputs, "-x,-y,-z");
-    assert_int_equal(s.rollout, 10);
-    assert_int_equal(s.weighting, HB_WEIGHT_EACH);
-    assert_int_equal(s.nb, 4);
+    assert_int_equal(s.rollout, 12);
+    assert_int_equal(s.weighting, HB_WEIGHT_CHANGE);
+    assert_int_equal(s.nb, 8);
+    assert_int_equal(s.fit, HB_FIT_BY_PRIOR);
+    assert_int_equal(s.prior_every, 250);
     assert_true(*s.delay || *s.lag);
     assert_non_null(strstr(s.average, "torque_ratio=-"));
     /* twice gives the same: nothing is identified again */

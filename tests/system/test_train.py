@@ -298,6 +298,12 @@ class Train(unittest.TestCase):
             self.assertEqual(a.read(), b.read())
         # what such a model leaves of functions that were held back is measured anew with the prior
         self.assertNotEqual(tensor(self.model, 'prior.reference_noise'), tensor(other, 'prior.reference_noise'))
+        # alone it leaves the prior as it is: here that of fewer examples
+        alone = self.path('alone')
+        run(TRAIN, 'prior', other, '--data', self.data, '--output', alone, '--reference', '--seed', '1', '--threads', '1')
+        for name in ('mean', 'covariance', 'noise', 'reference_noise'):
+            same = tensor(other, f'prior.{name}') == tensor(alone, f'prior.{name}')
+            self.assertEqual(same, name != 'reference_noise', name)
         for model in (self.model, other):
             errors = {}
             for options in ((), ('--no-prior',)):

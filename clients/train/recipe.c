@@ -234,7 +234,9 @@ static void choose_for_few_states(choosing *c)
 static void choose_for_many_states(choosing *c)
 {
     enum { EACH = 20 }; /* states up to which each has coefficients of its own */
-    static const double settled = 0.5;
+    /* a simulated ant has 0.42 and a half-cheetah 1.09: of the ant, with the same 45 s of training, rates of an ODE
+     * leave 1.4 times the error of increments after a step, and 1.3 times after ten */
+    static const double settled = 0.3;
     bool each = c->d->header.nx <= EACH, prior = !each && c->d->nfunctions >= HB_PRIOR_FUNCTIONS + 2;
     double change = change_in_a_period(c->d);
     char why[100];

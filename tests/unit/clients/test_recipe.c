@@ -490,6 +490,58 @@ static void test_choices(void **state)
     hb_dataset_free(simulated);
 }
 
+/* many states, each a sine that changes by so much of its deviation in a period */
+static void write_waves(const char *path, double change)
+{
+    enum { MANY = HB_SMALL_STATE + 1, SAMPLES = 300 };
+    char name[MANY][HB_NAME_SIZE], unit[MANY][HB_NAME_SIZE] = {0}, hidden[1][HB_NAME_SIZE] = {"phase"};
+    hb_dataset_header h = {.nx = MANY,
+                           .dt = 0.05,
+                           .plant = "waves",
+                           .state_name = name,
+                           .state_unit = unit,
+                           .nhidden = 1,
+                           .hidden_name = hidden};
+    hb_dataset_writer *w = NULL;
+    hb_error err = {0};
+    static double x[(SAMPLES + 1) * MANY];
+
+    for (int i = 0; i < MANY; i++)
+        snprintf(name[i], sizeof name[i], "s%d", i);
+    if (hb_dataset_writer_new(&w, path, &h, &err))
+        fail_msg("%s", err.text);
+    for (int f = 0; f < 4; f++) {
+        double phase = f;
+        for (int k = 0; k <= SAMPLES; k++)
+            for (int i = 0; i < MANY; i++)
+                x[k * MANY + i] = sin(2 * asin(change / 2) * k + i + phase);
+        if (hb_dataset_writer_append(w, f, SAMPLES, x, NULL, NULL, &phase, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+}
+
+/* increments are learned directly where states settle within a period, as an ant's joints do, and not of slower ones */
+static void test_settling_states(void **state)
+{
+    (void)state;
+    static const double change[] = {0.42, 0.1};
+    static const char name[] = "waves.h5";
+
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        hb_settings s;
+        hb_error err = {0};
+        write_waves(in_folder(name), change[i]);
+        hb_dataset *d = read_flights(name);
+        hb_settings_default(&s);
+        if (hb_recipe_choose(&s, d, NULL, NULL, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(s.integration == HB_DIRECT, i == 0);
+        hb_dataset_free(d);
+        unlink(in_folder(name));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_inertia_is_that_of_a_vehicle),
         cmocka_unit_test(test_actuators_are_kept),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_settling_states),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

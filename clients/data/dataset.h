@@ -115,6 +115,12 @@ static inline double hb_episode_dt(const hb_dataset *d, const hb_episode *e, int
     return e->time ? e->time[step + 1] - e->time[step] : d->header.dt;
 }
 
+/* Of vehicles that flew, with the noise of their sensors: nothing is hidden on purpose, as a simulator does. */
+static inline bool hb_dataset_is_logs(const hb_dataset *d)
+{
+    return d->header.parameters_known || d->header.nhidden == 0;
+}
+
 /* Mean and standard deviation of states and controls over all transitions (nx, nx, nu, nu; each may be NULL). A
  * deviation that is zero is given as 1. scale: what each function's controls are divided by; NULL: 1. */
 void hb_dataset_moments(const hb_dataset *d, double *state_mean, double *state_std, double *control_mean,

@@ -9,12 +9,17 @@
 #include "data/vehicles.h"
 
 enum { STRETCHES = 2240, POINTS = 5, CHUNKS = 40, UNKNOWNS = HB_NOMINAL_PARAMETERS + 2 * HB_MAX_CONTROLS };
+enum { COLUMNS = 4 }; /* of what no control did: a constant, and the velocity in the body */
 enum { ROUNDS = 20, FIRST_ROUNDS = 5, OWN_ROUNDS = 3 };
 
-static const double span = 0.2;                              /* seconds of a stretch */
-static const double longest_delay = 0.15, longest_lag = 0.3; /* seconds */
+static const double span = 0.2; /* seconds of a stretch */
+/* seconds; a longer lag than of any rotor smooths controls that are noisy in the log, which looks better than none */
+static const double longest_delay = 0.15, longest_lag = 0.1;
 static const double robust = 3;
-static const double too_heavy = 3; /* times the inertia at the start: that is no vehicle of its mass */
+/* Times the inertia at the start: with all of its mass at the rotors a vehicle has 1.5 times the nominal one, and with
+ * arms that are longer than the nominal ones by 1.4 twice that. And times the rotors' torque per thrust: propellers
+ * have 0.003 to 0.1 m. */
+static const double heaviest = 3, lightest = 1.0 / 3, weakest = 0.1, strongest = 5;
 static const double differs = 4, differs_by = 0.005; /* deviations and seconds, of one control from all */
 /* beliefs before the data: factors of parameters, seconds */
 static const double parameter_spread = 1.5, delay_spread = 0.03, lag_spread = 0.06, own_spread = 0.01;
@@ -38,8 +43,12 @@ typedef struct search {
     int nstretches, horizon, every, npoints; /* points: each `every` steps until the horizon */
     stretch *stretch;
     int nstates, state[HB_NOMINAL_PARAMETERS * 4]; /* that errors are measured of */
+    bool turns[HB_NOMINAL_PARAMETERS * 4];         /* inertia acts on it */
+    bool push;                                     /* the states have a velocity and an attitude */
+    double *column; /* nstretches x npoints x COLUMNS: what errors are taken apart into */
     size_t nerrors;
     double *scale;  /* nstates */
+    double *behind; /* nstates x HB_STRIDE: errors of the steps so far, of states that go on from what was measured */
     double *acting; /* what acts, of all episodes */
     size_t *first;  /* nepisodes: where in it */
     hb_real *x, *u, *k, *sum, *at, *scratch;
@@ -147,8 +156,18 @@ static void load(const search *q, const stretch *first, int n, int step, const h
     for (size_t s = 0; s < (size_t)n; s++) {
         const hb_episode *e = &d->episode[first[s].episode];
         size_t row = (size_t)(first[s].row + step);
-        for (size_t i = 0; i < nx && step == 0; i++)
-            q->x[i * HB_STRIDE + s] = (hb_real)e->x[row * nx + i];
+        /* kinematics are exact, and rates are added up from what was measured: errors of a state stay its own, and
+         * turning too far is not paid for in velocities, which are known far better */
+        for (size_t k = 0; k < (size_t)q->nstates; k++) {
+            size_t i = (size_t)q->state[k], at = i * HB_STRIDE + s;
+            double *behind = &q->behind[k * HB_STRIDE + s];
+            *behind = step > 0 && q->turns[k] ? *behind + (double)q->x[at] - e->x[row * nx + i] : 0;
+            if (q->turns[k])
+                q->x[at] = (hb_real)e->x[row * nx + i];
+        }
+        for (size_t i = 0; i < nx; i++)
+            if (step == 0 || (q->n->kinematic && q->n->kinematic[i]))
+                q->x[i * HB_STRIDE + s] = (hb_real)e->x[row * nx + i];
         for (size_t i = 0; i < nu; i++)
             q->u[i * HB_STRIDE + s] =
                 (hb_real)(q->acting[q->first[first[s].episode] + row * nu + i] / v->scale[first[s].function]);
@@ -175,8 +194,51 @@ static void advance(search *q, const double *parameter, int n, double dt)
         q->x[i] += q->sum[i];
 }
 
-/* Takes out of the errors what a constant acceleration of its own explains in each flight: rotors that differ and a
- * centre of mass beside them push a vehicle all the time, and would pass for a small effect of the controls. */
+/* What errors of one state are taken apart into: a constant acceleration (column 0) and ones that are as the velocity
+ * in the body, each summed up over time, least squares with Huber's weights. */
+static void remove_explained(const search *q, int from, int to, size_t k, double *error)
+{
+    size_t np = (size_t)q->npoints, ns = (size_t)q->nstates;
+    double a[COLUMNS * COLUMNS] = {0}, b[COLUMNS] = {0}, limit = robust * q->scale[k];
+    const int first = q->turns[k] && np > 2 ? 1 : 0, n = q->turns[k] && q->push ? COLUMNS - first : 1;
+
+    for (size_t i = (size_t)from * np; i < (size_t)to * np; i++) {
+        double e = error[i * ns + k], w = limit > 0 && fabs(e) > limit ? limit / fabs(e) : 1;
+        const double *x = q->column + i * COLUMNS + first;
+        for (int r = 0; r < n; r++) {
+            b[r] += w * x[r] * e;
+            for (int c = 0; c <= r; c++)
+                a[r * n + c] += w * x[r] * x[c];
+        }
+    }
+    for (int r = 0; r < n; r++)
+        a[r * (n + 1)] += 1e-9 * a[r * (n + 1)] + 1e-30;
+    if (hb_cholesky(n, a))
+        return;
+    hb_cholesky_solve(n, a, 1, b);
+    for (size_t i = (size_t)from * np; i < (size_t)to * np; i++)
+        for (int r = 0; r < n; r++)
+            error[i * ns + k] -= b[r] * q->column[i * COLUMNS + (size_t)(first + r)];
+}
+
+/* Takes a constant acceleration out of one stretch of numbers that are `every` apart. */
+static void remove_mean_rate(const search *q, double *at, size_t every)
+{
+    double up = 0, down = 0;
+
+    for (int i = 0; i < q->npoints; i++) {
+        up += (i + 1) * at[(size_t)i * every];
+        down += (i + 1) * (i + 1);
+    }
+    for (int i = 0; i < q->npoints; i++)
+        at[(size_t)i * every] -= up / down * (i + 1);
+}
+
+/* Takes out of the errors what no control did. Rotors that differ and a centre of mass beside them push a vehicle all
+ * the time, and would pass for a small effect of the controls: each flight has an acceleration of its own. What turns a
+ * vehicle is air above all, as it moves, and its controller cancels that: torques and disturbances go together, and
+ * torques seem to do next to nothing (on nanobench 1/50 of what they do). So its rates have one in each stretch, and in
+ * each flight ones that are as its velocity in the body; torques are told by what is left, and changes faster. */
 static void remove_offsets(search *q, double *error)
 {
     size_t np = (size_t)q->npoints, ns = (size_t)q->nstates;
@@ -185,16 +247,61 @@ static void remove_offsets(search *q, double *error)
         for (to = from + 1; to < q->nstretches && q->stretch[to].function == q->stretch[from].function; to++)
             ;
         for (size_t k = 0; k < ns; k++) {
-            double up = 0, down = 0, limit = robust * q->scale[k];
-            for (size_t i = (size_t)from * np; i < (size_t)to * np; i++) {
-                double t = (double)(i % np + 1), e = error[i * ns + k];
-                double w = limit > 0 && fabs(e) > limit ? limit / fabs(e) : 1;
-                up += w * t * e;
-                down += w * t * t;
-            }
-            for (size_t i = (size_t)from * np; i < (size_t)to * np; i++)
-                error[i * ns + k] -= up / down * (double)(i % np + 1);
+            for (int at = from; at < to && q->turns[k] && np > 2; at++)
+                remove_mean_rate(q, error + (size_t)at * np * ns + k, ns);
+            if (!q->turns[k] || np <= 2 || q->push)
+                remove_explained(q, from, to, k, error);
         }
+    }
+}
+
+/* A component of the velocity as the body has it; the quaternion has its real part last. */
+static double in_body(const double *x, const int *velocity, const int *attitude, int component)
+{
+    double q[4], v[3], t[3];
+
+    for (int i = 0; i < 4; i++)
+        q[i] = (i < 3 ? -1 : 1) * x[attitude[i]];
+    for (int i = 0; i < 3; i++)
+        v[i] = x[velocity[i]];
+    for (int i = 0; i < 3; i++)
+        t[i] = 2 * (q[(i + 1) % 3] * v[(i + 2) % 3] - q[(i + 2) % 3] * v[(i + 1) % 3]);
+    int a = (component + 1) % 3, b = (component + 2) % 3;
+    return v[component] + q[3] * t[component] + q[a] * t[b] - q[b] * t[a];
+}
+
+/* The columns of what is taken out, from the log: time, and the velocity in the body summed up, without the mean of
+ * each stretch. */
+static void find_columns(search *q)
+{
+    static const char *const name[] = {"vx", "vy", "vz", "qx", "qy", "qz", "qw"};
+    const hb_dataset *d = q->d;
+    size_t nx = (size_t)d->header.nx, np = (size_t)q->npoints;
+    int at[7], found = 0;
+
+    for (int i = 0; i < 7; i++)
+        for (int k = 0; k < d->header.nx; k++)
+            if (strcmp(d->header.state_name[k], name[i]) == 0) {
+                at[i] = k;
+                found++;
+            }
+    q->push = found == 7;
+
+    for (int s = 0; s < q->nstretches; s++) {
+        const hb_episode *e = &d->episode[q->stretch[s].episode];
+        double *to = q->column + (size_t)s * np * COLUMNS, way[3] = {0};
+        for (int step = 0; step < q->every * q->npoints; step++) {
+            const double *x = e->x + (size_t)(q->stretch[s].row + step) * nx;
+            for (int i = 0; i < 3 && q->push; i++)
+                way[i] += in_body(x, at, at + 3, i) / q->every;
+            if ((step + 1) % q->every == 0) {
+                size_t point = (size_t)((step + 1) / q->every - 1);
+                to[point * COLUMNS] = (double)point + 1;
+                memcpy(to + point * COLUMNS + 1, way, sizeof way);
+            }
+        }
+        for (int i = 1; i < COLUMNS && np > 2; i++)
+            remove_mean_rate(q, to + i, COLUMNS);
     }
 }
 
@@ -228,7 +335,7 @@ static int evaluate(search *q, const unknown *list, int nlist, double *error, hb
                 for (size_t k = 0; k < (size_t)q->nstates; k++) {
                     const hb_episode *e = &d->episode[first[s].episode];
                     size_t i = (size_t)q->state[k], row = (size_t)(first[s].row + step + 1);
-                    double off = (double)q->x[i * HB_STRIDE + s] - e->x[row * nx + i];
+                    double off = (double)q->x[i * HB_STRIDE + s] - e->x[row * nx + i] + q->behind[k * HB_STRIDE + s];
                     error[(((size_t)at + s) * (size_t)q->npoints + point) * (size_t)q->nstates + k] =
                         isfinite(off) ? off : 1e6;
                 }
@@ -321,12 +428,16 @@ static int linearise(search *q, memory *m, double *a, double *g, hb_error *err)
     return 0;
 }
 
-static void clamp(unknown *u)
+static void clamp(const search *q, unknown *u)
 {
     if (u->what == DELAY)
         u->value = fmin(fmax(u->value, 0), longest_delay);
     else if (u->what == LAG)
         u->value = fmin(fmax(u->value, 0), longest_lag);
+    else if (q->n->either_sign[u->index])
+        u->value = copysign(fmin(fmax(fabs(1 + u->value), weakest), strongest), 1 + u->value) - 1;
+    else if (with_inertia(q, u->index))
+        u->value = fmin(fmax(u->value, log(lightest)), log(heaviest));
 }
 
 /* Damped Gauss-Newton steps; m->error is that of the unknowns as they are, before and after. */
@@ -355,7 +466,7 @@ static int descend(search *q, memory *m, int rounds, const hb_watch *watch, doub
             for (int i = 0; i < n; i++) {
                 /* a parameter changes by an e-fold at most at a time */
                 moved[i].value -= moved[i].what == PARAMETER ? fmax(-1, fmin(1, step[i])) : step[i];
-                clamp(&moved[i]);
+                clamp(q, &moved[i]);
             }
             if ((status = evaluate(q, moved, n, m->other, err)))
                 break;
@@ -501,15 +612,26 @@ static void keep(search *q, int what, double value)
         *(what == DELAY ? &q->actuators.delay[c] : &q->actuators.lag[c]) = value;
 }
 
-/* A delay or a lag that is not told from none is none, and the rest is fitted without it. */
+/* deviations that a delay or a lag of all controls is from none; infinite where there is none to be dropped */
+static double told(const search *q, const double *deviation, int what)
+{
+    double value = value_of(q, NULL, what, -1), sure = value_of(q, deviation, what, -1);
+
+    if (sure <= 0)
+        return INFINITY;
+    return value > 0.002 ? value / sure : 0;
+}
+
+/* A delay or a lag that is not told from none is none, and the rest is fitted without it. One can stand for the other:
+ * the less certain of the two goes first, and the other one may be certain then. */
 static int drop_uncertain(search *q, memory *m, double *deviation, hb_error *err)
 {
     int status = 0;
 
-    for (int what = DELAY; what <= LAG && !status; what++) {
-        double value = value_of(q, NULL, what, -1), sure = value_of(q, deviation, what, -1);
-        if (value > 2 * sure && value > 0.002)
-            continue;
+    for (int round = 0; round < 2 && !status; round++) {
+        int what = told(q, deviation, DELAY) < told(q, deviation, LAG) ? DELAY : LAG;
+        if (!(told(q, deviation, what) < 2))
+            break;
         remove_unknown(q, what, -1);
         keep(q, what, 0);
         if (!(status = evaluate(q, q->unknown, q->nunknowns, m->error, err)) &&
@@ -611,6 +733,30 @@ static int identify(search *q, memory *m, hb_identified *ret, const hb_watch *wa
     return status;
 }
 
+/* Which states inertia acts on: those whose rates change with it, at the first stretch. */
+static void find_turning(search *q)
+{
+    const hb_nominal *n = q->n;
+    double heavy[HB_NOMINAL_PARAMETERS];
+    const stretch *at = &q->stretch[0];
+    size_t nx = (size_t)q->d->header.nx, nu = (size_t)q->d->header.nu;
+
+    memcpy(heavy, q->s->start, (size_t)n->nparameters * sizeof *heavy);
+    for (int i = 1; i < n->nparameters; i++)
+        heavy[i] *= n->with_mass[0] && n->with_mass[i] ? 2 : 1;
+    memset(q->x, 0, nx * HB_STRIDE * sizeof *q->x);
+    for (size_t i = 0; i < nx; i++)
+        q->x[i * HB_STRIDE] = (hb_real)q->d->episode[at->episode].x[(size_t)at->row * nx + i];
+    for (size_t i = 0; i < nu; i++)
+        q->u[i * HB_STRIDE] = (hb_real)q->d->episode[at->episode].u[(size_t)at->row * nu + i];
+    n->field(n, q->s->start, 1, q->x, q->u, q->k, q->scratch);
+    n->field(n, heavy, 1, q->x, q->u, q->sum, q->scratch);
+    for (int k = 0; k < q->nstates; k++) {
+        size_t i = (size_t)q->state[k] * HB_STRIDE;
+        q->turns[k] = q->k[i] < q->sum[i] || q->k[i] > q->sum[i];
+    }
+}
+
 static int set_up(search *q, memory *m, hb_error *err)
 {
     const hb_dataset *d = q->d;
@@ -630,7 +776,8 @@ static int set_up(search *q, memory *m, hb_error *err)
         steps += (size_t)d->episode[e].nsteps;
     }
     q->acting = calloc(steps * nu + 1, sizeof *q->acting);
-    q->scale = calloc((size_t)q->nstates + 1, sizeof *q->scale);
+    q->column = calloc((size_t)q->nstretches * (size_t)q->npoints * COLUMNS, sizeof *q->column);
+    q->scale = calloc((size_t)q->nstates * (1 + HB_STRIDE) + 1, sizeof *q->scale);
     m->error = calloc(q->nerrors * (most + 2), sizeof *m->error);
     hb_arena arena = {0};
     for (int pass = 0; pass < 2; pass++) {
@@ -643,10 +790,13 @@ static int set_up(search *q, memory *m, hb_error *err)
         if (pass == 0 && (status = hb_arena_allocate(&arena, err)))
             return status;
     }
-    if (!q->first || !q->acting || !q->scale || !m->error)
+    if (!q->first || !q->acting || !q->column || !q->scale || !m->error)
         return hb_fail(err, ENOMEM, "out of memory");
+    q->behind = q->scale + q->nstates;
     m->other = m->error + q->nerrors;
     m->slope = m->other + q->nerrors;
+    find_turning(q);
+    find_columns(q);
     return 0;
 }
 
@@ -673,6 +823,7 @@ int hb_identify(hb_identified *ret, const hb_dataset *d, const hb_identify_setti
         free(q->stretch);
         free(q->first);
         free(q->acting);
+        free(q->column);
         free(q->scale);
         free(q->x);
     }
@@ -681,29 +832,39 @@ int hb_identify(hb_identified *ret, const hb_dataset *d, const hb_identify_setti
     return status;
 }
 
+/* At the limit of what a vehicle can be. */
+static bool is_bound(const hb_nominal *n, int parameter, double factor)
+{
+    static const double close = 1e-3;
+
+    if (n->either_sign[parameter])
+        return fabs(factor) < weakest * (1 + close) || fabs(factor) > strongest * (1 - close);
+    return n->with_mass[0] && n->with_mass[parameter] && parameter > 0 &&
+           (factor > heaviest * (1 - close) || factor < lightest * (1 + close));
+}
+
 void hb_identified_print(const hb_identified *i, const hb_dataset *d, FILE *out)
 {
     const hb_nominal *n = i->nominal;
 
     fprintf(out, "identified from %d stretches of flight; errors of the physics alone are %.2f of what they were\n",
             i->stretches, i->after / i->before);
-    double hidden = 1;
+    bool bounded = false;
     for (int k = 0; k < n->nparameters; k++) {
         double f = i->factor[k], sure = i->factor_deviation[k];
         if (sure == 0)
             continue;
-        fprintf(out, "  %-14s %.4g +- %.2g%s%s\n", n->parameter_name[k], i->parameter[k],
+        bool bound = is_bound(n, k, f);
+        bounded = bounded || bound;
+        fprintf(out, "  %-14s %.4g +- %.2g%s%s%s\n", n->parameter_name[k], i->parameter[k],
                 fabs(i->parameter[k]) * sure / fabs(f), sure > 0.5 * fabs(f) ? ": the flights hardly tell" : "",
-                n->either_sign[k] && f < 0 ? "; the other way round" : "");
-        hidden = n->with_mass[k] && k > 0 ? fmax(hidden, f) : hidden;
+                n->either_sign[k] && f < 0 ? "; the other way round" : "", bound ? "; as far as a vehicle can be" : "");
     }
-    if (hidden > too_heavy)
-        fprintf(
-            out,
-            "  warning: torques seem to do %.2g times less than with the inertia at the start. A controller cancels "
-            "disturbances\n  that nobody measured, which hides what torques do: flights are predicted best like "
-            "this, but a model that is\n  to plan torques needs the true inertia (--average ...:ixx=,iyy=,izz=)\n",
-            hidden);
+    if (bounded)
+        fprintf(out,
+                "  warning: the flights would have it even further from the start: controls in the log are not what "
+                "acted (noise,\n  aliasing, another order of the rotors), or a controller cancels what nobody "
+                "measured. If you know the true\n  value, give it (--average ...:name=value)\n");
     for (int c = 0; c < d->header.nu; c++)
         if (i->delay_deviation[c] > 0 || i->lag_deviation[c] > 0)
             fprintf(out, "  %-14s delay %.1f +- %.1f ms, lag %.1f +- %.1f ms; taken: %.1f and %.1f ms%s\n",

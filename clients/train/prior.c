@@ -111,9 +111,10 @@ static int fit_all(prior *p, hb_pool *pool, hb_error *err)
     return 0;
 }
 
-/* Where no basis function acts (positions, attitudes) a step leaves what the row of its derivative leaves, times half a
- * period: the same once more, and so little of it that a sensor's noise would count for thousands of deviations. Such a
- * state has at least the noise of those that basis functions act on. */
+/* Of a simulator's data, which have no noise: where no basis function acts (positions, attitudes) a step leaves what
+ * the row of its derivative leaves, times half a period: the same once more, and so little of it that a sensor's noise
+ * would count for thousands of deviations. Such a state has at least the noise of those that basis functions act on.
+ * Logs have the noise of their sensors, and bands would be far too wide with any other. */
 static void raise_noise(hb_model *m)
 {
     double square = 0, n = 0;
@@ -136,7 +137,8 @@ static void set_noise(prior *p)
             square += p->of[f].square[k] / p->nfunctions;
         p->m->noise[k] = fmax(sqrt(square), least_noise);
     }
-    raise_noise(p->m);
+    if (!hb_dataset_is_logs(p->data))
+        raise_noise(p->m);
 }
 
 /* --- mean and covariance --- */

@@ -15,6 +15,7 @@
 #include "train/reference.h"
 #include "train/untrained_model.h"
 #include "train/prediction_errors.h"
+#include "data/sampler.h"
 #include "train/function_fit.h"
 #include "train/prior.h"
 #include "train/prune.h"
@@ -194,6 +195,37 @@ static int measure_residuals(const run *r, double *square, hb_error *err)
     return status;
 }
 
+/* mean square of what each state changes by over a rollout, whatever the average makes of it */
+static int measure_changes(const run *r, double *square, hb_error *err)
+{
+    const hb_model *m = r->model;
+    hb_random_key key = {.seed = r->settings->seed, .stream = weight_stream};
+    hb_sampler *sampler = NULL;
+    hb_points points;
+    hb_arena arena = {0};
+    int steps = r->settings->rollout;
+
+    hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, steps, &arena);
+    int status = hb_arena_allocate(&arena, err);
+    if (!status)
+        status = hb_sampler_new(&sampler, r->data, m, steps, err);
+    if (!status)
+        hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, steps, &arena);
+    for (int k = 0; !status && k < r->nlearned; k++) {
+        int f = r->function[k];
+        hb_sampler_draw(sampler, f, 0, hb_sampler_count(sampler, f), key, (uint64_t)k << 32, &points);
+        for (int step = 1; step <= steps; step++)
+            for (int i = 0; i < m->nx * HB_STRIDE; i++) {
+                double change =
+                    (double)hb_points_states(&points, 0, step)[i] - (double)hb_points_states(&points, 0, 0)[i];
+                square[i / HB_STRIDE] += change * change / ((double)HB_STRIDE * steps * r->nlearned);
+            }
+    }
+    hb_sampler_free(sampler);
+    free(arena.base);
+    return status;
+}
+
 /* Weights of squared errors, so that the loss is 1 where nothing was learned yet: all states alike, or each by
  * itself. With that scale the regulariser, the limit of the gradient and Adam's epsilon mean the same for all data. */
 static int weigh_states(run *r, hb_error *err)
@@ -204,14 +236,15 @@ static int weigh_states(run *r, hb_error *err)
     r->weight = calloc((size_t)nx, sizeof *r->weight);
     if (!r->weight)
         return hb_fail(err, ENOMEM, "out of memory");
-    if ((status = measure_residuals(r, r->weight, err)))
+    bool changes = r->settings->weighting == HB_WEIGHT_CHANGE;
+    if ((status = changes ? measure_changes(r, r->weight, err) : measure_residuals(r, r->weight, err)))
         return status;
     for (int i = 0; i < nx; i++)
         mean += r->weight[i] / nx;
     if (!(mean > 0) || !isfinite(mean))
         return hb_fail(err, EINVAL, "the average explains the data to the last bit: there is nothing to learn");
     for (int i = 0; i < nx; i++)
-        r->weight[i] = 1 / (r->settings->weighting == HB_WEIGHT_EACH ? fmax(r->weight[i], 1e-3 * mean) : mean);
+        r->weight[i] = 1 / (r->settings->weighting == HB_WEIGHT_ALIKE ? mean : fmax(r->weight[i], 1e-3 * mean));
     return 0;
 }
 

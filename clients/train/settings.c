@@ -23,7 +23,7 @@ const char *const hb_kind_help[] = {
         NULL};
 static const char *const decay_name[] = {"none", "cosine", NULL};
 static const char *const optimiser_name[] = {"adam", "muon", NULL};
-static const char *const weighting_name[] = {"alike", "each", NULL};
+static const char *const weighting_name[] = {"alike", "each", "change", NULL};
 static const char *const fit_name[] = {"ridge", "prior", NULL};
 static const char *const stream_name[] = {"no", "yes", NULL};
 static const char *const yes_or_no[] = {"no", "yes", NULL};
@@ -126,7 +126,8 @@ static const setting table[] = {
     {"matryoshka", NUMBER, AT(matryoshka), 0, 1e6, NULL, "0", true,
      "weight of the loss of the first n basis functions alone, n drawn at each step"},
     {"weighting", CHOICE, AT(weighting), 0, 0, weighting_name, "alike", true,
-     "errors of all states count by their deviation in the data, or each by what is left to learn of it"},
+     "errors of all states count by their deviation in the data; or each by what the untrained average leaves of it in "
+     "a step; or each by how much it changes over a rollout"},
     {"fit", CHOICE, AT(fit), 0, 0, fit_name, "ridge", true,
      "what holds the fits of the training itself: the ridge, or the prior of the functions' coefficients, as it is at "
      "the time"},

@@ -34,7 +34,7 @@ typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
 typedef enum { HB_ADAM, HB_MUON } hb_optimiser;
 typedef enum { HB_CONTROLS_COMMANDED, HB_CONTROLS_ACTING } hb_controls;
 typedef enum { HB_FIT_BY_RIDGE, HB_FIT_BY_PRIOR } hb_fit_by;
-typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH } hb_weighting;
+typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH, HB_WEIGHT_CHANGE } hb_weighting;
 
 /* A list of layer widths; n = 0: the kind's own. */
 typedef struct hb_widths {

@@ -22,6 +22,8 @@ static void print_help(void)
         "  --data FILE      data set\n"
         "  --map TEXT       how to read a foreign one (hilbert-train data --help)\n"
         "  --output FILE    the basis file to write; may be MODEL itself\n"
+        "  --reference      keep the model's prior, and add what is left in the long run alone: the reference of\n"
+        "                   out-of-span, for a model of before there was one\n"
         "  --examples N     transitions of each function that coefficients come from [%d]\n"
         "  --seed N         of the draws [0]\n"
         "  --threads N      0: as many as there are processors [0]\n"
@@ -29,19 +31,22 @@ static void print_help(void)
         HB_PRIOR_EXAMPLES);
 }
 
-static int add_prior(const hb_train_input *i, hb_error *err)
+/* reference_alone: the prior stays as it is */
+static int add_prior(const hb_train_input *i, bool reference_alone, hb_error *err)
 {
     hb_model *with = NULL;
 
     if (!hb_prior_applies(i->model))
         return hb_fail(err, EINVAL, "%s: a prior goes with basis functions whose coefficients are least squares",
                        i->model_path);
-    char *notes = hb_train_input_notes(i, "prior");
+    if (reference_alone && !i->model->has_prior)
+        return hb_fail(err, EINVAL, "%s: has no prior: add one, without --reference", i->model_path);
+    char *notes = hb_train_input_notes(i, reference_alone ? "prior --reference" : "prior");
     int status = notes ? hb_model_copy(&with, i->model, true, notes, err) : hb_fail(err, ENOMEM, "out of memory");
     free(notes);
     hb_progress progress;
     hb_progress_start(&progress, "prior");
-    if (!status)
+    if (!status && !reference_alone)
         status = hb_prior_estimate(with, i->data, NULL, 0, i->examples, i->seed, i->pool,
                                    &(hb_watch){.progress = &progress}, err);
     hb_progress_end(&progress);
@@ -57,11 +62,13 @@ int hb_train_prior(int argc, char **argv)
 {
     hb_train_input i = {.examples = HB_PRIOR_EXAMPLES};
     hb_error err = {0};
-    int code = hb_train_input_read(&i, "prior", NULL, 0, argc, argv, print_help);
+    bool reference_alone = false;
+    const hb_option more[] = {{"reference", HB_OPTION_FLAG, &reference_alone, 0, 0, 0}};
+    int code = hb_train_input_read(&i, "prior", more, 1, argc, argv, print_help);
 
     if (code >= 0)
         return code;
-    bool failed = hb_train_input_open(&i, &err) || add_prior(&i, &err);
+    bool failed = hb_train_input_open(&i, &err) || add_prior(&i, reference_alone, &err);
     hb_train_input_close(&i);
     return failed ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
 }

@@ -1,24 +1,26 @@
 #!/bin/sh
 # Remakes the shipped models: collects data, trains, and writes NAME.safetensors beside this script.
 #
-# usage: make.sh [--build FOLDER] [--data FOLDER] [--threads N] [NAME...]
+# usage: make.sh [--build FOLDER] [--data FOLDER] [--flights FOLDER] [--threads N] [NAME...]
 #
 #   NAME              cart crazyflie px4 px4-constants quadrotor quadrotor-constants quadrotor-learned quadrotor-paper vanderpol half-cheetah ant (default: all but crazyflie)
 #   --build FOLDER    where the tools were built (default: build)
 #   --data FOLDER     where data sets and checkpoints are kept; what is there is used again (default: build/models)
+#   --flights FOLDER  recorded flights, for crazyflie alone (default: ../shared/flights)
 #   --threads N       for training (default: one for each processor); the result is the same for any number
 #
 # A run that was interrupted goes on where it was.
 set -eu
 cd "$(dirname "$0")/../.."
 
-build=build data= threads=0 names=
+build=build data= flights=../shared/flights threads=0 names=
 while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2; shift ;;
     --data) data=$2; shift ;;
+    --flights) flights=$2; shift ;;
     --threads) threads=$2; shift ;;
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "make.sh: unknown option '$1' (try --help)" >&2; exit 2 ;;
     *) names="$names $1" ;;
     esac
@@ -85,12 +87,13 @@ make() {
         fit cart cart --nb 3 --hidden 16,16 --inputs=-position --regulariser 0.01 --steps 6000
         ;;
     crazyflie) # recorded flights of a real one, which are not part of this repository; see hilbert-eval real
-        "$build/clients/eval/hilbert-eval" real --folder "$data/real" nanobench
+        "$build/clients/eval/hilbert-eval" real --flights "$flights" --folder "$data/real" --threads "$threads" \
+            nanobench
         cp "$data/real/nanobench.safetensors" config/models/crazyflie.safetensors
-        flights=../shared/flights/nanobench
         # the flights of its training (not the ovals and Lissajous figures), as if nobody had measured the battery
-        python3 config/models/crazyflie_duty.py "$flights" config/logs/nanobench.yaml "$data/duty.yaml"
-        "$train" import --map "$data/duty.yaml" --output "$data/duty.h5" --force "$flights"/B[2-6]_*.csv.gz
+        python3 config/models/crazyflie_duty.py "$flights/nanobench" config/logs/nanobench.yaml "$data/duty.yaml"
+        "$train" import --map "$data/duty.yaml" --output "$data/duty.h5" --force \
+            "$flights"/nanobench/B[2-6]_*.csv.gz
         words crazyflie duty --word 'thrust_scale=battery/3.41'
         ;;
     quadrotor)

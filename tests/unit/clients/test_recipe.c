@@ -74,8 +74,14 @@ static void integrate(double mass, double *x, const double *f, double h)
         x[i] /= length;
 }
 
+/* What nobody measures, and the controller cancels. */
+typedef struct unseen {
+    double turning; /* rad/s^2, by a turn that is ever different */
+    double air;     /* rad/s^2 for each m/s of the velocity in the body, as air turns what moves through it */
+} unseen;
+
 /* A flight near hover, held level by weak feedback, with commands that jump about. One rotor is 3 % weak. */
-static void fly(int flight, double noise, double *x, double *u)
+static void fly(int flight, double noise, unseen by, double *x, double *u)
 {
     hb_random_key key = {.seed = 7, .stream = (uint64_t)flight};
     double mass = mass_of(flight), hover = mass * gravity / 4, state[NX] = {[4] = 1, [9] = 1}, acting[NU];
@@ -92,6 +98,15 @@ static void fly(int flight, double noise, double *x, double *u)
         double p = -0.02 * state[6] - 0.0025 * state[10], r = -0.02 * state[7] - 0.0025 * state[11],
                up = -0.3 * state[5];
         double yaw = 0.001 * state[12]; /* ratio is negative */
+        const double *q = state + 6, v[3] = {state[1], state[3], state[5]};
+        double along = (1 - 2 * (q[1] * q[1] + q[2] * q[2])) * v[0] + 2 * (q[0] * q[1] + q[2] * q[3]) * v[1] +
+                       2 * (q[0] * q[2] - q[1] * q[3]) * v[2];
+        double across = 2 * (q[0] * q[1] - q[2] * q[3]) * v[0] + (1 - 2 * (q[0] * q[0] + q[2] * q[2])) * v[1] +
+                        2 * (q[1] * q[2] + q[0] * q[3]) * v[2];
+        double about_x = by.turning * sin(2.0 * k * dt + flight) + by.air * across;
+        double about_y = by.turning * cos(2.7 * k * dt + flight) - by.air * along;
+        p -= about_x * inertia[0] * sqrt(2) / (4 * arm);
+        r -= about_y * inertia[1] * sqrt(2) / (4 * arm);
         for (int i = 0; i < NU; i++) {
             static const double roll[] = {1, 1, -1, -1}, pitch[] = {-1, 1, 1, -1}, turn[] = {-1, 1, -1, 1};
             told[k][i] = hover * (1 + 0.1 * up + 0.04 * hb_random_normal(key, draw++)) +
@@ -107,11 +122,13 @@ static void fly(int flight, double noise, double *x, double *u)
                 push[i] = acting[i] * (i == 2 ? 0.97 : 1);
             }
             integrate(mass, state, push, h);
+            state[10] += h * about_x;
+            state[11] += h * about_y;
         }
     }
 }
 
-static void write_flights(const char *path, bool known, double noise)
+static void write_flights(const char *path, bool known, double noise, unseen by)
 {
     char state[NX][HB_NAME_SIZE] = {"x", "vx", "y", "vy", "z", "vz", "qx", "qy", "qz", "qw", "wx", "wy", "wz"};
     char unit[NX][HB_NAME_SIZE] = {"m", "m/s", "m", "m/s", "m", "m/s", "1", "1", "1", "1", "rad/s", "rad/s", "rad/s"};
@@ -135,7 +152,7 @@ static void write_flights(const char *path, bool known, double noise)
     assert_int_equal(hb_dataset_writer_new(&w, path, &h, &err), 0);
     for (int f = 0; f < FLIGHTS; f++) {
         double mass = mass_of(f);
-        fly(f, noise, x, u);
+        fly(f, noise, by, x, u);
         if (hb_dataset_writer_append(w, f, STEPS, x, u, NULL, &mass, &err))
             fail_msg("%s", err.text);
     }
@@ -158,17 +175,22 @@ static int set_up(void **state)
     strcpy(folder, "/tmp/hilbert-test-recipe-XXXXXX");
     if (!mkdtemp(folder))
         return -1;
-    write_flights(in_folder("known.h5"), true, 0);
-    write_flights(in_folder("noisy.h5"), true, 2e-3);
-    write_flights(in_folder("hidden.h5"), false, 0);
+    write_flights(in_folder("known.h5"), true, 0, (unseen){0});
+    write_flights(in_folder("noisy.h5"), true, 2e-3, (unseen){0});
+    write_flights(in_folder("turned.h5"), true, 2e-3, (unseen){.turning = 15});
+    write_flights(in_folder("blown.h5"), true, 2e-3, (unseen){.air = 12});
+    write_flights(in_folder("hidden.h5"), false, 0, (unseen){0});
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    for (const char *const *name = (const char *const[]){"known.h5", "noisy.h5", "hidden.h5", NULL}; *name; name++)
+    for (const char *const *name =
+             (const char *const[]){"known.h5", "noisy.h5", "turned.h5", "blown.h5", "hidden.h5", NULL};
+         *name; name++)
         unlink(in_folder(*name));
+
     return rmdir(folder);
 }
 
@@ -340,6 +362,52 @@ static void test_identification_of_mass(void **state)
     hb_dataset_free(d);
 }
 
+/* torques that cancel what nobody measured do not pass for torques that do nothing; and where controls are not what
+ * acted inertia stays what a vehicle can have, and one is told */
+static void test_inertia_is_that_of_a_vehicle(void **state)
+{
+    (void)state;
+    /* what goes with the velocity is taken out for all it does, a turn that is ever different as far as it lasts */
+    static const char *const name[] = {"blown.h5", "turned.h5"};
+    static const double within[] = {0.03, 0.1};
+    hb_dataset *d = NULL;
+    const hb_nominal *n = hb_nominal_find("quadrotor");
+    double start[HB_NOMINAL_PARAMETERS];
+    bool given[HB_NOMINAL_PARAMETERS] = {true};
+    hb_identified found;
+    hb_error err = {0};
+    char *text = NULL;
+    size_t size;
+
+    memcpy(start, n->parameter_default, sizeof start);
+    start[0] = light;
+    hb_identify_settings s = {.nominal = n, .start = start, .given = given, .actuators = {.nu = NU}};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        hb_dataset_free(d);
+        d = read_flights(name[i]);
+        if (hb_identify(&found, d, &s, NULL, &err))
+            fail_msg("%s", err.text);
+        if (!(fabs(found.factor[1] - 1) < within[i]))
+            fail_msg("%s: inertia %g times the true one", name[i], found.factor[1]);
+    }
+    /* commands of another flight */
+    hb_random_key key = {.seed = 8};
+    for (int e = 0; e < d->nepisodes; e++)
+        for (int i = 0; i < d->episode[e].nsteps * NU; i++)
+            ((double *)(uintptr_t)d->episode[e].u)[i] +=
+                0.3 * d->episode[e].u[i] * hb_random_normal(key, (uint64_t)(e * STEPS * NU + i));
+    if (hb_identify(&found, d, &s, NULL, &err))
+        fail_msg("%s", err.text);
+    assert_near(found.factor[1], 3, 0.01);
+    FILE *out = open_memstream(&text, &size);
+    hb_identified_print(&found, d, out);
+    fclose(out);
+    if (!strstr(text, "as far as a vehicle can be") || !strstr(text, "warning: "))
+        fail_msg("%s", text);
+    free(text);
+    hb_dataset_free(d);
+}
+
 /* what identify keeps in a file is what is read from it, and what the recipe takes */
 static void test_actuators_are_kept(void **state)
 {
@@ -382,9 +450,11 @@ static void test_choices(void **state)
         fail_msg("%s", err.text);
     assert_int_equal(s.functions, 16);
     assert_string_equal(s.inputs, "-x,-y,-z");
-    assert_int_equal(s.rollout, 10);
-    assert_int_equal(s.weighting, HB_WEIGHT_EACH);
-    assert_int_equal(s.nb, 4);
+    assert_int_equal(s.rollout, 12);
+    assert_int_equal(s.weighting, HB_WEIGHT_CHANGE);
+    assert_int_equal(s.nb, 8);
+    assert_int_equal(s.fit, HB_FIT_BY_PRIOR);
+    assert_int_equal(s.prior_every, 250);
     assert_true(*s.delay || *s.lag);
     assert_non_null(strstr(s.average, "torque_ratio=-"));
     /* twice gives the same: nothing is identified again */
@@ -420,6 +490,58 @@ static void test_choices(void **state)
     hb_dataset_free(simulated);
 }
 
+/* many states, each a sine that changes by so much of its deviation in a period */
+static void write_waves(const char *path, double change)
+{
+    enum { MANY = HB_SMALL_STATE + 1, SAMPLES = 300 };
+    char name[MANY][HB_NAME_SIZE], unit[MANY][HB_NAME_SIZE] = {0}, hidden[1][HB_NAME_SIZE] = {"phase"};
+    hb_dataset_header h = {.nx = MANY,
+                           .dt = 0.05,
+                           .plant = "waves",
+                           .state_name = name,
+                           .state_unit = unit,
+                           .nhidden = 1,
+                           .hidden_name = hidden};
+    hb_dataset_writer *w = NULL;
+    hb_error err = {0};
+    static double x[(SAMPLES + 1) * MANY];
+
+    for (int i = 0; i < MANY; i++)
+        snprintf(name[i], sizeof name[i], "s%d", i);
+    if (hb_dataset_writer_new(&w, path, &h, &err))
+        fail_msg("%s", err.text);
+    for (int f = 0; f < 4; f++) {
+        double phase = f;
+        for (int k = 0; k <= SAMPLES; k++)
+            for (int i = 0; i < MANY; i++)
+                x[k * MANY + i] = sin(2 * asin(change / 2) * k + i + phase);
+        if (hb_dataset_writer_append(w, f, SAMPLES, x, NULL, NULL, &phase, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(hb_dataset_writer_close(w, &err), 0);
+}
+
+/* increments are learned directly where states settle within a period, as an ant's joints do, and not of slower ones */
+static void test_settling_states(void **state)
+{
+    (void)state;
+    static const double change[] = {0.42, 0.1};
+    static const char name[] = "waves.h5";
+
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        hb_settings s;
+        hb_error err = {0};
+        write_waves(in_folder(name), change[i]);
+        hb_dataset *d = read_flights(name);
+        hb_settings_default(&s);
+        if (hb_recipe_choose(&s, d, NULL, NULL, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(s.integration == HB_DIRECT, i == 0);
+        hb_dataset_free(d);
+        unlink(in_folder(name));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,8 +549,10 @@ int main(void)
         cmocka_unit_test(test_wrong_parameters_are_answered),
         cmocka_unit_test(test_identification),
         cmocka_unit_test(test_identification_of_mass),
+        cmocka_unit_test(test_inertia_is_that_of_a_vehicle),
         cmocka_unit_test(test_actuators_are_kept),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_settling_states),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

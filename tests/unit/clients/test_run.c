@@ -35,8 +35,8 @@ static const char *in_folder(const char *name)
     return p;
 }
 
-/* damped oscillators x'' = u - k x - d x', integrated finely; k and d are hidden */
-static void write_data(const char *path)
+/* damped oscillators x'' = u - k x - d x', integrated finely; k and d are hidden, or known of logs */
+static void write_data(const char *path, bool logs)
 {
     char state[2][HB_NAME_SIZE] = {"x", "v"}, state_unit[2][HB_NAME_SIZE] = {"m", "m/s"};
     char control[1][HB_NAME_SIZE] = {"u"}, control_unit[1][HB_NAME_SIZE] = {"N"};
@@ -54,7 +54,8 @@ static void write_data(const char *path)
                            .control_max = &max,
                            .control_trim = &trim,
                            .nhidden = 2,
-                           .hidden_name = hidden};
+                           .hidden_name = hidden,
+                           .parameters_known = logs};
     hb_dataset_writer *w = NULL;
     hb_error err = {0};
 
@@ -362,6 +363,48 @@ static void test_output_mask(void **state)
         assert_true(m->noise[0] >= m->noise[1]);
         hb_model_free(m);
     }
+}
+
+/* logs have the noise of their sensors, also where no function acts: bands are as wide as errors are */
+static void test_noise_of_logs(void **state)
+{
+    (void)state;
+    hb_settings s = small_run("of-logs");
+    hb_error err = {0};
+    hb_model *m = NULL;
+
+    snprintf(s.data, sizeof s.data, "%s", in_folder("logs.h5"));
+    strcpy(s.outputs, "-x");
+    s.steps = 400;
+    s.learning_rate = 5e-3;
+    train(&s, NULL);
+    if (hb_model_load(&m, s.output, &err))
+        fail_msg("%s", err.text);
+    assert_true(m->has_prior);
+    if (!(m->noise[0] < 0.5 * m->noise[1])) /* half a period of what the derivative leaves */
+        fail_msg("position %g, velocity %g", m->noise[0], m->noise[1]);
+    hb_model_free(m);
+}
+
+/* states weigh by how much they change, which is what an average that says nothing leaves of them in a step */
+static void test_weights_by_change(void **state)
+{
+    (void)state;
+    const struct {
+        int weighting, rollout;
+    } how[] = {{HB_WEIGHT_EACH, 1}, {HB_WEIGHT_CHANGE, 1}, {HB_WEIGHT_EACH, 3}, {HB_WEIGHT_CHANGE, 3}};
+    double error[4];
+
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        hb_settings s = small_run("weighed");
+        strcpy(s.average, "none");
+        s.weighting = how[i].weighting;
+        s.rollout = how[i].rollout;
+        s.hold_out = 4;
+        error[i] = train(&s, NULL).validation.one_step;
+    }
+    assert_near(error[1] / error[0], 1, 1e-3);
+    assert_true(fabs(error[3] / error[2] - 1) > 1e-3);
 }
 
 /* lag acts once, also in the verdict: training has made acting controls of the data's commands already */
@@ -738,7 +781,8 @@ static int set_up(void **state)
     snprintf(folder, sizeof folder, "/tmp/hilbert-test-run-XXXXXX");
     if (!mkdtemp(folder))
         return -1;
-    write_data(in_folder("data.h5"));
+    write_data(in_folder("data.h5"), false);
+    write_data(in_folder("logs.h5"), true);
     hb_settings s = small_run("reference");
     hb_run_result r = train(&s, NULL);
     return r.steps == s.steps && !r.stopped && access(in_folder("reference.checkpoint"), F_OK) != 0 ? 0 : -1;
@@ -1076,6 +1120,8 @@ int main(void)
         cmocka_unit_test(test_optimiser_by_itself),
         cmocka_unit_test(test_output_mask),
         cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_noise_of_logs),
+        cmocka_unit_test(test_weights_by_change),
         cmocka_unit_test(test_verdict_of_late_controls),
         cmocka_unit_test(test_reference_without_held_back),
         cmocka_unit_test(test_given_average),

@@ -442,6 +442,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->stages = ready ? plan->prepared : stages;
     reply->corrected = plan->corrected;
     hb_controller_count(c, HB_COUNTER(corrected), plan->corrected);
+    hb_controller_count(c, HB_COUNTER(predicted), plan->evaluated && !plan->verified);
     reply->plan = plan->action;
     reply->step = hb_planner_step(c->planner);
     reply->states = hb_planner_states(c->planner);
@@ -474,7 +475,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
 
     if (!c->s.planner.prepare || !c->followed || !(c->usual_period > 0) || !(left > 0))
         return false;
-    const uint64_t before = hb_planner_stages(c->planner);
+    const uint64_t before = hb_planner_stages(c->planner), disagreed = hb_planner_disagreed(c->planner);
     take_trim(c);
     const uint64_t stages = hb_planner_prepare(c->planner, hb_stepper_predictor(c->stepper), c->usual_period, clock,
                                                begun + left, interrupt, most);
@@ -482,6 +483,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
     c->preparing += took;
     c->rested -= took / share;
     hb_controller_count(c, HB_COUNTER(prepare_stages), stages - before);
+    hb_controller_count(c, HB_COUNTER(disagreed), hb_planner_disagreed(c->planner) - disagreed);
     hb_controller_count(c, HB_COUNTER(prepare_us), (uint64_t)(1e6 * took + 0.5));
     return interrupt && atomic_load_explicit(interrupt, memory_order_relaxed) && !hb_planner_prepared(c->planner);
 }

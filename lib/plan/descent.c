@@ -27,6 +27,9 @@ static const double worth = 0.75;
 static const double enough = 0.015;
 /* Jacobians of a trajectory nearby do for so many steps of a correction. */
 enum { CORRECTIONS = 2 };
+/* Steps of an answer by the model alone: one, and another where the first was too long for the model of the cost. What
+ * two do not settle, trials from the true state must. */
+enum { LOOKS = 2 };
 
 struct hb_descent {
     int nx, nu;
@@ -38,12 +41,16 @@ struct hb_descent {
     double *effective; /* nh x nu: what the actuators make of them */
     double *step;      /* nh x nv */
     hb_real *base;     /* nh x nv: what it starts from */
+    hb_real *prepared; /* nh x nv: what a correction began with */
     hb_lag lag;
 
     /* where the Jacobians were taken */
     double *at_states;    /* (nh + 1) x nx */
     double *at_effective; /* nh x nu */
+    bool at_possible;     /* the states there are */
     double *deviation;    /* 2 x nx: from there, of this step and the next */
+    double *defect;       /* nh x nx: what steps of the model differ by from what the Jacobians predict */
+    double *next;         /* nh x nx: those steps */
 
     /* of the step proposed last: what it should improve, and how far it moves a control, in units of its range */
     double expected, moved;
@@ -60,9 +67,12 @@ static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_
     to->effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->step = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(double));
     to->base = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
+    to->prepared = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
     to->at_states = hb_arena_take(arena, (size_t)(max_horizon + 1) * (size_t)m->nx, sizeof(double));
     to->at_effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->deviation = hb_arena_take(arena, 2 * (size_t)m->nx, sizeof(double));
+    to->defect = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nx, sizeof(double));
+    to->next = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nx, sizeof(double));
     return d;
 }
 
@@ -97,12 +107,14 @@ void hb_descent_free(hb_descent *d)
     free(d);
 }
 
-/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move */
-static void model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
+/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move; returns the
+ * cost */
+static double model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
 {
     const int nx = d->nx, nu = d->nu, nh = of->nh;
     const size_t nstates = (size_t)((nh + 1) * nx), ncontrols = (size_t)(nh * nu);
     hb_gauss_newton *n = d->newton;
+    double cost = 0;
 
     memset(n->lx, 0, nstates * sizeof *n->lx);
     memset(n->lu, 0, ncontrols * sizeof *n->lu);
@@ -120,11 +132,13 @@ static void model_stages(hb_descent *d, const hb_plan_problem *of, const double 
             .slew = u ? n->slew + k * nu : NULL,
         };
         hb_cost_stage_model(of->cost, of->goal, nx, nu, nh, k, states + k * nx, u, before, &stage);
+        cost += stage.cost;
     }
     for (int i = 0; i < nh * nu; i++) {
         n->low[i] = d->map->low[i % nu] - d->u[i];
         n->high[i] = d->map->high[i % nu] - d->u[i];
     }
+    return cost;
 }
 
 static double largest(const double *x, int n)
@@ -233,6 +247,7 @@ bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_pl
         return false;
     memcpy(d->at_states, at->states, (size_t)((problem->nh + 1) * d->nx) * sizeof *d->at_states);
     memcpy(d->at_effective, d->effective, (size_t)(problem->nh * d->nu) * sizeof *d->at_effective);
+    d->at_possible = !at->impossible;
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return false;
     model_cost(d, problem, at->states);
@@ -315,7 +330,8 @@ hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const h
 
 /* ---- corrections ---- */
 
-/* States along d->u from problem->x0, as the current Jacobians predict them: dx[k+1] = A dx[k] + B de[k]. */
+/* States along d->u from problem->x0, as the Jacobians in hand predict them: dx[k+1] = A dx[k] + B de[k] + defect[k].
+ */
 static void predict_states(hb_descent *d, const hb_plan_problem *problem, double *states)
 {
     const int nx = d->nx, nu = d->nu;
@@ -331,7 +347,7 @@ static void predict_states(hb_descent *d, const hb_plan_problem *problem, double
             return;
         const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
         for (int i = 0; i < nx; i++) {
-            next[i] = 0;
+            next[i] = d->defect[k * nx + i];
             for (int j = 0; j < nx; j++)
                 next[i] += a[i * nx + j] * now[j];
             for (int j = 0; j < nu; j++)
@@ -341,6 +357,70 @@ static void predict_states(hb_descent *d, const hb_plan_problem *problem, double
         now = next;
         next = swap;
     }
+}
+
+/* cost and states of the sequence c->w as they are predicted, and the model of the cost there */
+static void predict(hb_descent *d, const hb_plan_problem *problem, hb_candidate *c)
+{
+    take_controls(d, problem, c->w);
+    predict_states(d, problem, c->states);
+    c->cost = model_stages(d, problem, c->states);
+}
+
+/* The step solved for last, or half or a quarter of it, whichever is first predicted to cost less than `before`; none,
+ * and where it was, if none does. */
+static void take_step(hb_descent *d, const hb_plan_problem *problem, double before, hb_candidate *from)
+{
+    static const double part[] = {1, 0.5, 0.25, 0};
+
+    for (int i = 0; i < 4; i++) {
+        for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
+            from->w[at] = (hb_real)(d->base[at] + part[i] * d->step[at]);
+        predict(d, problem, from);
+        if (from->cost < before)
+            return;
+    }
+}
+
+/* Takes the defects of the prediction in from->states in: one true step from each state of it. */
+static bool take_defects(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, hb_candidate *from)
+{
+    if (!hb_candidate_evaluation_steps(e, from->states, d->effective, d->next))
+        return false;
+    for (int i = 0; i < problem->nh * d->nx; i++)
+        d->defect[i] += d->next[i] - from->states[d->nx + i];
+    predict(d, problem, from);
+    return isfinite(from->cost);
+}
+
+/* Steps of the model alone from a sequence whose defects are taken in; false: they do not settle it. The curvature is
+ * that of the cost at the predicted states, with a reference that has moved on. It is settled when less is left to gain
+ * than an answer may lose: the step promises no more, or brings what the quadratic model of the cost promised, and its
+ * defects change nothing about that. */
+static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                            hb_candidate *from, int *steps)
+{
+    if (!take_defects(d, e, problem, from))
+        return false;
+    for (int i = 0; i < LOOKS; i++) {
+        const double before = from->cost;
+        hb_gauss_newton_condense_again(d->newton);
+        propose_whole(d, from->w);
+        if (!isfinite(d->expected))
+            return false;
+        if (i > 0 && d->expected <= small(problem, from))
+            return true;
+        take_step(d, problem, before, from);
+        ++*steps;
+        const double promised = from->cost, loss = small(problem, from);
+        if (d->expected <= loss)
+            return true;
+        if (!take_defects(d, e, problem, from))
+            return false;
+        if (fabs(before - promised - d->expected) <= loss && fabs(from->cost - promised) <= loss)
+            return true;
+    }
+    return false;
 }
 
 /* What became of the first step of a correction. */
@@ -436,17 +516,30 @@ static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_pla
     return true;
 }
 
-hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
-                                  const hb_real *also, hb_candidate *from, int *steps)
+hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, bool trust,
+                                  const hb_real *also, hb_candidate *from, int *steps, bool *verified)
 {
+    const int size = problem->nh * d->map->nv;
     correction first;
 
+    *verified = true;
+    from->impossible = false;
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return HB_DESCENT_STOPPED;
     take_problem(d, problem);
-    take_controls(d, problem, from->w);
-    predict_states(d, problem, from->states);
-    model_stages(d, problem, from->states);
+    memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
+    memcpy(d->prepared, from->w, (size_t)size * sizeof *from->w);
+    predict(d, problem, from);
+    if (trust && d->at_possible && answer_by_model(d, e, problem, from, steps)) {
+        hb_candidate_evaluation_rest(e);
+        *verified = false;
+        return HB_DESCENT_ARRIVED;
+    }
+    if (!isfinite(from->cost)) {
+        memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
+        memcpy(from->w, d->prepared, (size_t)size * sizeof *from->w);
+        predict(d, problem, from);
+    }
     hb_gauss_newton_condense_again(d->newton);
     propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
@@ -479,6 +572,12 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
         if (!(from->cost < before))
             return HB_DESCENT_UNDER_WAY;
     }
+}
+
+bool hb_descent_confirms(const hb_plan_problem *problem, double predicted, const hb_candidate *rolled_out)
+{
+    return isfinite(rolled_out->cost) && !rolled_out->impossible &&
+           fabs(rolled_out->cost - predicted) <= small(problem, rolled_out);
 }
 
 void hb_descent_offer(hb_descent *d, const hb_plan_problem *problem, int lane, const hb_real *w)

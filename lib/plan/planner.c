@@ -44,6 +44,8 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     to->made_at = hb_arena_take(arena, (size_t)nx, sizeof(double));
     to->made_for.target = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
     to->made_for.actuator_state = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.trim = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.last_control = hb_arena_take(arena, (size_t)nu, sizeof(double));
     to->made_for.lag = hb_arena_take(arena, (size_t)nu, sizeof(double));
     hb_preparation_lay_out(&to->preparation, arena, nx, nu, nv, nh);
     return p;
@@ -162,7 +164,7 @@ void hb_planner_reset(hb_planner *p)
     memset(p->states, 0, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
-    p->inherited = false;
+    p->inherited = p->unverified = p->doubtful = false;
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
@@ -173,7 +175,8 @@ void hb_planner_reset(hb_planner *p)
 static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *actuator_state, hb_goal *to)
 {
     const int nx = p->m->nx, nu = p->m->nu;
-    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag;
+    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag,
+           *last = (double *)to->last_control, *trim = (double *)to->trim;
 
     *to = *goal;
     to->target = memcpy(target, goal->target, (size_t)(goal->ntargets * nx) * sizeof *target);
@@ -181,9 +184,9 @@ static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *ac
     for (int i = 0; i < nu; i++)
         lag[i] = goal->lag ? goal->lag[i] : 0;
     to->lag = lag;
-    /* the caller's may be gone by then, and what came before this plan matters to no later one */
-    to->last_control = actuators;
-    to->start = NULL;
+    to->trim = memcpy(trim, goal->trim, (size_t)nu * sizeof *trim);
+    to->last_control = memcpy(last, goal->last_control, (size_t)nu * sizeof *last);
+    to->start = NULL; /* the caller's may be gone by then */
 }
 
 void hb_planner_take_over(hb_planner *p, const hb_planner *from)
@@ -200,7 +203,7 @@ void hb_planner_take_over(hb_planner *p, const hb_planner *from)
     memcpy(p->states, from->states, hb_planner_states_bytes(p));
     memcpy(p->made_at, from->made_at, (size_t)nx * sizeof *p->made_at);
     copy_goal(p, &from->made_for, from->made_for.actuator_state, &p->made_for);
-    p->made_for.trim = p->m->control_trim;
+    p->trim = p->m->control_trim;
     p->cold = false;
     p->step = hb_planner_step(from);
     p->elapsed = from->elapsed;
@@ -464,6 +467,7 @@ static void note_problem(hb_planner *p)
 
     memcpy(p->made_at, p->problem.x0, (size_t)p->m->nx * sizeof *p->made_at);
     copy_goal(p, goal, hb_lag_start(goal), &p->made_for);
+    p->trim = goal->trim;
 }
 
 /* the warm start, when steps become longer or shorter */
@@ -487,7 +491,7 @@ void hb_planner_begin(hb_planner *p, const hb_plan_problem *problem, uint64_t ti
     change_step(p, p->problem.dt);
     p->key = (hb_random_key){.seed = p->settings.seed, .stream = tick};
     p->round = 0;
-    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions};
+    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions, .verified = true};
     hb_decisions_start(&p->decisions);
     hb_candidate_evaluation_follow(p->evaluation, &p->decisions);
     p->best.cost = p->other.cost = INFINITY;
@@ -503,6 +507,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.out_of_time = p->decisions.nrefused > 0;
     p->plan.cost = p->best.cost;
     hb_preparation_forget(&p->preparation);
+    p->unverified = p->doubtful = false;
     /* with nothing better, the current plan is what will be applied, moved on to this request */
     if (!p->plan.evaluated && p->cold)
         return;
@@ -513,6 +518,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     if (!p->plan.evaluated)
         return;
     p->cold = false;
+    p->unverified = !p->plan.verified;
     memcpy(p->warm, p->best.w, hb_planner_sequence_bytes(p));
     memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);

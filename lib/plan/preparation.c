@@ -1,5 +1,6 @@
 /* Prepare behind the reply, correct on arrival.
  *
+ *     verify       the plan in hand, if it was given by the model alone: its rollout
  *     predict      the state at the next request, if requests go on as they did and the first action is held until then
  *     evaluate     the current plan, moved on to that time, from there
  *     search       iterations of the methods that work on the whole population
@@ -66,7 +67,7 @@ static void begin(hb_planner *p, double seconds)
     hb_preparation_forget(f);
     hb_decisions_start(&f->record.decisions);
     f->begun = true;
-    f->next = HB_PREPARE_PREDICT;
+    f->next = p->unverified ? HB_PREPARE_VERIFY : HB_PREPARE_PREDICT;
     f->seconds = seconds;
     f->ahead = seconds / hb_planner_step(p);
     f->steps = f->iterations = f->insured = 0;
@@ -77,6 +78,7 @@ static void begin(hb_planner *p, double seconds)
         count_in_vain(f);
     f->arrived = false;
     f->goal = p->made_for;
+    f->goal.trim = p->trim;
     f->goal.last_control = f->last_control;
     f->goal.actuator_state = f->actuator_state;
 }
@@ -90,6 +92,25 @@ static void pose(hb_planner *p, const hb_plan_problem *problem)
     p->problem = *problem;
     hb_candidate_evaluation_begin(p->evaluation, &p->problem, f->clock, f->deadline);
     hb_candidate_evaluation_heed(p->evaluation, f->interrupt);
+}
+
+/* the plan that was given without a rollout, for the very problem that it answered */
+static bool verify(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    hb_plan_problem answered = f->problem;
+
+    answered.x0 = p->made_at;
+    answered.goal = &p->made_for;
+    hb_descent_offer(p->descent[0], &answered, 0, p->warm);
+    pose(p, &answered);
+    p->other.cost = INFINITY;
+    if (!hb_descent_choose(p->descent[0], p->evaluation, 1, &p->other))
+        return false;
+    p->unverified = false;
+    p->doubtful = !hb_descent_confirms(&answered, p->plan.cost, &p->other);
+    p->disagreed += p->doubtful;
+    return true;
 }
 
 /* the first action, held, in steps no longer than the model's */
@@ -212,6 +233,11 @@ static bool advance(hb_planner *p)
     hb_descent_end end;
 
     switch (f->next) {
+    case HB_PREPARE_VERIFY:
+        if (!verify(p))
+            return false;
+        f->next = HB_PREPARE_PREDICT;
+        return true;
     case HB_PREPARE_PREDICT:
         if (!predict(p))
             return false;
@@ -303,6 +329,11 @@ bool hb_planner_prepared(const hb_planner *p)
     return p->preparation.begun && p->preparation.next == HB_PREPARE_DONE;
 }
 
+uint64_t hb_planner_disagreed(const hb_planner *p)
+{
+    return p->disagreed;
+}
+
 uint64_t hb_planner_stages(const hb_planner *p)
 {
     return p->preparation.stages;
@@ -312,8 +343,8 @@ uint64_t hb_planner_stages(const hb_planner *p)
 static bool correct(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
-    hb_descent_end end =
-        hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, p->warm, &p->best, &p->plan.iterations);
+    hb_descent_end end = hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, !p->doubtful, p->warm,
+                                            &p->best, &p->plan.iterations, &p->plan.verified);
 
     if (end == HB_DESCENT_UNDER_WAY && isfinite(p->best.cost))
         end = hb_descent_run(p->descent[!f->ready], p->evaluation, &p->problem,

@@ -342,9 +342,12 @@ bool hb_candidate_evaluation_steps(hb_candidate_evaluation *e, const double *sta
         const int n = of->nh - first < HB_STRIDE ? of->nh - first : HB_STRIDE;
         if (!hb_candidate_evaluation_ask(e, HB_PIECE_DEFECTS))
             return false;
-        hb_rollout_steps(e->rollout[0], of->model, of->dt, n, states + (ptrdiff_t)first * e->nx,
-                         u + (ptrdiff_t)first * e->nu, next + (ptrdiff_t)first * e->nx);
+        const bool possible = hb_rollout_steps(e->rollout[0], of->model, of->dt, of->cost->limits.trained_range, n,
+                                               states + (ptrdiff_t)first * e->nx, u + (ptrdiff_t)first * e->nu,
+                                               next + (ptrdiff_t)first * e->nx);
         hb_candidate_evaluation_rest(e);
+        if (!possible)
+            return false;
     }
     return true;
 }

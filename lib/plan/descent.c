@@ -25,8 +25,6 @@ static const double worth = 0.75;
 /* A correction has arrived when the model of the cost has less than this share of the cost to gain, or predicted what
  * the step brings to within it. A request does not wait for more: what is left is gained behind the reply. */
 static const double enough = 0.015;
-/* Jacobians of a trajectory nearby do for so many steps of a correction. */
-enum { CORRECTIONS = 2 };
 /* Steps of an answer by the model alone: one, and another where the first was too long for the model of the cost. What
  * two do not settle, trials from the true state must. */
 enum { LOOKS = 2 };
@@ -367,9 +365,9 @@ static void predict(hb_descent *d, const hb_plan_problem *problem, hb_candidate 
     c->cost = model_stages(d, problem, c->states);
 }
 
-/* The step solved for last, or half or a quarter of it, whichever is first predicted to cost less than `before`; none,
- * and where it was, if none does. */
-static void take_step(hb_descent *d, const hb_plan_problem *problem, double before, hb_candidate *from)
+/* The step solved for last, or half or a quarter of it, whichever is first predicted to cost less than `before`. False:
+ * none does, and *from stays where it was. */
+static bool take_step(hb_descent *d, const hb_plan_problem *problem, double before, hb_candidate *from)
 {
     static const double part[] = {1, 0.5, 0.25, 0};
 
@@ -378,8 +376,9 @@ static void take_step(hb_descent *d, const hb_plan_problem *problem, double befo
             from->w[at] = (hb_real)(d->base[at] + part[i] * d->step[at]);
         predict(d, problem, from);
         if (from->cost < before)
-            return;
+            return true;
     }
+    return false;
 }
 
 /* Takes the defects of the prediction in from->states in: one true step from each state of it. */
@@ -395,8 +394,8 @@ static bool take_defects(hb_descent *d, hb_candidate_evaluation *e, const hb_pla
 
 /* Steps of the model alone from a sequence whose defects are taken in; false: they do not settle it. The curvature is
  * that of the cost at the predicted states, with a reference that has moved on. It is settled when less is left to gain
- * than an answer may lose: the step promises no more, or brings what the quadratic model of the cost promised, and its
- * defects change nothing about that. */
+ * than an answer may lose: the step promises no more, or brings nothing though it does, as at a kink of the cost, or
+ * brings what the quadratic model of the cost promised, and its defects change nothing about that. */
 static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
                             hb_candidate *from, int *steps)
 {
@@ -410,10 +409,10 @@ static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_
             return false;
         if (i > 0 && d->expected <= small(problem, from))
             return true;
-        take_step(d, problem, before, from);
-        ++*steps;
+        const bool gains = take_step(d, problem, before, from);
         const double promised = from->cost, loss = small(problem, from);
-        if (d->expected <= loss)
+        ++*steps;
+        if (!gains || d->expected <= loss)
             return true;
         if (!take_defects(d, e, problem, from))
             return false;
@@ -423,104 +422,39 @@ static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_
     return false;
 }
 
-/* What became of the first step of a correction. */
-typedef struct correction {
-    double whole, unchanged, given; /* costs of the whole step, of the sequence itself and of `also` */
-    bool as_expected;               /* nothing worth while is left to gain */
-    bool at_kink;                   /* no step gains anything, whatever the model hopes for */
-    bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
-} correction;
-
-/* There was little to gain, or the whole step brought what was predicted and no other trial much more. */
-static bool as_expected(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best,
-                        const correction *c)
+/* Trials of the step from d->base: its dampings and lengths, the sequence itself and `also`; a few of them, or the
+ * sequence alone, where there is no time for all. Arrived when the whole step is as good as any and brought what was
+ * expected, or that was too little to wait for. */
+static hb_descent_end answer_by_trials(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                                       const hb_real *also, hb_candidate *from)
 {
-    const double slack = small(problem, best);
+    const bool all = hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh),
+               few = all || hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh);
+    const int count = all ? TRIALS : few ? HB_FEW : 1, given = count - 2, unchanged = count - 1;
 
-    return isfinite(best->cost) && (d->expected <= slack || (c->whole <= best->cost + slack &&
-                                                             fabs(c->unchanged - c->whole - d->expected) <= slack));
-}
-
-/* At kinks of the cost, such as at a target, the model goes on hoping for gains that no step brings: where nothing
- * tried is better than the sequence itself, a request does not wait for twice as much either. */
-static bool at_kink(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
-{
-    return isfinite(best->cost) && c->unchanged <= best->cost + negligible(problem, best->cost) &&
-           d->expected <= 2 * small(problem, best);
-}
-
-/* The whole step is the best, and brought enough. Costs that differ by less than what is negligible are as good. */
-static bool worth_it(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
-{
-    const double slack = negligible(problem, best->cost);
-
-    return c->whole <= best->cost + slack && c->unchanged - c->whole >= worth * d->expected - slack;
-}
-
-/* Some of the lengths of both dampings, where there is no time for all: faster side by side than a vector of them. */
-static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
-                            hb_candidate *from)
-{
-    if (!hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh) || !hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
-        return false;
-    put_step(d, 0, 0.2);
-    propose(d, 0, 1, 1, 1);
-    put_step(d, 2, 0.5);
-    put_step(d, 3, 0.2);
-    hb_candidate_evaluation_rest(e);
-    return run_trials(d, e, HB_FEW, from);
-}
-
-/* The first step of a correction: the whole step and half of it, the sequence itself and `also`; unless the first is
- * worth it, all dampings and lengths beside them, or a few where there is no time for all. False: time ran out. */
-static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_real *also,
-                         hb_candidate *from, correction *c)
-{
-    *c = (correction){.whole = INFINITY, .unchanged = INFINITY, .given = INFINITY};
     from->cost = INFINITY;
-    if (!hb_candidate_evaluation_fits(e, d->probes ? HB_PIECE_FEW : HB_PIECE_TRIAL, problem->nh)) {
-        /* the sequence as it is, so that there is an answer */
-        put_trial(d, 0, d->base);
-        run_trials(d, e, 1, from);
-        return false;
-    }
-    if (d->probes) {
-        put_trial(d, 1, d->base);
-        put_trial(d, 2, also);
-        put_step(d, 3, 0.5);
-        if (!run_trials(d, e, HB_FEW, from))
-            return false;
-        c->whole = d->trial.cost[0];
-        c->unchanged = d->trial.cost[1];
-        c->given = d->trial.cost[2];
-    }
-    if (!d->probes ||
-        !(as_expected(d, problem, from, c) || at_kink(d, problem, from, c) || worth_it(d, problem, from, c))) {
-        enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
-        if (d->probes && !hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
-            try_few_shorter(d, e, problem, from);
-            return false;
-        }
+    if (all)
         propose_all(d, 0);
-        put_trial(d, ALSO, also);
-        put_trial(d, UNCHANGED, d->base);
-        if (!run_trials(d, e, TRIALS, from))
-            return false;
-        c->whole = d->trial.cost[0];
-        c->unchanged = d->trial.cost[UNCHANGED];
-        c->given = d->trial.cost[ALSO];
-    }
-    c->as_expected = as_expected(d, problem, from, c);
-    c->at_kink = at_kink(d, problem, from, c);
-    c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - small(problem, from);
-    return true;
+    else if (few)
+        put_step(d, 1, 0.5);
+    if (few)
+        put_trial(d, given, also);
+    put_trial(d, unchanged, d->base);
+    if (!run_trials(d, e, count, from) || !few)
+        return HB_DESCENT_STOPPED;
+    const double whole = d->trial.cost[0], before = d->trial.cost[unchanged], slack = small(problem, from);
+    /* the model of the cost was made for something else */
+    if (!isfinite(from->cost) || d->trial.cost[given] < fmin(whole, before) - slack)
+        return HB_DESCENT_UNDER_WAY;
+    return d->expected <= slack || (whole <= from->cost + slack && fabs(before - whole - d->expected) <= slack)
+               ? HB_DESCENT_ARRIVED
+               : HB_DESCENT_UNDER_WAY;
 }
 
 hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, bool trust,
                                   const hb_real *also, hb_candidate *from, int *steps, bool *verified)
 {
-    const int size = problem->nh * d->map->nv;
-    correction first;
+    const size_t sequence = (size_t)(problem->nh * d->map->nv) * sizeof *from->w;
 
     *verified = true;
     from->impossible = false;
@@ -528,50 +462,25 @@ hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, con
         return HB_DESCENT_STOPPED;
     take_problem(d, problem);
     memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
-    memcpy(d->prepared, from->w, (size_t)size * sizeof *from->w);
+    memcpy(d->prepared, from->w, sequence);
     predict(d, problem, from);
-    if (trust && d->at_possible && answer_by_model(d, e, problem, from, steps)) {
-        hb_candidate_evaluation_rest(e);
-        *verified = false;
+    *verified = !(trust && d->at_possible && answer_by_model(d, e, problem, from, steps));
+    hb_candidate_evaluation_rest(e);
+    if (!*verified)
         return HB_DESCENT_ARRIVED;
-    }
+    if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return HB_DESCENT_STOPPED;
     if (!isfinite(from->cost)) {
         memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
-        memcpy(from->w, d->prepared, (size_t)size * sizeof *from->w);
+        memcpy(from->w, d->prepared, sequence);
         predict(d, problem, from);
     }
     hb_gauss_newton_condense_again(d->newton);
     propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
-    if (!correct_once(d, e, problem, also, from, &first))
-        return HB_DESCENT_STOPPED;
-    ++*steps;
-    if (first.elsewhere)
-        return HB_DESCENT_UNDER_WAY;
-    /* a model that predicted this well is minimised */
-    if (first.as_expected)
-        return HB_DESCENT_ARRIVED;
-    if (first.at_kink)
-        return HB_DESCENT_AT_KINK;
-
-    for (int i = 1;; i++) {
-        const double before = from->cost;
-        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
-            return HB_DESCENT_STOPPED;
-        take_controls(d, problem, from->w);
-        model_cost(d, problem, from->states);
-        propose_whole(d, from->w);
-        hb_candidate_evaluation_rest(e);
-        if (arrived(d, problem, before) || d->expected <= small(problem, from))
-            return HB_DESCENT_ARRIVED;
-        if (i == CORRECTIONS)
-            return HB_DESCENT_UNDER_WAY;
-        if (!try_step(d, e, problem, from))
-            return HB_DESCENT_STOPPED;
-        ++*steps;
-        if (!(from->cost < before))
-            return HB_DESCENT_UNDER_WAY;
-    }
+    const hb_descent_end end = answer_by_trials(d, e, problem, also, from);
+    *steps += end != HB_DESCENT_STOPPED;
+    return end;
 }
 
 bool hb_descent_confirms(const hb_plan_problem *problem, double predicted, const hb_candidate *rolled_out)

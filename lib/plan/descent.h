@@ -18,7 +18,6 @@ typedef struct hb_descent hb_descent;
 typedef enum {
     HB_DESCENT_STOPPED,   /* time ran out; the candidate is the best so far all the same */
     HB_DESCENT_UNDER_WAY, /* another step would help */
-    HB_DESCENT_AT_KINK,   /* the model hopes for more, and no step brings any: waiting for it does not pay */
     HB_DESCENT_ARRIVED,   /* nothing worth while is left to gain */
 } hb_descent_end;
 

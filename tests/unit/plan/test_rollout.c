@@ -343,7 +343,8 @@ static void test_steps_side_by_side(void **state)
                    0.3 * m->state_std[i % nx] * hb_random_normal((hb_random_key){9, 0}, (uint64_t)i);
         for (int i = 0; i < NH * nu; i++)
             u[i] = b.u[i * HB_STRIDE];
-        hb_rollout_steps(b.r, b.p, m->dt, NH, x, u, next);
+        assert_true(hb_rollout_steps(b.r, b.p, m->dt, 30, NH, x, u, next));
+        assert_int_equal(hb_rollout_steps(b.r, b.p, m->dt, 1e-3, NH, x, u, next), m->ninputs == 0);
         for (int k = 0; k < NH; k++) {
             step_once(&b, x + k * nx, u + k * nu, one);
             for (int i = 0; i < nx; i++)

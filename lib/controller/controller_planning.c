@@ -363,23 +363,16 @@ static bool is_refusal(hb_reason fault)
     return hb_controller_is_fault(fault) && fault != HB_REASON_FROZEN && fault != HB_REASON_IMPLAUSIBLE;
 }
 
-/* So little that what was learned last may have turned everything round. */
-static bool hardly_known(const hb_controller *c, const hb_snapshot *s)
-{
-    return c->s.adapt && s->health.samples < HB_UNKNOWN;
-}
-
-/* Whether the plan in hand breaks a limit, or was made for a vehicle that is known otherwise now. */
-static bool outdated(const hb_controller *c, const hb_snapshot *s)
-{
-    return c->limited || (c->s.adapt && s->health.changes != c->changes_seen) ||
-           (hardly_known(c, s) && c->set_version != c->planned_version);
-}
-
-/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected. */
+/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected: it breaks a
+ * limit, or was made for a vehicle that is known otherwise now, a change having been seen, or so little being known
+ * that what was learned last may have turned everything round. With independent models there is no time for that. */
 static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
 {
-    return c->m->architecture != HB_INDEPENDENT && outdated(c, s); /* with independent ones there is no time for that */
+    const bool hardly_known = s->health.samples < HB_UNKNOWN;
+
+    return c->m->architecture != HB_INDEPENDENT &&
+           (c->limited || (c->s.adapt && (s->health.changes != c->changes_seen ||
+                                          (hardly_known && c->set_version != c->planned_version))));
 }
 
 bool hb_controller_will_correct(hb_controller *c)
@@ -420,7 +413,6 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
-                    .insure = outdated(c, s),
                     .trim = ready ? last_trim(c) : take_trim(c)};
     if (!ready && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,

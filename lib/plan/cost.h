@@ -83,7 +83,6 @@ typedef struct hb_goal {
     const double *actuator_state; /* nu, physical: what they give at the start; NULL: last_control */
     const double *start;          /* nstart x nu, physical: commands to begin a plan with, then trim; NULL: none */
     int nstart;
-    bool insure; /* a plan draws a few wide samples before it is given, and not all of them behind that */
     double step; /* seconds of a step of the plan; 0: as the planner is set */
 } hb_goal;
 

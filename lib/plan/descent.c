@@ -203,10 +203,15 @@ static bool arrived(const hb_descent *d, const hb_plan_problem *problem, double 
     return d->expected <= negligible(problem, cost) || d->moved <= still;
 }
 
+double hb_descent_negligible(const hb_plan_problem *problem, double cost)
+{
+    return enough * fabs(cost) + problem->tolerance;
+}
+
 /* What a request does not wait for. It does wait for a way out of states that are not possible. */
 static double small(const hb_plan_problem *problem, const hb_candidate *best)
 {
-    return best->impossible ? problem->tolerance : enough * fabs(best->cost) + problem->tolerance;
+    return best->impossible ? problem->tolerance : hb_descent_negligible(problem, best->cost);
 }
 
 /* sizes, directions and lag of a problem */

@@ -26,6 +26,9 @@ int hb_descent_new(hb_descent **ret, const hb_model *m, const hb_control_map *ma
                    hb_error *err);
 void hb_descent_free(hb_descent *d);
 
+/* What of a cost is not worth keeping a request waiting for. */
+double hb_descent_negligible(const hb_plan_problem *problem, double cost);
+
 /* In all that follows `e` has begun on `problem`. */
 
 /* Improves *from in at most `most` steps, counted in *steps. */

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OWED = 3 };                 /* insurances that plans leave to preparations before one is made at once */
 static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
@@ -168,7 +167,7 @@ void hb_planner_reset(hb_planner *p)
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
-    p->preparation.in_vain = p->preparation.owed = 0;
+    p->preparation.in_vain = 0;
 }
 
 /* Copies what a plan was made for: the vectors of *to have room. */
@@ -428,16 +427,13 @@ static bool insure(hb_planner *p, int n)
     return !(p->best.cost < before);
 }
 
-/* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, but not when nothing
- * would be known without it, or when what is known is no good; when it is asked for, a few samples go before the reply.
- */
-static int samples_before_reply(const hb_planner *p, bool stuck)
+/* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, after a few samples
+ * before it; but not when nothing would be known without it. */
+static int samples_before_reply(const hb_planner *p)
 {
     const int all = p->population.ns;
 
-    if (!p->settings.prepare || p->cold || p->best.impossible || stuck || p->preparation.owed >= MOST_OWED)
-        return all;
-    return !p->problem.goal->insure ? 0 : all < HB_LANES ? all : HB_LANES;
+    return !p->settings.prepare || p->cold || p->best.impossible || all < HB_LANES ? all : HB_LANES;
 }
 
 /* second-order steps from the best, and insurance */
@@ -446,18 +442,12 @@ static bool descend(hb_planner *p)
     /* a warm start that leads nowhere: anything else that can be evaluated */
     if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, p->population.ns, &p->best) && isfinite(p->best.cost)))
         return false;
-    const bool guessed = memcmp(p->best.w, p->warm, hb_planner_sequence_bytes(p)) != 0;
-    const double before = p->best.cost;
     const hb_descent_end end = improve_best(p);
-    /* at a kink of the model, say */
-    const bool stuck = guessed && !(p->best.cost < before);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */
     if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
         return end == HB_DESCENT_ARRIVED;
-    const int n = samples_before_reply(p, stuck);
-    p->preparation.owed = n < p->population.ns ? p->preparation.owed + 1 : 0;
-    return (n == 0 || insure(p, n)) && end == HB_DESCENT_ARRIVED;
+    return insure(p, samples_before_reply(p)) && end == HB_DESCENT_ARRIVED;
 }
 
 /* the state and the goal that the current plan was made for */

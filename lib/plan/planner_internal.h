@@ -37,7 +37,6 @@ typedef struct hb_preparation {
     int insured;      /* steps of the descent from a sample */
     bool sampled;     /* there was such a descent, or there will be none */
     double uninsured; /* cost before the insurance */
-    int owed;         /* insurances in a row that plans left to a preparation, and that were not made there */
     int in_vain;      /* preparations in a row, over requests, whose insurance found nothing, or that had none */
     bool moved;       /* the best sequence is no longer the one that was linearised */
     bool arrived;     /* the descent has nothing left to gain */

@@ -25,8 +25,7 @@ enum { STEPS = 3 }; /* second-order steps before the insurance, at most */
 /* Insurance takes longer than all the rest, and finds nothing in ordinary flight: after so many in a row that found
  * nothing, one of so many preparations has one, and the others end before it, until the next plan that did not come out
  * as expected. */
-enum { IN_VAIN = 8, EVERY = 4 };
-static const double found = 0.01;  /* share of the cost by which insurance must be better to have found something */
+enum { IN_VAIN = 8 };
 static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
 static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
 /* Without second-order steps: a prepared plan that costs this much more than expected, relatively, is no good. */
@@ -57,7 +56,7 @@ static bool second_order(const hb_planner *p)
 /* IN_VAIN has insurance, what comes after it has none, and then the turn starts again */
 static void count_in_vain(hb_preparation *f)
 {
-    f->in_vain = f->in_vain + 1 < IN_VAIN + EVERY ? f->in_vain + 1 : IN_VAIN;
+    f->in_vain = f->in_vain + 1 < 2 * IN_VAIN ? f->in_vain + 1 : IN_VAIN;
 }
 
 static void begin(hb_planner *p, double seconds)
@@ -195,10 +194,9 @@ static hb_prepare_stage settle(hb_planner *p)
     hb_preparation *f = &p->preparation;
 
     f->sampled = true;
-    f->owed = 0;
     f->most_steps = STEPS + HB_SHORT;
     const double best = fmin(p->other.cost, f->at.cost);
-    if (f->uninsured - best > found * fabs(best)) {
+    if (f->uninsured - best > hb_descent_negligible(&p->problem, best)) {
         f->in_vain = 0;
         f->most_steps = p->settings.iterations;
     } else {

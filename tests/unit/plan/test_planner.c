@@ -826,37 +826,27 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     }
 }
 
-/* Insurance is left to what comes behind the reply, unless that is never done, or there is no plan yet; a few of its
- * samples are drawn at once where that is wanted. */
-static void test_insurance_is_owed_for_a_while(void **state)
+/* Insurance is left to what comes behind the reply but for a few samples, unless that is never done, or there is no
+ * plan yet. */
+static void test_few_samples_go_before_the_reply(void **state)
 {
     (void)state;
+    enum { BLOCKS = 8, PLANS = 4 };
+    uint64_t pieces[2][PLANS];
 
     for (int prepares = 0; prepares < 2; prepares++) {
         hb_planner_settings s = settings(HB_PLANNER_GAUSS_NEWTON);
-        s.samples = 4 * HB_LANES;
+        s.samples = BLOCKS * HB_STRIDE;
+        s.prepare = prepares;
         rig r = rig_new(linear_model(2, 1), &s, &quadratic_cost, 1);
-        uint64_t pieces[6];
-        for (uint64_t k = 0; k < 6; k++) {
-            pieces[k] = hb_planner_plan(r.planner, r.predictor, start, &goal, k, NULL, 0)->pieces;
-            if (prepares)
-                hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
-        }
-        for (int k = 1; k < 6; k++)
-            if (!prepares && k == 4)
-                assert_true(pieces[k] > pieces[1]);
-            else
-                assert_int_equal(pieces[k], pieces[1]);
-        hb_goal insured = goal;
-        insured.insure = true;
-        hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
-        const uint64_t few = hb_planner_plan(r.planner, r.predictor, start, &insured, 6, NULL, 0)->pieces;
-        hb_planner_reset(r.planner);
-        const uint64_t all = hb_planner_plan(r.planner, r.predictor, start, &goal, 7, NULL, 0)->pieces;
-        assert_true(few > pieces[1]);
-        assert_true(all > few);
+        for (uint64_t k = 0; k < PLANS; k++)
+            pieces[prepares][k] = hb_planner_plan(r.planner, r.predictor, start, &goal, k, NULL, 0)->pieces;
         rig_free(&r);
     }
+    assert_int_equal(pieces[0][0], pieces[1][0]);
+    /* a block of samples takes a piece for each step */
+    for (int k = 1; k < PLANS; k++)
+        assert_true(pieces[1][k] + BLOCKS / 2 * NH < pieces[0][k] && pieces[1][k] > NH);
 }
 
 /* Slopes of the cart vanish at rest, where the positive and the negative part of each input meet: a guess from there
@@ -1072,7 +1062,7 @@ int main(void)
         cmocka_unit_test(test_answers_by_the_model_follow_what_moves),
         cmocka_unit_test(test_a_poor_minimum_is_left),
         cmocka_unit_test(test_what_does_not_fit_is_planned_in_full),
-        cmocka_unit_test(test_insurance_is_owed_for_a_while),
+        cmocka_unit_test(test_few_samples_go_before_the_reply),
         cmocka_unit_test(test_a_kink_is_left_at_once),
         cmocka_unit_test(test_a_plan_that_ran_out_of_time_is_prepared_from),
         cmocka_unit_test(test_random_settings_give_valid_plans),

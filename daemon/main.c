@@ -208,6 +208,8 @@ static int load(hb_daemon *d, const options *o)
     }
     if (!wrong)
         wrong = load_shadow(d->config, d->model, &d->shadow_model, d->shadow_settings, d->errors);
+    if (!wrong && o->check)
+        hb_config_check_horizon(d->config, d->model);
     for (int i = 0; i < d->config->warnings.n; i++)
         fprintf(stderr, "%s\n", d->config->warnings.text[i]);
     print_errors(d->errors);

@@ -190,6 +190,8 @@ char *hb_config_read_text(const char *path, hb_error *err);
 int hb_config_parse(hb_config *ret, const char *name, const char *text, size_t size, hb_config_errors *errors);
 /* Fills in what names and numbers of states and controls mean for this model. Returns the number of errors. */
 int hb_config_resolve(hb_config *c, const hb_model *m, hb_config_errors *errors);
+/* Warns where the horizon is too short for what the cost aims at. After hb_config_resolve. */
+void hb_config_check_horizon(hb_config *c, const hb_model *m);
 /* Takes the live keys of `next` over into `now` (both resolved); `restart`, room for HB_CONFIG_ROWS, receives the keys
  * that differ but hold only after a restart. Returns their number. */
 int hb_config_merge(hb_config *now, const hb_config *next, const char **restart);

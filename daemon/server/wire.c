@@ -499,6 +499,8 @@ static void fill_counters(Hilbert__V1__Counters *m, const hb_counters *c, const 
     m->corrected = c->corrected;
     m->prepare_stages = c->prepare_stages;
     m->prepare_us = c->prepare_us;
+    m->predicted = c->predicted;
+    m->disagreed = c->disagreed;
     m->reloads = s->reloads;
     m->reload_errors = s->reload_errors;
     m->promotions = s->promotions;

@@ -105,6 +105,8 @@ typedef struct hb_counters {
     uint64_t corrected;      /* plans that began with what was prepared */
     uint64_t prepare_stages; /* of all preparations */
     uint64_t prepare_us;     /* microseconds that they took */
+    uint64_t predicted;      /* plans that the prepared model gave alone, to be verified behind the reply, */
+    uint64_t disagreed;      /* and of these, those whose rollout did not cost what was predicted */
 } hb_counters;
 
 typedef struct hb_controller hb_controller;

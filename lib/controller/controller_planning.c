@@ -363,23 +363,16 @@ static bool is_refusal(hb_reason fault)
     return hb_controller_is_fault(fault) && fault != HB_REASON_FROZEN && fault != HB_REASON_IMPLAUSIBLE;
 }
 
-/* So little that what was learned last may have turned everything round. */
-static bool hardly_known(const hb_controller *c, const hb_snapshot *s)
-{
-    return c->s.adapt && s->health.samples < HB_UNKNOWN;
-}
-
-/* Whether the plan in hand breaks a limit, or was made for a vehicle that is known otherwise now. */
-static bool outdated(const hb_controller *c, const hb_snapshot *s)
-{
-    return c->limited || (c->s.adapt && s->health.changes != c->changes_seen) ||
-           (hardly_known(c, s) && c->set_version != c->planned_version);
-}
-
-/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected. */
+/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected: it breaks a
+ * limit, or was made for a vehicle that is known otherwise now, a change having been seen, or so little being known
+ * that what was learned last may have turned everything round. With independent models there is no time for that. */
 static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
 {
-    return c->m->architecture != HB_INDEPENDENT && outdated(c, s); /* with independent ones there is no time for that */
+    const bool hardly_known = s->health.samples < HB_UNKNOWN;
+
+    return c->m->architecture != HB_INDEPENDENT &&
+           (c->limited || (c->s.adapt && (s->health.changes != c->changes_seen ||
+                                          (hardly_known && c->set_version != c->planned_version))));
 }
 
 bool hb_controller_will_correct(hb_controller *c)
@@ -420,7 +413,6 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
-                    .insure = outdated(c, s),
                     .trim = ready ? last_trim(c) : take_trim(c)};
     if (!ready && c->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,
@@ -442,6 +434,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->stages = ready ? plan->prepared : stages;
     reply->corrected = plan->corrected;
     hb_controller_count(c, HB_COUNTER(corrected), plan->corrected);
+    hb_controller_count(c, HB_COUNTER(predicted), plan->evaluated && !plan->verified);
     reply->plan = plan->action;
     reply->step = hb_planner_step(c->planner);
     reply->states = hb_planner_states(c->planner);
@@ -474,7 +467,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
 
     if (!c->s.planner.prepare || !c->followed || !(c->usual_period > 0) || !(left > 0))
         return false;
-    const uint64_t before = hb_planner_stages(c->planner);
+    const uint64_t before = hb_planner_stages(c->planner), disagreed = hb_planner_disagreed(c->planner);
     take_trim(c);
     const uint64_t stages = hb_planner_prepare(c->planner, hb_stepper_predictor(c->stepper), c->usual_period, clock,
                                                begun + left, interrupt, most);
@@ -482,6 +475,7 @@ bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic
     c->preparing += took;
     c->rested -= took / share;
     hb_controller_count(c, HB_COUNTER(prepare_stages), stages - before);
+    hb_controller_count(c, HB_COUNTER(disagreed), hb_planner_disagreed(c->planner) - disagreed);
     hb_controller_count(c, HB_COUNTER(prepare_us), (uint64_t)(1e6 * took + 0.5));
     return interrupt && atomic_load_explicit(interrupt, memory_order_relaxed) && !hb_planner_prepared(c->planner);
 }

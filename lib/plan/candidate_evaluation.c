@@ -333,3 +333,21 @@ bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_cand
         complete = complete && e->part[i].complete;
     return scripted(e) ? complete : note(e, complete);
 }
+
+bool hb_candidate_evaluation_steps(hb_candidate_evaluation *e, const double *states, const double *u, double *next)
+{
+    const hb_plan_problem *of = &e->problem;
+
+    for (int first = 0; first < of->nh; first += HB_STRIDE) {
+        const int n = of->nh - first < HB_STRIDE ? of->nh - first : HB_STRIDE;
+        if (!hb_candidate_evaluation_ask(e, HB_PIECE_DEFECTS))
+            return false;
+        const bool possible = hb_rollout_steps(e->rollout[0], of->model, of->dt, of->cost->limits.trained_range, n,
+                                               states + (ptrdiff_t)first * e->nx, u + (ptrdiff_t)first * e->nu,
+                                               next + (ptrdiff_t)first * e->nx);
+        hb_candidate_evaluation_rest(e);
+        if (!possible)
+            return false;
+    }
+    return true;
+}

@@ -75,6 +75,10 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
 bool hb_candidate_evaluation_jacobians(hb_candidate_evaluation *e, const hb_candidate *at, const double *u, double *a,
                                        double *b);
 
+/* One step of the model from each state of a trajectory (nh x nx) under its effective controls (nh x nu), to next (nh x
+ * nx). */
+bool hb_candidate_evaluation_steps(hb_candidate_evaluation *e, const double *states, const double *u, double *next);
+
 /* A piece of work on the caller's thread: asks for time, and ends it. */
 bool hb_candidate_evaluation_ask(hb_candidate_evaluation *e, hb_piece kind);
 void hb_candidate_evaluation_rest(hb_candidate_evaluation *e);

@@ -624,16 +624,6 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
     hb_limits_stage_gradient(&c->limits, goal->last_control, nh, k, n, x, u, u_before, dx, du, du_before);
 }
 
-/* weight * residual^2, the residual being a - b: adds to the gradients of a and b (NULL: b is a constant) and returns
- * the curvature */
-static double square_model(double weight, double residual, double *da, double *db)
-{
-    *da += 2 * weight * residual;
-    if (db)
-        *db -= 2 * weight * residual;
-    return 2 * weight;
-}
-
 /* One stage of one sample, as a term sees it. */
 typedef struct point {
     const hb_cost_term *t;
@@ -644,6 +634,17 @@ typedef struct point {
     const double *x, *u, *u_before;
     hb_stage_model *to;
 } point;
+
+/* weight * residual^2, the residual being a - b: adds to the cost and to the gradients of a and b (NULL: b is a
+ * constant) and returns the curvature */
+static double square_model(const point *p, double residual, double *da, double *db)
+{
+    p->to->cost += p->weight * residual * residual;
+    *da += 2 * p->weight * residual;
+    if (db)
+        *db -= 2 * p->weight * residual;
+    return 2 * p->weight;
+}
 
 static double square_distance(const point *p)
 {
@@ -670,20 +671,26 @@ static void bowl_model(const point *p, double curvature)
  * where the true one has a cusp that no quadratic follows, d is held at the radius of the bowl. */
 static void distance_model(const point *p)
 {
-    bowl_model(p, p->weight / fmax(sqrt(square_distance(p)), distance_bowl));
+    const double distance = sqrt(square_distance(p));
+
+    p->to->cost += p->weight * distance;
+    bowl_model(p, p->weight / fmax(distance, distance_bowl));
 }
 
 /* the quadratic that touches it from above in the same way; there is no cusp */
 static void huber_model(const point *p)
 {
-    bowl_model(p, 2 * p->weight / sqrt(1 + square_distance(p) / (p->t->radius * p->t->radius)));
+    const double square = square_distance(p), slack = sqrt(1 + square / (p->t->radius * p->t->radius));
+
+    p->to->cost += 2 * p->weight * square / (1 + slack);
+    bowl_model(p, 2 * p->weight / slack);
 }
 
 static void squared_model(const point *p)
 {
     for (int i = 0; i < p->t->nindices; i++) {
         int at = p->t->index[i];
-        p->to->q[at * p->nx + at] += square_model(p->weight, p->x[at] - p->target[at], &p->to->lx[at], NULL);
+        p->to->q[at * p->nx + at] += square_model(p, p->x[at] - p->target[at], &p->to->lx[at], NULL);
     }
 }
 
@@ -691,7 +698,7 @@ static void velocity_model(const point *p)
 {
     for (int i = 0; i < p->t->nindices; i++) {
         int at = p->t->index[i];
-        p->to->q[at * p->nx + at] += square_model(p->weight, p->x[at], &p->to->lx[at], NULL);
+        p->to->q[at * p->nx + at] += square_model(p, p->x[at], &p->to->lx[at], NULL);
     }
 }
 
@@ -701,6 +708,7 @@ static void tilt_model(const point *p)
     const double *x = p->x;
     tilt a = tilt_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
 
+    p->to->cost += p->weight * (a.roll * a.roll + a.pitch * a.pitch);
     for (int i = 0; i < 4; i++) {
         p->to->lx[at[i]] += 2 * p->weight * (a.roll * a.droll[i] + a.pitch * a.dpitch[i]);
         for (int j = 0; j < 4; j++)
@@ -712,11 +720,14 @@ static void attitude_model(const point *p)
 {
     const int *at = p->t->index;
     hb_real t[4];
-    double along = 0;
+    double along = 0, square = 0;
 
     attitude_target(p->t, p->target, t);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         along += p->x[at[i]] * t[i];
+        square += p->x[at[i]] * p->x[at[i]];
+    }
+    p->to->cost += 4 * p->weight * (square - along * along);
     for (int i = 0; i < 4; i++) {
         p->to->lx[at[i]] += 8 * p->weight * (p->x[at[i]] - along * t[i]);
         for (int j = 0; j < 4; j++)
@@ -735,6 +746,7 @@ static void yaw_model(const point *p)
     heading a = heading_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
     double sine = a.sine * to.cosine - a.cosine * to.sine;
 
+    p->to->cost += 2 * p->weight * (1 - a.cosine * to.cosine - a.sine * to.sine);
     for (int i = 0; i < 4; i++) {
         p->to->lx[at[i]] += 2 * p->weight * sine * a.d[i];
         for (int j = 0; j < 4; j++)
@@ -748,7 +760,7 @@ static void bound_model(const point *p)
         int at = p->t->index[i];
         double over = p->x[at] > p->t->max ? p->x[at] - p->t->max : p->x[at] < p->t->min ? p->x[at] - p->t->min : 0;
         if (over != 0)
-            p->to->q[at * p->nx + at] += square_model(p->weight, over, &p->to->lx[at], NULL);
+            p->to->q[at * p->nx + at] += square_model(p, over, &p->to->lx[at], NULL);
     }
 }
 
@@ -756,7 +768,7 @@ static void imbalance_model(const point *p)
 {
     for (int i = 0; i < p->t->nindices; i += 2) {
         int a = p->t->index[i], b = p->t->index[i + 1];
-        double curvature = square_model(p->weight, p->u[a] - p->u[b], &p->to->lu[a], &p->to->lu[b]);
+        double curvature = square_model(p, p->u[a] - p->u[b], &p->to->lu[a], &p->to->lu[b]);
         p->to->r[a * p->nu + a] += curvature;
         p->to->r[b * p->nu + b] += curvature;
         p->to->r[a * p->nu + b] -= curvature;
@@ -769,8 +781,7 @@ static void slew_model(const point *p)
     for (int i = 0; i < p->t->nindices; i++) {
         int at = p->t->index[i];
         double from = p->u_before ? p->u_before[at] : p->goal->last_control[at];
-        p->to->slew[at] +=
-            square_model(p->weight, p->u[at] - from, &p->to->lu[at], p->u_before ? &p->to->lu_before[at] : NULL);
+        p->to->slew[at] += square_model(p, p->u[at] - from, &p->to->lu[at], p->u_before ? &p->to->lu_before[at] : NULL);
     }
 }
 
@@ -778,7 +789,7 @@ static void effort_model(const point *p)
 {
     for (int i = 0; i < p->t->nindices; i++) {
         int at = p->t->index[i];
-        p->to->r[at * p->nu + at] += square_model(p->weight, p->u[at] - p->goal->trim[at], &p->to->lu[at], NULL);
+        p->to->r[at * p->nu + at] += square_model(p, p->u[at] - p->goal->trim[at], &p->to->lu[at], NULL);
     }
 }
 

@@ -83,7 +83,6 @@ typedef struct hb_goal {
     const double *actuator_state; /* nu, physical: what they give at the start; NULL: last_control */
     const double *start;          /* nstart x nu, physical: commands to begin a plan with, then trim; NULL: none */
     int nstart;
-    bool insure; /* a plan draws a few wide samples before it is given, and not all of them behind that */
     double step; /* seconds of a step of the plan; 0: as the planner is set */
 } hb_goal;
 
@@ -96,9 +95,10 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int n
                             const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
                             hb_real *du_before);
 
-/* The cost of one stage of one sample as a quadratic function of its states and controls: gradient and curvature,
+/* The cost of one stage of one sample, and a quadratic function of its states and controls: gradient and curvature,
  * positive semidefinite (Gauss-Newton; distance and huber are bounded from above by a parabola). All are added to. */
 typedef struct hb_stage_model {
+    double cost;
     double *lx, *q;             /* nx, nx x nx */
     double *lu, *lu_before, *r; /* nu, nu, nu x nu */
     double *slew;               /* nu: curvature of u - u_before */

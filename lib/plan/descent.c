@@ -25,8 +25,9 @@ static const double worth = 0.75;
 /* A correction has arrived when the model of the cost has less than this share of the cost to gain, or predicted what
  * the step brings to within it. A request does not wait for more: what is left is gained behind the reply. */
 static const double enough = 0.015;
-/* Jacobians of a trajectory nearby do for so many steps of a correction. */
-enum { CORRECTIONS = 2 };
+/* Steps of an answer by the model alone: one, and another where the first was too long for the model of the cost. What
+ * two do not settle, trials from the true state must. */
+enum { LOOKS = 2 };
 
 struct hb_descent {
     int nx, nu;
@@ -38,12 +39,16 @@ struct hb_descent {
     double *effective; /* nh x nu: what the actuators make of them */
     double *step;      /* nh x nv */
     hb_real *base;     /* nh x nv: what it starts from */
+    hb_real *prepared; /* nh x nv: what a correction began with */
     hb_lag lag;
 
     /* where the Jacobians were taken */
     double *at_states;    /* (nh + 1) x nx */
     double *at_effective; /* nh x nu */
+    bool at_possible;     /* the states there are */
     double *deviation;    /* 2 x nx: from there, of this step and the next */
+    double *defect;       /* nh x nx: what steps of the model differ by from what the Jacobians predict */
+    double *next;         /* nh x nx: those steps */
 
     /* of the step proposed last: what it should improve, and how far it moves a control, in units of its range */
     double expected, moved;
@@ -60,9 +65,12 @@ static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_
     to->effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->step = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(double));
     to->base = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
+    to->prepared = hb_arena_take(arena, (size_t)max_horizon * (size_t)max_directions, sizeof(hb_real));
     to->at_states = hb_arena_take(arena, (size_t)(max_horizon + 1) * (size_t)m->nx, sizeof(double));
     to->at_effective = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nu, sizeof(double));
     to->deviation = hb_arena_take(arena, 2 * (size_t)m->nx, sizeof(double));
+    to->defect = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nx, sizeof(double));
+    to->next = hb_arena_take(arena, (size_t)max_horizon * (size_t)m->nx, sizeof(double));
     return d;
 }
 
@@ -97,12 +105,14 @@ void hb_descent_free(hb_descent *d)
     free(d);
 }
 
-/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move */
-static void model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
+/* gradient and curvature of each stage's cost along given states, and how far the controls d->u may move; returns the
+ * cost */
+static double model_stages(hb_descent *d, const hb_plan_problem *of, const double *states)
 {
     const int nx = d->nx, nu = d->nu, nh = of->nh;
     const size_t nstates = (size_t)((nh + 1) * nx), ncontrols = (size_t)(nh * nu);
     hb_gauss_newton *n = d->newton;
+    double cost = 0;
 
     memset(n->lx, 0, nstates * sizeof *n->lx);
     memset(n->lu, 0, ncontrols * sizeof *n->lu);
@@ -120,11 +130,13 @@ static void model_stages(hb_descent *d, const hb_plan_problem *of, const double 
             .slew = u ? n->slew + k * nu : NULL,
         };
         hb_cost_stage_model(of->cost, of->goal, nx, nu, nh, k, states + k * nx, u, before, &stage);
+        cost += stage.cost;
     }
     for (int i = 0; i < nh * nu; i++) {
         n->low[i] = d->map->low[i % nu] - d->u[i];
         n->high[i] = d->map->high[i % nu] - d->u[i];
     }
+    return cost;
 }
 
 static double largest(const double *x, int n)
@@ -191,10 +203,15 @@ static bool arrived(const hb_descent *d, const hb_plan_problem *problem, double 
     return d->expected <= negligible(problem, cost) || d->moved <= still;
 }
 
+double hb_descent_negligible(const hb_plan_problem *problem, double cost)
+{
+    return enough * fabs(cost) + problem->tolerance;
+}
+
 /* What a request does not wait for. It does wait for a way out of states that are not possible. */
 static double small(const hb_plan_problem *problem, const hb_candidate *best)
 {
-    return best->impossible ? problem->tolerance : enough * fabs(best->cost) + problem->tolerance;
+    return best->impossible ? problem->tolerance : hb_descent_negligible(problem, best->cost);
 }
 
 /* sizes, directions and lag of a problem */
@@ -233,6 +250,7 @@ bool hb_descent_linearise(hb_descent *d, hb_candidate_evaluation *e, const hb_pl
         return false;
     memcpy(d->at_states, at->states, (size_t)((problem->nh + 1) * d->nx) * sizeof *d->at_states);
     memcpy(d->at_effective, d->effective, (size_t)(problem->nh * d->nu) * sizeof *d->at_effective);
+    d->at_possible = !at->impossible;
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return false;
     model_cost(d, problem, at->states);
@@ -315,7 +333,8 @@ hb_descent_end hb_descent_run(hb_descent *d, hb_candidate_evaluation *e, const h
 
 /* ---- corrections ---- */
 
-/* States along d->u from problem->x0, as the current Jacobians predict them: dx[k+1] = A dx[k] + B de[k]. */
+/* States along d->u from problem->x0, as the Jacobians in hand predict them: dx[k+1] = A dx[k] + B de[k] + defect[k].
+ */
 static void predict_states(hb_descent *d, const hb_plan_problem *problem, double *states)
 {
     const int nx = d->nx, nu = d->nu;
@@ -331,7 +350,7 @@ static void predict_states(hb_descent *d, const hb_plan_problem *problem, double
             return;
         const double *a = n->a + (ptrdiff_t)k * nx * nx, *b = n->b + (ptrdiff_t)k * nx * nu;
         for (int i = 0; i < nx; i++) {
-            next[i] = 0;
+            next[i] = d->defect[k * nx + i];
             for (int j = 0; j < nx; j++)
                 next[i] += a[i * nx + j] * now[j];
             for (int j = 0; j < nu; j++)
@@ -343,142 +362,136 @@ static void predict_states(hb_descent *d, const hb_plan_problem *problem, double
     }
 }
 
-/* What became of the first step of a correction. */
-typedef struct correction {
-    double whole, unchanged, given; /* costs of the whole step, of the sequence itself and of `also` */
-    bool as_expected;               /* nothing worth while is left to gain */
-    bool at_kink;                   /* no step gains anything, whatever the model hopes for */
-    bool elsewhere;                 /* `also` is better: the model of the cost was made for something else */
-} correction;
-
-/* There was little to gain, or the whole step brought what was predicted and no other trial much more. */
-static bool as_expected(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best,
-                        const correction *c)
+/* cost and states of the sequence c->w as they are predicted, and the model of the cost there */
+static void predict(hb_descent *d, const hb_plan_problem *problem, hb_candidate *c)
 {
-    const double slack = small(problem, best);
-
-    return isfinite(best->cost) && (d->expected <= slack || (c->whole <= best->cost + slack &&
-                                                             fabs(c->unchanged - c->whole - d->expected) <= slack));
+    take_controls(d, problem, c->w);
+    predict_states(d, problem, c->states);
+    c->cost = model_stages(d, problem, c->states);
 }
 
-/* At kinks of the cost, such as at a target, the model goes on hoping for gains that no step brings: where nothing
- * tried is better than the sequence itself, a request does not wait for twice as much either. */
-static bool at_kink(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
+/* The step solved for last, or half or a quarter of it, whichever is first predicted to cost less than `before`. False:
+ * none does, and *from stays where it was. */
+static bool take_step(hb_descent *d, const hb_plan_problem *problem, double before, hb_candidate *from)
 {
-    return isfinite(best->cost) && c->unchanged <= best->cost + negligible(problem, best->cost) &&
-           d->expected <= 2 * small(problem, best);
+    static const double part[] = {1, 0.5, 0.25, 0};
+
+    for (int i = 0; i < 4; i++) {
+        for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
+            from->w[at] = (hb_real)(d->base[at] + part[i] * d->step[at]);
+        predict(d, problem, from);
+        if (from->cost < before)
+            return true;
+    }
+    return false;
 }
 
-/* The whole step is the best, and brought enough. Costs that differ by less than what is negligible are as good. */
-static bool worth_it(const hb_descent *d, const hb_plan_problem *problem, const hb_candidate *best, const correction *c)
+/* Takes the defects of the prediction in from->states in: one true step from each state of it. */
+static bool take_defects(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, hb_candidate *from)
 {
-    const double slack = negligible(problem, best->cost);
-
-    return c->whole <= best->cost + slack && c->unchanged - c->whole >= worth * d->expected - slack;
-}
-
-/* Some of the lengths of both dampings, where there is no time for all: faster side by side than a vector of them. */
-static bool try_few_shorter(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
-                            hb_candidate *from)
-{
-    if (!hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh) || !hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+    if (!hb_candidate_evaluation_steps(e, from->states, d->effective, d->next))
         return false;
-    put_step(d, 0, 0.2);
-    propose(d, 0, 1, 1, 1);
-    put_step(d, 2, 0.5);
-    put_step(d, 3, 0.2);
-    hb_candidate_evaluation_rest(e);
-    return run_trials(d, e, HB_FEW, from);
+    for (int i = 0; i < problem->nh * d->nx; i++)
+        d->defect[i] += d->next[i] - from->states[d->nx + i];
+    predict(d, problem, from);
+    return isfinite(from->cost);
 }
 
-/* The first step of a correction: the whole step and half of it, the sequence itself and `also`; unless the first is
- * worth it, all dampings and lengths beside them, or a few where there is no time for all. False: time ran out. */
-static bool correct_once(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, const hb_real *also,
-                         hb_candidate *from, correction *c)
+/* Steps of the model alone from a sequence whose defects are taken in; false: they do not settle it. The curvature is
+ * that of the cost at the predicted states, with a reference that has moved on. It is settled when less is left to gain
+ * than an answer may lose: the step promises no more, or brings nothing though it does, as at a kink of the cost, or
+ * brings what the quadratic model of the cost promised, and its defects change nothing about that. */
+static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                            hb_candidate *from, int *steps)
 {
-    *c = (correction){.whole = INFINITY, .unchanged = INFINITY, .given = INFINITY};
+    if (!take_defects(d, e, problem, from))
+        return false;
+    for (int i = 0; i < LOOKS; i++) {
+        const double before = from->cost;
+        hb_gauss_newton_condense_again(d->newton);
+        propose_whole(d, from->w);
+        if (!isfinite(d->expected))
+            return false;
+        if (i > 0 && d->expected <= small(problem, from))
+            return true;
+        const bool gains = take_step(d, problem, before, from);
+        const double promised = from->cost, loss = small(problem, from);
+        ++*steps;
+        if (!gains || d->expected <= loss)
+            return true;
+        if (!take_defects(d, e, problem, from))
+            return false;
+        if (fabs(before - promised - d->expected) <= loss && fabs(from->cost - promised) <= loss)
+            return true;
+    }
+    return false;
+}
+
+/* Trials of the step from d->base: its dampings and lengths, the sequence itself and `also`; a few of them, or the
+ * sequence alone, where there is no time for all. Arrived when the whole step is as good as any and brought what was
+ * expected, or that was too little to wait for. */
+static hb_descent_end answer_by_trials(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
+                                       const hb_real *also, hb_candidate *from)
+{
+    const bool all = hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh),
+               few = all || hb_candidate_evaluation_fits(e, HB_PIECE_FEW, problem->nh);
+    const int count = all ? TRIALS : few ? HB_FEW : 1, given = count - 2, unchanged = count - 1;
+
     from->cost = INFINITY;
-    if (!hb_candidate_evaluation_fits(e, d->probes ? HB_PIECE_FEW : HB_PIECE_TRIAL, problem->nh)) {
-        /* the sequence as it is, so that there is an answer */
-        put_trial(d, 0, d->base);
-        run_trials(d, e, 1, from);
-        return false;
-    }
-    if (d->probes) {
-        put_trial(d, 1, d->base);
-        put_trial(d, 2, also);
-        put_step(d, 3, 0.5);
-        if (!run_trials(d, e, HB_FEW, from))
-            return false;
-        c->whole = d->trial.cost[0];
-        c->unchanged = d->trial.cost[1];
-        c->given = d->trial.cost[2];
-    }
-    if (!d->probes ||
-        !(as_expected(d, problem, from, c) || at_kink(d, problem, from, c) || worth_it(d, problem, from, c))) {
-        enum { ALSO = TRIALS - 2, UNCHANGED = TRIALS - 1 };
-        if (d->probes && !hb_candidate_evaluation_fits(e, HB_PIECE_TRIAL, problem->nh)) {
-            try_few_shorter(d, e, problem, from);
-            return false;
-        }
+    if (all)
         propose_all(d, 0);
-        put_trial(d, ALSO, also);
-        put_trial(d, UNCHANGED, d->base);
-        if (!run_trials(d, e, TRIALS, from))
-            return false;
-        c->whole = d->trial.cost[0];
-        c->unchanged = d->trial.cost[UNCHANGED];
-        c->given = d->trial.cost[ALSO];
-    }
-    c->as_expected = as_expected(d, problem, from, c);
-    c->at_kink = at_kink(d, problem, from, c);
-    c->elsewhere = !isfinite(from->cost) || c->given < fmin(c->whole, c->unchanged) - small(problem, from);
-    return true;
+    else if (few)
+        put_step(d, 1, 0.5);
+    if (few)
+        put_trial(d, given, also);
+    put_trial(d, unchanged, d->base);
+    if (!run_trials(d, e, count, from) || !few)
+        return HB_DESCENT_STOPPED;
+    const double whole = d->trial.cost[0], before = d->trial.cost[unchanged], slack = small(problem, from);
+    /* the model of the cost was made for something else */
+    if (!isfinite(from->cost) || d->trial.cost[given] < fmin(whole, before) - slack)
+        return HB_DESCENT_UNDER_WAY;
+    return d->expected <= slack || (whole <= from->cost + slack && fabs(before - whole - d->expected) <= slack)
+               ? HB_DESCENT_ARRIVED
+               : HB_DESCENT_UNDER_WAY;
 }
 
-hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
-                                  const hb_real *also, hb_candidate *from, int *steps)
+hb_descent_end hb_descent_correct(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem, bool trust,
+                                  const hb_real *also, hb_candidate *from, int *steps, bool *verified)
 {
-    correction first;
+    const size_t sequence = (size_t)(problem->nh * d->map->nv) * sizeof *from->w;
 
+    *verified = true;
+    from->impossible = false;
     if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
         return HB_DESCENT_STOPPED;
     take_problem(d, problem);
-    take_controls(d, problem, from->w);
-    predict_states(d, problem, from->states);
-    model_stages(d, problem, from->states);
+    memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
+    memcpy(d->prepared, from->w, sequence);
+    predict(d, problem, from);
+    *verified = !(trust && d->at_possible && answer_by_model(d, e, problem, from, steps));
+    hb_candidate_evaluation_rest(e);
+    if (!*verified)
+        return HB_DESCENT_ARRIVED;
+    if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
+        return HB_DESCENT_STOPPED;
+    if (!isfinite(from->cost)) {
+        memset(d->defect, 0, (size_t)(problem->nh * d->nx) * sizeof *d->defect);
+        memcpy(from->w, d->prepared, sequence);
+        predict(d, problem, from);
+    }
     hb_gauss_newton_condense_again(d->newton);
     propose_whole(d, from->w);
     hb_candidate_evaluation_rest(e);
-    if (!correct_once(d, e, problem, also, from, &first))
-        return HB_DESCENT_STOPPED;
-    ++*steps;
-    if (first.elsewhere)
-        return HB_DESCENT_UNDER_WAY;
-    /* a model that predicted this well is minimised */
-    if (first.as_expected)
-        return HB_DESCENT_ARRIVED;
-    if (first.at_kink)
-        return HB_DESCENT_AT_KINK;
+    const hb_descent_end end = answer_by_trials(d, e, problem, also, from);
+    *steps += end != HB_DESCENT_STOPPED;
+    return end;
+}
 
-    for (int i = 1;; i++) {
-        const double before = from->cost;
-        if (!hb_candidate_evaluation_ask(e, HB_PIECE_SOLVE))
-            return HB_DESCENT_STOPPED;
-        take_controls(d, problem, from->w);
-        model_cost(d, problem, from->states);
-        propose_whole(d, from->w);
-        hb_candidate_evaluation_rest(e);
-        if (arrived(d, problem, before) || d->expected <= small(problem, from))
-            return HB_DESCENT_ARRIVED;
-        if (i == CORRECTIONS)
-            return HB_DESCENT_UNDER_WAY;
-        if (!try_step(d, e, problem, from))
-            return HB_DESCENT_STOPPED;
-        ++*steps;
-        if (!(from->cost < before))
-            return HB_DESCENT_UNDER_WAY;
-    }
+bool hb_descent_confirms(const hb_plan_problem *problem, double predicted, const hb_candidate *rolled_out)
+{
+    return isfinite(rolled_out->cost) && !rolled_out->impossible &&
+           fabs(rolled_out->cost - predicted) <= small(problem, rolled_out);
 }
 
 void hb_descent_offer(hb_descent *d, const hb_plan_problem *problem, int lane, const hb_real *w)

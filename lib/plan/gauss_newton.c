@@ -73,7 +73,7 @@ static hb_gauss_newton *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv
     to->scratch->actuator = hb_arena_take(arena, nu * size, number);
     to->scratch->effective = hb_arena_take(arena, nu * size, number);
     to->scratch->dactuator = hb_arena_take(arena, nu, number);
-    to->scratch->condensed = hb_arena_take(arena, dense ? (nh + 1) * nx * nx : 0, number);
+    to->scratch->condensed = hb_arena_take(arena, (nh + 1) * nx * nx, number);
     to->scratch->factor = hb_arena_take(arena, matrix, number);
     to->scratch->free_step = hb_arena_take(arena, size, number);
     to->scratch->max_rows = (int)taking_part;
@@ -260,13 +260,13 @@ void hb_gauss_newton_condense(hb_gauss_newton *n)
     double *s = t->sensitivity[0], *next = t->sensitivity[1];
 
     condense_gradient(n);
+    memcpy(t->condensed, n->q, (size_t)((n->nh + 1) * nx * nx) * sizeof *n->q);
+    t->damping = -1;
     if (n->riccati) {
-        hb_riccati_take(n->riccati, n);
+        hb_riccati_take(n->riccati, n, t->condensed);
         n->curvature = hb_riccati_curvature(n->riccati);
         return;
     }
-    memcpy(t->condensed, n->q, (size_t)((n->nh + 1) * nx * nx) * sizeof *n->q);
-    t->damping = -1;
     memset(n->hessian, 0, (size_t)size * (size_t)size * sizeof *n->hessian);
     condense_controls(n);
     for (int k = 0; k < n->nh; k++) {
@@ -300,7 +300,7 @@ static bool nearly_condensed(const hb_gauss_newton *n)
 
 void hb_gauss_newton_condense_again(hb_gauss_newton *n)
 {
-    if (n->riccati || !nearly_condensed(n))
+    if (!nearly_condensed(n))
         hb_gauss_newton_condense(n);
     else
         condense_gradient(n);
@@ -339,11 +339,15 @@ static int factor(hb_gauss_newton *n, double damping)
     const int size = n->nh * n->nv;
     double *f = n->scratch->factor;
 
-    if (n->riccati)
-        return hb_riccati_factor(n->riccati, damping);
     if (n->scratch->damping == damping)
         return 0;
     n->scratch->damping = -1;
+    if (n->riccati) {
+        if (hb_riccati_factor(n->riccati, damping))
+            return -1;
+        n->scratch->damping = damping;
+        return 0;
+    }
     memcpy(f, n->hessian, (size_t)size * (size_t)size * sizeof *f);
     for (int i = 0; i < size; i++)
         f[(ptrdiff_t)i * size + i] += damping;

@@ -392,6 +392,7 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, int n
         const double twice = 2 * stage_weight(l, nh, control);
         const double e = control || k == 0 ? 0 : excess_at(it, x, g);
 
+        to->cost += twice / 2 * e * e;
         for (int a = 0; e > 0 && a < it->nindices; a++) {
             to->lx[it->index[a]] += twice * e * g[a];
             for (int b = 0; b < it->nindices; b++)
@@ -404,6 +405,7 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, int n
 
             if (d == 0)
                 continue;
+            to->cost += twice / 2 * d * d * most * most;
             to->lu[at] += twice * d;
             if (u_before)
                 to->lu_before[at] -= twice * d;

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OWED = 3 };                 /* insurances that plans leave to preparations before one is made at once */
 static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
 static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
@@ -44,6 +43,8 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     to->made_at = hb_arena_take(arena, (size_t)nx, sizeof(double));
     to->made_for.target = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
     to->made_for.actuator_state = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.trim = hb_arena_take(arena, (size_t)nu, sizeof(double));
+    to->made_for.last_control = hb_arena_take(arena, (size_t)nu, sizeof(double));
     to->made_for.lag = hb_arena_take(arena, (size_t)nu, sizeof(double));
     hb_preparation_lay_out(&to->preparation, arena, nx, nu, nv, nh);
     return p;
@@ -162,18 +163,19 @@ void hb_planner_reset(hb_planner *p)
     memset(p->states, 0, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
-    p->inherited = false;
+    p->inherited = p->unverified = p->doubtful = false;
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
-    p->preparation.in_vain = p->preparation.owed = 0;
+    p->preparation.in_vain = 0;
 }
 
 /* Copies what a plan was made for: the vectors of *to have room. */
 static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *actuator_state, hb_goal *to)
 {
     const int nx = p->m->nx, nu = p->m->nu;
-    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag;
+    double *target = (double *)to->target, *actuators = (double *)to->actuator_state, *lag = (double *)to->lag,
+           *last = (double *)to->last_control, *trim = (double *)to->trim;
 
     *to = *goal;
     to->target = memcpy(target, goal->target, (size_t)(goal->ntargets * nx) * sizeof *target);
@@ -181,9 +183,9 @@ static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *ac
     for (int i = 0; i < nu; i++)
         lag[i] = goal->lag ? goal->lag[i] : 0;
     to->lag = lag;
-    /* the caller's may be gone by then, and what came before this plan matters to no later one */
-    to->last_control = actuators;
-    to->start = NULL;
+    to->trim = memcpy(trim, goal->trim, (size_t)nu * sizeof *trim);
+    to->last_control = memcpy(last, goal->last_control, (size_t)nu * sizeof *last);
+    to->start = NULL; /* the caller's may be gone by then */
 }
 
 void hb_planner_take_over(hb_planner *p, const hb_planner *from)
@@ -200,7 +202,7 @@ void hb_planner_take_over(hb_planner *p, const hb_planner *from)
     memcpy(p->states, from->states, hb_planner_states_bytes(p));
     memcpy(p->made_at, from->made_at, (size_t)nx * sizeof *p->made_at);
     copy_goal(p, &from->made_for, from->made_for.actuator_state, &p->made_for);
-    p->made_for.trim = p->m->control_trim;
+    p->trim = p->m->control_trim;
     p->cold = false;
     p->step = hb_planner_step(from);
     p->elapsed = from->elapsed;
@@ -425,16 +427,13 @@ static bool insure(hb_planner *p, int n)
     return !(p->best.cost < before);
 }
 
-/* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, but not when nothing
- * would be known without it, or when what is known is no good; when it is asked for, a few samples go before the reply.
- */
-static int samples_before_reply(const hb_planner *p, bool stuck)
+/* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, after a few samples
+ * before it; but not when nothing would be known without it. */
+static int samples_before_reply(const hb_planner *p)
 {
     const int all = p->population.ns;
 
-    if (!p->settings.prepare || p->cold || p->best.impossible || stuck || p->preparation.owed >= MOST_OWED)
-        return all;
-    return !p->problem.goal->insure ? 0 : all < HB_LANES ? all : HB_LANES;
+    return !p->settings.prepare || p->cold || p->best.impossible || all < HB_LANES ? all : HB_LANES;
 }
 
 /* second-order steps from the best, and insurance */
@@ -443,18 +442,12 @@ static bool descend(hb_planner *p)
     /* a warm start that leads nowhere: anything else that can be evaluated */
     if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, p->population.ns, &p->best) && isfinite(p->best.cost)))
         return false;
-    const bool guessed = memcmp(p->best.w, p->warm, hb_planner_sequence_bytes(p)) != 0;
-    const double before = p->best.cost;
     const hb_descent_end end = improve_best(p);
-    /* at a kink of the model, say */
-    const bool stuck = guessed && !(p->best.cost < before);
 
     /* it insures itself with all its steps made, too, but not when there is no more time */
     if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
         return end == HB_DESCENT_ARRIVED;
-    const int n = samples_before_reply(p, stuck);
-    p->preparation.owed = n < p->population.ns ? p->preparation.owed + 1 : 0;
-    return (n == 0 || insure(p, n)) && end == HB_DESCENT_ARRIVED;
+    return insure(p, samples_before_reply(p)) && end == HB_DESCENT_ARRIVED;
 }
 
 /* the state and the goal that the current plan was made for */
@@ -464,6 +457,7 @@ static void note_problem(hb_planner *p)
 
     memcpy(p->made_at, p->problem.x0, (size_t)p->m->nx * sizeof *p->made_at);
     copy_goal(p, goal, hb_lag_start(goal), &p->made_for);
+    p->trim = goal->trim;
 }
 
 /* the warm start, when steps become longer or shorter */
@@ -487,7 +481,7 @@ void hb_planner_begin(hb_planner *p, const hb_plan_problem *problem, uint64_t ti
     change_step(p, p->problem.dt);
     p->key = (hb_random_key){.seed = p->settings.seed, .stream = tick};
     p->round = 0;
-    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions};
+    p->plan = (hb_plan){.action = p->action, .decisions = &p->decisions, .verified = true};
     hb_decisions_start(&p->decisions);
     hb_candidate_evaluation_follow(p->evaluation, &p->decisions);
     p->best.cost = p->other.cost = INFINITY;
@@ -503,6 +497,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     p->plan.out_of_time = p->decisions.nrefused > 0;
     p->plan.cost = p->best.cost;
     hb_preparation_forget(&p->preparation);
+    p->unverified = p->doubtful = false;
     /* with nothing better, the current plan is what will be applied, moved on to this request */
     if (!p->plan.evaluated && p->cold)
         return;
@@ -513,6 +508,7 @@ void hb_planner_finish(hb_planner *p, bool converged)
     if (!p->plan.evaluated)
         return;
     p->cold = false;
+    p->unverified = !p->plan.verified;
     memcpy(p->warm, p->best.w, hb_planner_sequence_bytes(p));
     memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);

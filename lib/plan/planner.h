@@ -69,11 +69,13 @@ typedef struct hb_plan {
     uint64_t pieces;  /* of work done */
     uint64_t dropped; /* candidates that were not finite */
     /* Second-order steps would gain nothing worth while; the other methods: all iterations were made. Tested at
-     * the state given and with the model given, not at what was expected. */
+     * the state given and with the model given, not at what was expected. Of one that is not verified: it minimises the
+     * model of the cost. */
     bool converged;
     bool out_of_time;              /* there was work that the deadline left no time for */
     uint64_t prepared;             /* stages of hb_planner_prepare that came before it */
     bool corrected;                /* it began with what was prepared; false: planned in full */
+    bool verified;                 /* cost and states are a rollout's; false: predicted, see hb_planner_disagreed */
     bool evaluated;                /* false: no candidate could be evaluated; action is the shifted last plan or trim */
     const hb_decisions *decisions; /* what it took from the clock */
     const char *
@@ -114,6 +116,9 @@ const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, con
 uint64_t hb_planner_prepare(hb_planner *p, const hb_predictor *model, double seconds, const hb_clock *clock,
                             double deadline, const atomic_bool *interrupt, uint64_t most);
 bool hb_planner_prepared(const hb_planner *p); /* nothing is left to do */
+/* Plans so far whose cost was predicted, and not confirmed by the rollout that preparing begins with. The plan after
+ * one is verified before it is given. */
+uint64_t hb_planner_disagreed(const hb_planner *p);
 /* Would hb_planner_feedback begin with what was prepared, now and with steps of so many seconds? */
 bool hb_planner_ready(const hb_planner *p, double step);
 uint64_t hb_planner_stages(const hb_planner *p); /* done for the next request by now */

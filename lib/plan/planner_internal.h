@@ -13,6 +13,7 @@ enum { HB_SHORT = 5 }; /* steps of a descent from a sample that is insurance */
 
 /* Stages of a preparation, see preparation.c. */
 typedef enum {
+    HB_PREPARE_VERIFY,
     HB_PREPARE_PREDICT,
     HB_PREPARE_EVALUATE,
     HB_PREPARE_SEARCH,
@@ -36,7 +37,6 @@ typedef struct hb_preparation {
     int insured;      /* steps of the descent from a sample */
     bool sampled;     /* there was such a descent, or there will be none */
     double uninsured; /* cost before the insurance */
-    int owed;         /* insurances in a row that plans left to a preparation, and that were not made there */
     int in_vain;      /* preparations in a row, over requests, whose insurance found nothing, or that had none */
     bool moved;       /* the best sequence is no longer the one that was linearised */
     bool arrived;     /* the descent has nothing left to gain */
@@ -75,7 +75,11 @@ struct hb_planner {
     bool cold;                 /* there is none: `warm` is trim */
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
-    hb_goal made_for;          /* target, and lag and state of actuators, are copies */
+    hb_goal made_for;          /* vectors are copies */
+    const double *trim;        /* nu: the caller's, that may have become another since */
+    bool unverified;           /* its cost is predicted, and no rollout has confirmed it yet */
+    bool doubtful;             /* one that was predicted was not confirmed: the next is verified before it is given */
+    uint64_t disagreed;        /* how many were not */
     bool inherited;            /* the population holds sequences of the plan before, */
     double population_ahead;   /* moved on by so many steps since that was made */
     hb_candidate best, other;  /* of the plan being made, and one being descended from */

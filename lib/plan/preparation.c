@@ -1,5 +1,6 @@
 /* Prepare behind the reply, correct on arrival.
  *
+ *     verify       the plan in hand, if it was given by the model alone: its rollout
  *     predict      the state at the next request, if requests go on as they did and the first action is held until then
  *     evaluate     the current plan, moved on to that time, from there
  *     search       iterations of the methods that work on the whole population
@@ -24,8 +25,7 @@ enum { STEPS = 3 }; /* second-order steps before the insurance, at most */
 /* Insurance takes longer than all the rest, and finds nothing in ordinary flight: after so many in a row that found
  * nothing, one of so many preparations has one, and the others end before it, until the next plan that did not come out
  * as expected. */
-enum { IN_VAIN = 8, EVERY = 4 };
-static const double found = 0.01;  /* share of the cost by which insurance must be better to have found something */
+enum { IN_VAIN = 8 };
 static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
 static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
 /* Without second-order steps: a prepared plan that costs this much more than expected, relatively, is no good. */
@@ -56,7 +56,7 @@ static bool second_order(const hb_planner *p)
 /* IN_VAIN has insurance, what comes after it has none, and then the turn starts again */
 static void count_in_vain(hb_preparation *f)
 {
-    f->in_vain = f->in_vain + 1 < IN_VAIN + EVERY ? f->in_vain + 1 : IN_VAIN;
+    f->in_vain = f->in_vain + 1 < 2 * IN_VAIN ? f->in_vain + 1 : IN_VAIN;
 }
 
 static void begin(hb_planner *p, double seconds)
@@ -66,7 +66,7 @@ static void begin(hb_planner *p, double seconds)
     hb_preparation_forget(f);
     hb_decisions_start(&f->record.decisions);
     f->begun = true;
-    f->next = HB_PREPARE_PREDICT;
+    f->next = p->unverified ? HB_PREPARE_VERIFY : HB_PREPARE_PREDICT;
     f->seconds = seconds;
     f->ahead = seconds / hb_planner_step(p);
     f->steps = f->iterations = f->insured = 0;
@@ -77,6 +77,7 @@ static void begin(hb_planner *p, double seconds)
         count_in_vain(f);
     f->arrived = false;
     f->goal = p->made_for;
+    f->goal.trim = p->trim;
     f->goal.last_control = f->last_control;
     f->goal.actuator_state = f->actuator_state;
 }
@@ -90,6 +91,25 @@ static void pose(hb_planner *p, const hb_plan_problem *problem)
     p->problem = *problem;
     hb_candidate_evaluation_begin(p->evaluation, &p->problem, f->clock, f->deadline);
     hb_candidate_evaluation_heed(p->evaluation, f->interrupt);
+}
+
+/* the plan that was given without a rollout, for the very problem that it answered */
+static bool verify(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    hb_plan_problem answered = f->problem;
+
+    answered.x0 = p->made_at;
+    answered.goal = &p->made_for;
+    hb_descent_offer(p->descent[0], &answered, 0, p->warm);
+    pose(p, &answered);
+    p->other.cost = INFINITY;
+    if (!hb_descent_choose(p->descent[0], p->evaluation, 1, &p->other))
+        return false;
+    p->unverified = false;
+    p->doubtful = !hb_descent_confirms(&answered, p->plan.cost, &p->other);
+    p->disagreed += p->doubtful;
+    return true;
 }
 
 /* the first action, held, in steps no longer than the model's */
@@ -174,10 +194,9 @@ static hb_prepare_stage settle(hb_planner *p)
     hb_preparation *f = &p->preparation;
 
     f->sampled = true;
-    f->owed = 0;
     f->most_steps = STEPS + HB_SHORT;
     const double best = fmin(p->other.cost, f->at.cost);
-    if (f->uninsured - best > found * fabs(best)) {
+    if (f->uninsured - best > hb_descent_negligible(&p->problem, best)) {
         f->in_vain = 0;
         f->most_steps = p->settings.iterations;
     } else {
@@ -212,6 +231,11 @@ static bool advance(hb_planner *p)
     hb_descent_end end;
 
     switch (f->next) {
+    case HB_PREPARE_VERIFY:
+        if (!verify(p))
+            return false;
+        f->next = HB_PREPARE_PREDICT;
+        return true;
     case HB_PREPARE_PREDICT:
         if (!predict(p))
             return false;
@@ -303,6 +327,11 @@ bool hb_planner_prepared(const hb_planner *p)
     return p->preparation.begun && p->preparation.next == HB_PREPARE_DONE;
 }
 
+uint64_t hb_planner_disagreed(const hb_planner *p)
+{
+    return p->disagreed;
+}
+
 uint64_t hb_planner_stages(const hb_planner *p)
 {
     return p->preparation.stages;
@@ -312,8 +341,8 @@ uint64_t hb_planner_stages(const hb_planner *p)
 static bool correct(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
-    hb_descent_end end =
-        hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, p->warm, &p->best, &p->plan.iterations);
+    hb_descent_end end = hb_descent_correct(p->descent[f->ready], p->evaluation, &p->problem, !p->doubtful, p->warm,
+                                            &p->best, &p->plan.iterations, &p->plan.verified);
 
     if (end == HB_DESCENT_UNDER_WAY && isfinite(p->best.cost))
         end = hb_descent_run(p->descent[!f->ready], p->evaluation, &p->problem,

@@ -130,7 +130,7 @@ static void take_controls(hb_riccati *r, const hb_gauss_newton *n, int k)
     }
 }
 
-void hb_riccati_take(hb_riccati *r, const hb_gauss_newton *n)
+void hb_riccati_take(hb_riccati *r, const hb_gauss_newton *n, const double *q)
 {
     bool changes = false;
 
@@ -138,7 +138,7 @@ void hb_riccati_take(hb_riccati *r, const hb_gauss_newton *n)
     r->nu = n->nu;
     r->nv = n->nv;
     r->nh = n->nh;
-    r->q = n->q;
+    r->q = q;
     r->slew = n->slew;
     for (int i = 0; i < n->nh * n->nu; i++)
         changes = changes || n->slew[i] != 0;

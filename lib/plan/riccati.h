@@ -17,8 +17,9 @@ typedef struct hb_riccati hb_riccati;
 int hb_riccati_new(hb_riccati **ret, int nx, int nu, int nv, int max_nh, hb_error *err);
 void hb_riccati_free(hb_riccati *r);
 
-/* Takes over the Jacobians and curvatures of a problem, which are looked at by what follows. */
-void hb_riccati_take(hb_riccati *r, const struct hb_gauss_newton *n);
+/* Takes over the Jacobians and curvatures of a problem; those of the states are q, which is looked at by what follows.
+ */
+void hb_riccati_take(hb_riccati *r, const struct hb_gauss_newton *n, const double *q);
 /* Mean of the Hessian's diagonal. */
 double hb_riccati_curvature(hb_riccati *r);
 /* d . H d */

@@ -395,6 +395,31 @@ static void load_steps(hb_rollout *r, double dt, int nsteps, const double *x, co
     }
 }
 
+bool hb_rollout_steps(hb_rollout *r, const hb_predictor *p, double dt, double trained_range, int nsteps,
+                      const double *x, const double *u, double *next)
+{
+    const int nx = r->m->nx, lanes = hb_padded(nsteps);
+    hb_real stretch = 1, reach = 0;
+
+    load_steps(r, dt, nsteps, x, u);
+    const hb_batch in = step_input(r, 0);
+    hb_real *after = r->z + (ptrdiff_t)nx * HB_STRIDE;
+    hb_predictor_step(p, r->workspace, &in, after, NULL);
+    hb_batch_to_physical(nx, lanes, r->m->state_mean, r->m->state_std, after, r->x + (ptrdiff_t)nx * HB_STRIDE);
+    fill(r->reach, lanes, 0);
+    for (int s = 0; s < lanes; s++)
+        r->stretch[s] = (hb_real)(1 / start_length(r, x + (s < nsteps ? s : nsteps - 1) * nx));
+    normalise(r, 0, lanes);
+    note_reach(r, 0, trained_range, lanes);
+    for (int s = 0; s < nsteps; s++) {
+        stretch *= r->stretch[s];
+        reach = r->reach[s] > reach ? r->reach[s] : reach;
+        for (int i = 0; i < nx; i++)
+            next[s * nx + i] = r->x[(ptrdiff_t)(nx + i) * HB_STRIDE + s];
+    }
+    return stretch <= most_stretch && 1 / stretch <= most_stretch && reach <= 1;
+}
+
 /* For a row of the Jacobians that belongs to the quaternion, in lane s: what it takes of the elements before they were
  * brought to length one; r->x holds the model's states after each step, a lane each. */
 static void seed_quaternion(hb_rollout *r, int step, int row, int s)

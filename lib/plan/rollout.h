@@ -35,6 +35,12 @@ const bool *hb_rollout_impossible(const hb_rollout *r);
 /* States of the rollout just made: (horizon + 1) x nx x HB_STRIDE, physical. */
 const hb_real *hb_rollout_states(const hb_rollout *r);
 
+/* One step of the model from each of `nsteps` (at most HB_STRIDE) states (nsteps x nx) under effective controls (nsteps
+ * x nu), side by side: next, nsteps x nx, all in physical units. False where no vehicle comes to them: see
+ * hb_rollout_cost; trained_range as in the limits, x the states of one trajectory. */
+bool hb_rollout_steps(hb_rollout *r, const hb_predictor *p, double dt, double trained_range, int nsteps,
+                      const double *x, const double *u, double *next);
+
 /* Jacobians of `nsteps` steps of one trajectory, in physical units: a = dx_next/dx (nsteps x nx x nx), b = dx_next/du
  * (nsteps x nx x nu) at the given states (nsteps x nx) and effective controls (nsteps x nu; hb_lag_effective). A piece
  * is one step of many of them side by side, or the adjoints of some rows. */

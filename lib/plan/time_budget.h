@@ -18,6 +18,7 @@ typedef enum {
     HB_PIECE_TRIAL,     /* one step of a vector of samples */
     HB_PIECE_JACOBIANS, /* of some steps of one trajectory */
     HB_PIECE_SOLVE,     /* the algebra of a second-order step */
+    HB_PIECE_DEFECTS,   /* one step from each state of a trajectory, side by side */
     HB_NPIECES
 } hb_piece;
 

@@ -22,6 +22,8 @@ struct hb_trim {
     double *chosen;        /* nx: 1 for states that are moved directly */
     double *start, *trial; /* nu */
     double *normal, *step; /* nu x nu, nu */
+    double *near;          /* nx */
+    double *moved[2];      /* nx x nu: what a control moved at the first step has moved by now, and a step later */
     hb_real *u, *cost;     /* nu x HB_STRIDE, HB_STRIDE */
 };
 
@@ -39,6 +41,9 @@ static hb_trim *lay_out(hb_arena *arena, const hb_model *m)
     t->trial = hb_arena_take(arena, nu, number);
     t->normal = hb_arena_take(arena, nu * nu, number);
     t->step = hb_arena_take(arena, nu, number);
+    t->near = hb_arena_take(arena, nx, number);
+    for (int i = 0; i < 2; i++)
+        t->moved[i] = hb_arena_take(arena, nx * nu, number);
     t->u = hb_arena_take(arena, nu * HB_STRIDE, sizeof(hb_real));
     t->cost = hb_arena_take(arena, HB_STRIDE, sizeof(hb_real));
     return taken;
@@ -182,6 +187,57 @@ double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double 
         evaluate(t, p, dt, u);
     }
     return sqrt(before / m->nx);
+}
+
+/* reach[i] of t->a and t->b goes on by `steps` steps, or until all that count (`wanted`) are 1 */
+static void move_on(hb_trim *t, int steps, const bool *wanted, double *reach)
+{
+    const int nx = t->m->nx, nu = t->m->nu;
+    double *now = t->moved[0], *next = t->moved[1];
+
+    memcpy(now, t->b, (size_t)(nx * nu) * sizeof *now);
+    for (int i = 0; i < nx; i++)
+        reach[i] = 0;
+    for (int k = 0; k < steps; k++) {
+        bool all = true;
+        for (int i = 0; i < nx; i++)
+            for (int j = 0; j < nu; j++) {
+                reach[i] += fabs(now[i * nu + j]);
+                next[i * nu + j] = 0;
+                for (int l = 0; l < nx; l++)
+                    next[i * nu + j] += t->a[i * nx + l] * t->m->state_std[l] / t->m->state_std[i] * now[l * nu + j];
+            }
+        for (int i = 0; i < nx; i++)
+            all = all && (!wanted[i] || reach[i] >= 1);
+        if (all)
+            return;
+        double *swap = now;
+        now = next;
+        next = swap;
+    }
+}
+
+void hb_trim_reach(hb_trim *t, const hb_predictor *p, double dt, int steps, const bool *wanted, double *reach)
+{
+    const hb_model *m = t->m;
+
+    for (int i = 0; i < m->nx; i++)
+        reach[i] = 0;
+    /* the mean state and those one deviation off it, each under trim and under controls halfway to their ends */
+    for (int point = 0; point < 2 * (2 * m->nx + 1); point++) {
+        const int at = point / 2;
+        memcpy(t->near, m->state_mean, (size_t)m->nx * sizeof *t->near);
+        if (at > 0)
+            t->near[(at - 1) / 2] += (at % 2 ? 1 : -1) * m->state_std[(at - 1) / 2];
+        set_state(t, t->near);
+        for (int i = 0; i < m->nu; i++)
+            t->trial[i] = m->control_trim[i] + (point % 2 ? (m->control_max[i] - m->control_trim[i]) / 2 : 0);
+        if (!linearise(t, p, dt, t->trial))
+            continue;
+        move_on(t, steps, wanted, t->residual);
+        for (int i = 0; i < m->nx; i++)
+            reach[i] = fmax(reach[i], t->residual[i]);
+    }
 }
 
 /* marks, in t->chosen, the states that react most to the controls */

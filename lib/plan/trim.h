@@ -26,4 +26,9 @@ double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double 
 void hb_trim_arrest(hb_trim *t, const hb_predictor *p, const double *x, const double *target, const double *trim,
                     double dt, int n, double *u);
 
+/* How far the controls, from end to end of their range, can move each state within so many steps, in standard
+ * deviations of it in training: as the model's Jacobians near its mean state have it, where they let it go furthest.
+ * Ends early where all states that are `wanted` are moved by one. */
+void hb_trim_reach(hb_trim *t, const hb_predictor *p, double dt, int steps, const bool *wanted, double *reach);
+
 #endif

@@ -245,7 +245,8 @@ static void stopwatch_begins(void *context, hb_piece kind)
 /* What charge_us should say: pieces of full plans, corrections and preparations, upside down and in hover. */
 static void run_pieces(bench *b)
 {
-    static const char *const name[HB_NPIECES] = {"forward", "backward", "single", "few", "trial", "jacobians", "solve"};
+    static const char *const name[HB_NPIECES] = {"forward", "backward",  "single", "few",
+                                                 "trial",   "jacobians", "solve",  "defects"};
     static stopwatch w;
     const hb_clock clock = {.now = stopwatch_now, .context = &w, .begins = stopwatch_begins};
     const scenario *s = &scenarios[5];

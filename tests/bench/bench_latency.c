@@ -336,6 +336,7 @@ static hb_controller_settings settings_of(const hb_planner_settings *planner)
 typedef struct answered {
     double *seconds; /* NULL: nobody wants to know */
     int corrected, iterations;
+    hb_counters counters; /* at the end */
 } answered;
 
 static double fly_without_deadline(const hb_model *m, const hb_planner_settings *planner, int requests, bool prepare,
@@ -377,6 +378,8 @@ static double fly_without_deadline(const hb_model *m, const hb_planner_settings 
         memcpy(v.u, command->action, sizeof v.u);
         hb_controller_prepare(c, &clock, NULL, UINT64_MAX);
     }
+    if (a)
+        hb_controller_counters(c, &a->counters);
     hb_controller_free(c);
     hb_pool_free(pool);
     return v.cost / v.counted;
@@ -588,6 +591,8 @@ static void run_command(bench *b)
     bench_set_number(b, "cpu_p90_ms", 1e3 * hb_quantile(a.seconds, N, 0.9));
     bench_set_number(b, "cpu_p99_ms", 1e3 * hb_quantile(a.seconds, N, 0.99));
     bench_set_number(b, "corrected", (double)a.corrected / N);
+    bench_set_number(b, "predicted", (double)a.counters.predicted / N);
+    bench_set_number(b, "disagreed", (double)a.counters.disagreed / N);
     bench_set_number(b, "iterations", (double)a.iterations / N);
     bench_set_number(b, "cost", cost_of_flight);
     bench_emit(b);

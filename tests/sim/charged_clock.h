@@ -8,7 +8,7 @@
 /* microseconds: about what a piece takes at 3 x 64, horizon 10, on an AMD Zen 3 (AVX2) */
 static const double charge_us[HB_NPIECES] = {
     [HB_PIECE_FORWARD] = 170, [HB_PIECE_BACKWARD] = 170, [HB_PIECE_SINGLE] = 6, [HB_PIECE_FEW] = 9,
-    [HB_PIECE_TRIAL] = 25,    [HB_PIECE_JACOBIANS] = 60, [HB_PIECE_SOLVE] = 60,
+    [HB_PIECE_TRIAL] = 25,    [HB_PIECE_JACOBIANS] = 60, [HB_PIECE_SOLVE] = 60, [HB_PIECE_DEFECTS] = 25,
 };
 
 static inline double charged(void *context)

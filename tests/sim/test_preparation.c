@@ -123,6 +123,7 @@ static void test_answers_come_at_once_also_at_the_target(void **state)
         const flown f = fly(HB_PLANNER_GAUSS_NEWTON, true, &flights[i]);
         assert_int_equal(f.corrected, flights[i].requests - 1);
         assert_true(f.longest < 1e-3);
+        assert_true(f.converged >= f.corrected * 19 / 20);
     }
 }
 

@@ -149,6 +149,15 @@ class Check(TestCase):
                 self.assertEqual(self.check(daemon).stdout, f"{daemon.file}: ok\n")
                 self.assertTrue(self.starts(daemon))
 
+    def test_a_short_horizon_is_said(self):
+        for horizon, short in ((2, True), (120, False)):
+            with self.subTest(horizon):
+                daemon = self.daemon(replaced(f"planner: {{{{horizon: {horizon}, samples: 16}}}}"))
+                checked = self.check(daemon)
+                self.assertEqual(checked.stdout, f"{daemon.file}: ok\n")
+                said = rf"{re.escape(daemon.file)}:\d+:\d+: .*planner\.horizon: in 2 steps of 0\.02 s the controls move position by "
+                (self.assertRegex if short else self.assertNotRegex)(checked.stderr, said)
+
     def test_a_running_daemon_does_not_disturb(self):
         daemon = self.started(CART + "state_file: window\n")
         for _ in range(2):

@@ -364,7 +364,7 @@ static void test_gradient_is_finite_where_the_formula_is_not(void **state)
 
 /* the quadratic model of one stage, all of it */
 typedef struct quadratic {
-    double lx[NX], q[NX * NX], lu[NU], lu_before[NU], r[NU * NU], slew[NU];
+    double cost, lx[NX], q[NX * NX], lu[NU], lu_before[NU], r[NU * NU], slew[NU];
 } quadratic;
 
 static quadratic model_of(const setting *s, const trajectory *t, int k)
@@ -374,6 +374,7 @@ static quadratic model_of(const setting *s, const trajectory *t, int k)
 
     hb_cost_stage_model(&s->cost, &s->goal, NX, NU, NH, k, t->x[k], k < NH ? t->u[k] : NULL,
                         k > 0 && k < NH ? t->u[k - 1] : NULL, &to);
+    m.cost = to.cost;
     return m;
 }
 
@@ -386,9 +387,10 @@ static void test_model_has_the_gradient_of_the_cost(void **state)
     make_setting(&s, -1, NH + 1);
     for (int sample = 0; sample < N; sample++) {
         make_trajectory(&t, sample);
-        double du[NH][NU] = {{0}};
+        double du[NH][NU] = {{0}}, total = 0;
         for (int k = 0; k <= NH; k++) {
             quadratic m = model_of(&s, &t, k);
+            total += m.cost;
             for (int i = 0; i < NX; i++) {
                 double d = central_difference(&s, &t, &t.x[k][i]);
                 assert_near(m.lx[i], d, gradient_tolerance * (1 + fabs(d)));
@@ -399,6 +401,7 @@ static void test_model_has_the_gradient_of_the_cost(void **state)
                     du[k - 1][i] += m.lu_before[i];
             }
         }
+        assert_near(total, reference(&s, &t), 1e-5 * (1 + fabs(total)));
         for (int k = 0; k < NH; k++)
             for (int i = 0; i < NU; i++) {
                 double d = central_difference(&s, &t, &t.u[k][i]);

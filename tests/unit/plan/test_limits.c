@@ -202,7 +202,7 @@ static void test_models_are_gauss_newton(void **state)
         for (int s = 0; s < N; s++) {
             trajectory t;
             double lx[NH + 1][NX] = {{0}}, q[NH + 1][NX * NX] = {{0}}, lu[NH][NU] = {{0}}, r[NH][NU * NU] = {{0}},
-                           slew[NH][NU] = {{0}};
+                           slew[NH][NU] = {{0}}, total = 0;
             make_trajectory(&t, s);
             for (int k = 0; k <= NH; k++) {
                 bool last_one = k == NH;
@@ -214,7 +214,9 @@ static void test_models_are_gauss_newton(void **state)
                                      .slew = last_one ? NULL : slew[k]};
                 hb_cost_stage_model(&c, &goal, NX, NU, NH, k, t.x[k], last_one ? NULL : t.u[k],
                                     last_one || !k ? NULL : t.u[k - 1], &to);
+                total += to.cost;
             }
+            assert_near(total, l.cost[s], 10 * close_enough * (1 + fabs(total)));
             for (int k = 0; k <= NH; k++) {
                 double e = k ? excess(&c.limits.limit[0], t.x[k]) : 0, cost = weight * e * e / (NH + 1);
                 for (int i = 0; i < NX; i++) {

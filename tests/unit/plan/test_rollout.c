@@ -325,6 +325,46 @@ static void step_once(bench *b, const double *x, const double *u, double *x_next
         x_next[i] = hb_rollout_states(b->r)[(b->m->nx + i) * HB_STRIDE];
 }
 
+/* Steps side by side are those one by one; and the predictor tells when its coefficients became others. */
+static void test_steps_side_by_side(void **state)
+{
+    (void)state;
+    enum { NH = 11 };
+
+    for (int v = 0; v < nvariants; v++) {
+        hb_model *m = test_model(v);
+        hb_real *c = new_coefficients(m, 3);
+        bench b = bench_new(m, c, NH, 1);
+        int nx = m->nx, nu = m->nu;
+        double x[NH * 13], u[NH * 4], next[NH * 13], one[13];
+        random_problem(&b, (uint64_t)v);
+        for (int i = 0; i < NH * nx; i++)
+            x[i] = m->state_mean[i % nx] +
+                   0.3 * m->state_std[i % nx] * hb_random_normal((hb_random_key){9, 0}, (uint64_t)i);
+        for (int i = 0; i < NH * nu; i++)
+            u[i] = b.u[i * HB_STRIDE];
+        assert_true(hb_rollout_steps(b.r, b.p, m->dt, 30, NH, x, u, next));
+        assert_int_equal(hb_rollout_steps(b.r, b.p, m->dt, 1e-3, NH, x, u, next), m->ninputs == 0);
+        for (int k = 0; k < NH; k++) {
+            step_once(&b, x + k * nx, u + k * nu, one);
+            for (int i = 0; i < nx; i++)
+                check_close(next[k * nx + i], one[i], m->state_std[i], 1e-9, "%s: step %d, state %d", variant_name(v),
+                            k, i);
+        }
+        const uint64_t version = hb_predictor_version(b.p);
+        hb_predictor_set(b.p, c);
+        assert_true(hb_predictor_version(b.p) == version);
+        if (m->nb > 0) {
+            c[0] += 1;
+            hb_predictor_set(b.p, c);
+            assert_true(hb_predictor_version(b.p) == version + 1);
+        }
+        bench_free(&b);
+        free(c);
+        hb_model_free(m);
+    }
+}
+
 static void test_jacobians_are_those_of_finite_differences(void **state)
 {
     (void)state;
@@ -492,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_lag_is_that_of_fine_integration),
 #ifdef HB_DOUBLE
         cmocka_unit_test(test_gradient_is_that_of_finite_differences),
+        cmocka_unit_test(test_steps_side_by_side),
         cmocka_unit_test(test_jacobians_are_those_of_finite_differences),
 #endif
         cmocka_unit_test(test_quaternions_have_length_one_and_impossible_trajectories_no_chance),

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "models.h"
 #include "plan/trim.h"
+#include "test_models.h"
 
 static hb_model *quadrotor(int v)
 {
@@ -137,11 +138,40 @@ static void test_rates_are_arrested(void **state)
     }
 }
 
+/* The cart: a force f moves it by f t^2 / 2, and its velocity by f t, so many steps of the model's. */
+static void test_reach_is_that_of_the_cart(void **state)
+{
+    (void)state;
+    hb_model *m;
+    hb_predictor *p;
+    hb_trim *t;
+    double reach[2], all[2];
+
+    assert_int_equal(hb_test_cart(&m, NULL), 0);
+    assert_int_equal(hb_predictor_new(&p, m, NULL), 0);
+    assert_int_equal(hb_trim_new(&t, m, NULL), 0);
+    hb_predictor_set(p, NULL);
+    const double range = m->control_max[0] - m->control_min[0];
+    for (int steps = 1; steps <= 16; steps *= 4) {
+        const double time = steps * m->dt;
+        hb_trim_reach(t, p, m->dt, steps, (bool[2]){true, true}, reach);
+        assert_near(reach[0] * m->state_std[0], range * time * time / 2, 1e-3 * range);
+        assert_near(reach[1] * m->state_std[1], range * time, 1e-3 * range);
+    }
+    /* it ends where enough is known */
+    hb_trim_reach(t, p, m->dt, 100000, (bool[2]){false, true}, all);
+    assert_true(all[1] >= 1 && all[1] < 1 + range * m->dt / m->state_std[1] + 1e-3);
+    hb_trim_free(t);
+    hb_predictor_free(p);
+    hb_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trim_is_at_rest),
         cmocka_unit_test(test_rates_are_arrested),
+        cmocka_unit_test(test_reach_is_that_of_the_cart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

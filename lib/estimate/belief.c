@@ -22,11 +22,13 @@ static const double confirm_known = 0.5, confirm_time = 1, confirm_latest = 1.5,
                     confirm_ratio = 10;
 /* seconds behind what is said of the span */
 static const double status_time = 0.5;
-/* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean; where
- * no population is known, that it is the average one: what is learned shrinks by as much until evidence speaks */
-static const double known_share = 0.1, average_share = 1e-4;
+/* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean */
+static const double known_share = 0.1;
 /* the prior is this much wider than the population: few functions were trained on, and vehicles differ more */
 static const double population_spread = 2;
+/* where no population is known: a coefficient is a rate, and one above this, per period, can be neither stepped (it is
+ * the limit of stability of RK4) nor linearised at */
+static const double fastest = 2.8;
 /* of the mean variance of the population, that is added in every direction: some have none */
 static const double least_spread = 1e-6;
 /* variance of a state's noise to begin with */
@@ -265,9 +267,9 @@ void hb_belief_start(hb_belief *b)
         double *prior = matrix_of(b, b->prior, k);
         if (m->has_prior)
             invert_population(b, k);
-        else /* a coefficient is a rate: what is faster than a period can be neither stepped nor linearised */
+        else
             for (int i = 0; i < nb; i++)
-                prior[i * nb + i] = fmax(b->s.ridge / mean_variance, square(m->dt));
+                prior[i * nb + i] = fmax(b->s.ridge / mean_variance, square(m->dt / fastest));
         for (int i = 0; i < nb; i++) {
             b->c0[k * nb + i] = m->has_prior ? m->prior_mean[b->nproblems > 1 ? i * m->nx + k : i] : 0;
             b->prior_vector[k * nb + i] = 0;
@@ -310,7 +312,7 @@ static void bear(hb_belief *b, int k, const hb_run *noise_of)
 static bool lives(const hb_belief *b, int k)
 {
     if (k >= HB_RUNS)
-        return k == HB_AVERAGE || b->m->has_prior;
+        return b->m->has_prior;
     return k < b->nruns && *b->run[k].age >= 0;
 }
 
@@ -327,12 +329,13 @@ static double weight_of(const hb_belief *b, int k)
     return exp(k < HB_RUNS ? b->log_weight[k] + b->log_worth[OF_RUNS] : b->log_worth[k - HB_AVERAGE + OF_AVERAGE]);
 }
 
-/* Of the worths, before anything is seen. */
+/* Of the worths, before anything is seen. Without a population nothing is known before: a run that may be anything
+ * loses against any single vehicle, however wrong. */
 static double first_worth(const hb_belief *b, int i)
 {
-    double average = b->m->has_prior ? known_share : average_share, mean = b->m->has_prior ? known_share : 0;
+    double known = b->m->has_prior ? known_share : 0;
 
-    return i == OF_RUNS ? 1 - average - mean : i == OF_MEAN ? mean : average;
+    return i == OF_RUNS ? 1 - 2 * known : known;
 }
 
 /* One run, and the vehicles that are known before. */
@@ -813,34 +816,19 @@ static void add_evidence(double outlier, double *log_weight, const double *fit, 
     normalise(log_weight, n);
 }
 
-/* How well a prediction fits what was seen, with the tails that errors have. */
-static double fit_of(const hb_belief *b, const hb_prediction *p, double log_determinant)
-{
-    return -((tail_freedom + b->nx) * log1p(p->distance / tail_freedom) + log_determinant) / 2;
-}
-
-/* The same of all runs together. Without a population nothing is known before, and a run that may be anything would
- * lose against any single vehicle, however wrong: what it leaves open is not held against it. */
-static double fit_of_runs(const hb_belief *b, const double *fit)
-{
-    const hb_prediction *p = &b->prediction[(int)*b->main_run];
-    double runs[HB_RUNS], noise = 0;
-
-    for (int k = 0; k < HB_RUNS; k++)
-        runs[k] = b->log_weight[k] + fit[k];
-    for (int d = 0; d < b->nx; d++)
-        noise += log(p->variance[d]);
-    return b->m->has_prior ? log_sum(runs, HB_RUNS) : fit_of(b, p, noise);
-}
-
 /* Weights by how well each hypothesis predicted. */
 static void weigh(hb_belief *b, double dt)
 {
-    double temper = fmin(1, dt / correlation_time), fit[HB_HYPOTHESES], worth[WORTHS];
+    double temper = fmin(1, dt / correlation_time), fit[HB_HYPOTHESES], runs[HB_RUNS], worth[WORTHS];
 
-    for (int k = 0; k < HB_HYPOTHESES; k++)
-        fit[k] = lives(b, k) ? fit_of(b, &b->prediction[k], b->prediction[k].log_determinant) : none;
-    worth[OF_RUNS] = fit_of_runs(b, fit);
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
+        const hb_prediction *p = &b->prediction[k];
+        fit[k] =
+            lives(b, k) ? -((tail_freedom + b->nx) * log1p(p->distance / tail_freedom) + p->log_determinant) / 2 : none;
+    }
+    for (int k = 0; k < HB_RUNS; k++)
+        runs[k] = b->log_weight[k] + fit[k];
+    worth[OF_RUNS] = log_sum(runs, HB_RUNS);
     worth[OF_AVERAGE] = fit[HB_AVERAGE];
     worth[OF_MEAN] = fit[HB_MEAN];
     add_evidence(b->expected_outlier, b->log_worth, worth, WORTHS, temper);

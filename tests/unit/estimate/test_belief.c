@@ -272,6 +272,42 @@ static void test_what_is_not_earned_is_not_used(void **state)
     assert_true(mean < adapted);
 }
 
+/* States 0 and 1 are velocities, 2 and 3 what they add up to. A jump of a velocity that the position goes along with is
+ * of the dynamics, one that it knows nothing of is of a sensor; the first transition tells. */
+static void test_kinematics_tell_dynamics_from_sensors(void **state)
+{
+    static const double carry[NX * NX] = {1, 0, 0, 0, 0, 1, 0, 0, 0.25, 0, 1, 0, 0, 0.25, 0, 1};
+
+    (void)state;
+    for (int moves = 0; moves < 2; moves++) {
+        fixture f;
+        start(&f, HB_VECTOR, 600);
+        f.m->output[2] = f.m->output[3] = false;
+        for (int t = 0; t <= 200; t++) {
+            double left[NX];
+            for (int d = 0; d < NX; d++)
+                left[d] = f.noise * draw(&f);
+            if (t == 200) {
+                left[0] += 10;
+                left[2] += moves ? 0.25 * 10 : 0;
+            }
+            for (int d = 0; d < NX; d++) {
+                double r = left[d];
+                for (int i = 0; i < NB; i++) {
+                    f.row[d * LD + i] = d < 2 ? 0.1 * draw(&f) : 0.25 * f.row[(d - 2) * LD + i];
+                    r += f.row[d * LD + i] * truth_of(&f, d)[i];
+                }
+                f.row[d * LD + NB] = r;
+            }
+            hb_belief_learn(&f.b, &(hb_evidence){.row = f.row, .carry = carry, .dt = period});
+            assert_true(t < 20 || t == 200 || *f.b.foreign < 0.01);
+        }
+        assert_true(*f.b.outlier > 0.99);
+        assert_true(moves ? *f.b.foreign > 0.9 : *f.b.foreign < 0.1);
+        finish(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_a_change_is_used_and_told),
         cmocka_unit_test(test_noise_is_learned),
         cmocka_unit_test(test_what_is_not_earned_is_not_used),
+        cmocka_unit_test(test_kinematics_tell_dynamics_from_sensors),
     };
 
     hb_numeric_single_thread();

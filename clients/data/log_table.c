@@ -16,6 +16,10 @@ enum { MAX_COLUMNS = 1024, LONGEST_LINE = 1 << 20 };
 
 /* a log of a day at 1 kHz with a hundred columns is refused before it takes all memory */
 static const size_t most_numbers = (size_t)1 << 30;
+/* gzip makes up to 1032 bytes of one, and text of two bytes a number of eight: a few megabytes may fill any memory. A
+ * log gains ten times, or thirty where most of its columns stand still. Beyond a hundred times, text and numbers
+ * together, it is none; what stays below the first number is taken in any case. */
+static const double plain = 256 << 20, densest = 100; /* bytes, of one stored */
 
 /* Cuts a line at the separator, in place; within quotes and brackets it does not count, so that a quoted list is one
  * field. Blanks and quotes around a field are dropped. */
@@ -97,7 +101,10 @@ static int take_row(hb_log_table *t, const char *path, size_t line_number, char 
         return hb_fail(err, EINVAL, "%s:%zu: %d fields, the first line has %d", path, line_number, found, t->ncolumns);
     if (t->rows == t->room) {
         size_t room = t->room ? 2 * t->room : 1024;
-        double *more = room * n > most_numbers ? NULL : realloc(t->value, room * n * sizeof *more);
+        if (room * n > most_numbers)
+            return hb_fail(err, ENOMEM, "%s:%zu: more than %zu million numbers: cut it", path, line_number,
+                           most_numbers / 1000000);
+        double *more = realloc(t->value, room * n * sizeof *more);
         if (!more)
             return hb_fail(err, ENOMEM, "%s:%zu: out of memory", path, line_number);
         t->value = more;
@@ -122,12 +129,20 @@ int hb_log_table_read(hb_log_table *ret, const char *path, hb_error *err)
     }
     char *line = malloc(LONGEST_LINE), separator = ',';
     hb_log_table t = {0};
+    double text = 0; /* bytes so far */
 
     if (!line)
         status = hb_fail(err, ENOMEM, "out of memory");
     for (size_t number = 1; !status && gzgets(in, line, LONGEST_LINE); number++) {
         size_t length = strcspn(line, "\r\n");
-        if (!line[length] && !gzeof(in))
+        const double taken = text + (double)(t.rows * (size_t)t.ncolumns * sizeof *t.value);
+        text += (double)length + 1;
+        if (taken > plain && taken > densest * (double)info.st_size)
+            status = hb_fail(err, EINVAL,
+                             "%s:%zu: %.3g MB unpack to more than a hundred times as much: no log is that empty (if it "
+                             "is one, gunzip it first)",
+                             path, number, (double)info.st_size * 1e-6);
+        else if (!line[length] && !gzeof(in))
             status = hb_fail(err, EINVAL, "%s:%zu: a line of more than a megabyte", path, number);
         line[length] = 0;
         if (!status && hb_dataset_control_character(line))

@@ -372,14 +372,25 @@ bool hb_autopilot_offboard(const hb_autopilot *a)
     return is_offboard(a, a->mode);
 }
 
+/* ArduCopter leaves a mode for good; PX4 does not, and tells by CURRENT_MODE alone. */
+double hb_autopilot_intent_heard(const hb_autopilot *a)
+{
+    return a->kind == HB_AUTOPILOT_ARDUPILOT ? a->mode_heard : a->current_mode_heard;
+}
+
 hb_intent hb_autopilot_intent(const hb_autopilot *a, double now)
 {
-    /* ArduCopter leaves a mode for good; PX4 does not, and tells by CURRENT_MODE alone */
-    bool copter = a->kind == HB_AUTOPILOT_ARDUPILOT;
+    const bool copter = a->kind == HB_AUTOPILOT_ARDUPILOT;
 
-    if (a->kind == HB_AUTOPILOT_UNKNOWN || (!copter && now - a->current_mode_heard > 2))
+    if (a->kind == HB_AUTOPILOT_UNKNOWN || (!copter && now - hb_autopilot_intent_heard(a) > 1.5))
         return HB_INTENT_UNKNOWN;
     return is_offboard(a, copter ? a->mode : a->intended_mode) ? HB_INTENT_OFFBOARD : HB_INTENT_OTHER;
+}
+
+double hb_autopilot_patience(const hb_autopilot *a)
+{
+    /* the first of either list */
+    return a->nparameters > 0 && hb_parameter_good(&a->parameter[0]) ? a->parameter[0].value : 0;
 }
 
 void hb_autopilot_mode_name(const hb_autopilot *a, char text[32])

@@ -92,6 +92,9 @@ bool hb_autopilot_is(const hb_autopilot *a, hb_mav_address from);
 bool hb_autopilot_heard(const hb_autopilot *a, double now); /* within 3 s */
 bool hb_autopilot_offboard(const hb_autopilot *a);          /* PX4: offboard; ArduCopter: GUIDED */
 hb_intent hb_autopilot_intent(const hb_autopilot *a, double now);
+double hb_autopilot_intent_heard(const hb_autopilot *a); /* when it told */
+/* Seconds without setpoints until it takes their stream for lost; 0: not known. */
+double hb_autopilot_patience(const hb_autopilot *a);
 void hb_autopilot_mode_name(const hb_autopilot *a, char text[32]);
 const char *hb_autopilot_kind_name(const hb_autopilot *a);
 

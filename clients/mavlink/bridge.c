@@ -543,8 +543,12 @@ static void cycle(hb_bridge *b, bool fresh)
 
     hb_ladder_input in = {.now = b->now,
                           .offboard = hb_autopilot_offboard(&b->pilot),
+                          .mode = b->pilot.mode,
+                          .mode_heard = b->pilot.mode_heard,
                           .obstacle = hb_bridge_obstacle(b),
                           .intent = hb_autopilot_intent(&b->pilot, b->now),
+                          .intent_heard = hb_autopilot_intent_heard(&b->pilot),
+                          .lost_after = hb_autopilot_patience(&b->pilot),
                           .doubt = doubt,
                           .unease = unease,
                           .engage = b->engage,

@@ -13,7 +13,12 @@ static const double repeat_after = 0.2; /* seconds until a mode is commanded aga
 static const double engage_for = 2;     /* seconds until asking for offboard is given up */
 static const double silent_for = 1; /* seconds after yielding: longer than an autopilot takes an old setpoint for new */
 static const double held_up = 0.2;  /* seconds between two calls: then PX4 takes the stream for lost */
-static const double invited_for = 0.5; /* seconds from the pilot's switch until offboard is in force */
+static const double arrives_in = 0.5; /* seconds from the pilot's switch until offboard is in force */
+/* Seconds since somebody else was heard to fly: a heartbeat comes every second, CURRENT_MODE on a slow link every half.
+ * While the stream goes on without a gap, all that the pilot can have changed is to switch to offboard. */
+static const double invited_for = 1.5;
+/* Seconds of silence in which no pilot answers to what he sees; five messages of CURRENT_MODE as it was asked for. */
+static const double fresh = 0.1;
 
 static void go(hb_ladder *l, hb_rung rung, const char *reason, double now)
 {
@@ -38,6 +43,31 @@ static const char *doubt_of(const hb_ladder *l, const hb_ladder_input *in)
     return in->doubt ? in->doubt : l->uneasy > l->uneasy_for ? in->unease : NULL;
 }
 
+/* Somebody gave the word. */
+static void ask(hb_ladder *l, const hb_ladder_input *in)
+{
+    go(l, HB_RUNG_ENGAGING, "engaged by the operator", in->now);
+    l->mode_asked = in->mode;
+    l->blind = in->now - in->mode_heard > fresh;
+}
+
+/* Whether the autopilot may be streamed to in standby: it would not go to offboard but by the pilot's choice of now. */
+static bool invites(const hb_ladder *l, const hb_ladder_input *in)
+{
+    return in->now - l->invited <= invited_for &&
+           (in->intent != HB_INTENT_OFFBOARD || in->now - l->meant <= arrives_in);
+}
+
+/* Whether the mode that was commanded may be commanded again: what is heard says that the autopilot is not there, and
+ * that nobody chose another one since. */
+static bool may_repeat(const hb_ladder *l, const hb_ladder_input *in)
+{
+    if (l->commanded < l->since)
+        return true; /* it is the first time */
+    return in->now - l->commanded >= repeat_after && in->now - in->mode_heard <= fresh &&
+           !(l->rung == HB_RUNG_ENGAGING && l->blind);
+}
+
 /* The rung that what is seen leads to. */
 static void climb(hb_ladder *l, const hb_ladder_input *in)
 {
@@ -46,8 +76,11 @@ static void climb(hb_ladder *l, const hb_ladder_input *in)
 
     switch (l->rung) {
     case HB_RUNG_STANDBY:
-        if (!in->offboard && in->intent == HB_INTENT_OTHER)
-            l->invited = now;
+        /* the stream begins on news of now, and goes on with older ones */
+        if (!in->offboard && in->intent == HB_INTENT_OTHER && (l->streaming || now - in->intent_heard <= fresh))
+            l->invited = in->intent_heard;
+        if (in->intent != HB_INTENT_OFFBOARD)
+            l->meant = now;
         /* offboard that was there before us, or that we do not stream for, is somebody else's */
         if (in->offboard && !(l->pilot_engages && now - l->invited <= invited_for))
             l->reason = "offboard by somebody else: choose another mode first";
@@ -55,8 +88,8 @@ static void climb(hb_ladder *l, const hb_ladder_input *in)
             go(l, in->obstacle ? HB_RUNG_HANDING_OVER : HB_RUNG_HOLDING,
                in->obstacle ? in->obstacle : "engaged by the pilot", now);
         else if (in->engage && !in->obstacle)
-            go(l, HB_RUNG_ENGAGING, "engaged by the operator", now);
-        else if (l->pilot_engages && in->intent == HB_INTENT_OFFBOARD && now - l->invited > invited_for)
+            ask(l, in);
+        else if (l->pilot_engages && in->intent == HB_INTENT_OFFBOARD && !invites(l, in))
             l->reason = "the autopilot would return to offboard by itself: choose another mode first";
         else if (l->pilot_engages && in->intent == HB_INTENT_UNKNOWN && !in->obstacle)
             l->reason = "the autopilot does not say what it means to do (CURRENT_MODE): engage by SIGUSR1";
@@ -68,8 +101,13 @@ static void climb(hb_ladder *l, const hb_ladder_input *in)
             go(l, HB_RUNG_HOLDING, "offboard is in force", now);
         else if (in->obstacle || in->release)
             go(l, HB_RUNG_STANDBY, in->obstacle ? in->obstacle : "released by the operator", now);
+        else if (!l->blind && in->mode != l->mode_asked)
+            go(l, HB_RUNG_STANDBY, "another mode was chosen meanwhile", now);
         else if (now - l->since > engage_for)
-            go(l, HB_RUNG_STANDBY, "the autopilot did not go to offboard", now);
+            go(l, HB_RUNG_STANDBY,
+               l->blind ? "the autopilot did not say that it went to offboard, and was not asked twice unheard"
+                        : "the autopilot did not go to offboard",
+               now);
         break;
     case HB_RUNG_FLYING:
     case HB_RUNG_HOLDING:
@@ -93,8 +131,8 @@ static void climb(hb_ladder *l, const hb_ladder_input *in)
         break;
     case HB_RUNG_YIELDED:
         if (in->engage && !in->obstacle)
-            go(l, HB_RUNG_ENGAGING, "engaged by the operator", now);
-        else if (l->deserted && in->offboard && now - l->since > silent_for)
+            ask(l, in);
+        else if (l->deserted && in->offboard && now - l->since > silent_for && now - in->mode_heard <= fresh)
             go(l, HB_RUNG_HANDING_OVER, l->reason, now); /* ArduCopter has levelled, and waits */
         else if (l->pilot_engages && !in->offboard && now - l->since > silent_for)
             go(l, HB_RUNG_STANDBY, "waits for the pilot", now);
@@ -119,10 +157,14 @@ hb_ladder_output hb_ladder_step(hb_ladder *l, const hb_ladder_input *in)
         account(&l->held, l->rung == HB_RUNG_HOLDING, passed);
         account(&l->uneasy, in->unease, passed);
     }
-    bool ours = l->rung != HB_RUNG_STANDBY && l->rung != HB_RUNG_YIELDED;
-    if (ours && passed > held_up) {
+    const double lost_after = in->lost_after > 0 && in->lost_after < held_up ? in->lost_after : held_up;
+    const bool ours = l->rung != HB_RUNG_STANDBY && l->rung != HB_RUNG_YIELDED;
+    if (l->rung == HB_RUNG_ENGAGING)
+        l->blind = l->blind || in->now - in->mode_heard > fresh;
+    /* neither what was heard nor the operator's word is younger than the pause */
+    if (passed > lost_after && (l->rung != HB_RUNG_STANDBY || l->pilot_engages || in->engage)) {
+        l->deserted = ours || (l->rung == HB_RUNG_YIELDED && l->deserted);
         go(l, HB_RUNG_YIELDED, "the bridge was held up: the autopilot may have left offboard", in->now);
-        l->deserted = true;
     } else {
         climb(l, in);
     }
@@ -134,9 +176,12 @@ hb_ladder_output hb_ladder_step(hb_ladder *l, const hb_ladder_input *in)
                                                     HB_SEND_HOLD, HB_SEND_HOLD, HB_SEND_NOTHING};
     out.setpoint = setpoint[l->rung];
     /* without the pilot's switch there is nothing to keep a stream for, and never for a switch of the past */
-    if (l->rung == HB_RUNG_STANDBY && (!l->pilot_engages || in->offboard || in->now - l->invited > invited_for))
+    if (l->rung == HB_RUNG_STANDBY && (!l->pilot_engages || in->offboard || !invites(l, in)))
         out.setpoint = HB_SEND_NOTHING;
-    if ((l->rung == HB_RUNG_ENGAGING || l->rung == HB_RUNG_HANDING_OVER) && in->now - l->commanded >= repeat_after) {
+    l->streaming = out.setpoint != HB_SEND_NOTHING;
+    if (!l->streaming)
+        l->invited = in->now - 2 * invited_for;
+    if ((l->rung == HB_RUNG_ENGAGING || l->rung == HB_RUNG_HANDING_OVER) && may_repeat(l, in)) {
         out.command = l->rung == HB_RUNG_ENGAGING ? HB_COMMAND_OFFBOARD : HB_COMMAND_HOLD;
         l->commanded = in->now;
     }

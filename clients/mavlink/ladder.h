@@ -6,17 +6,18 @@
  *                                  is flown     position         or an obstacle    has left offboard
  *
  * standby       the autopilot flies; hold setpoints are streamed, so that it would accept offboard. Not while offboard
- *               is what it was asked for last: PX4 would return there as soon as setpoints come, unasked
- * engaging      offboard was asked for
- * flying        body rates and thrust of the plan
- * holding       a missed or untrusted reply, a limit, an estimator reset: the autopilot holds position, still offboard.
- *               Back to flying after some good cycles. Time spent here is forgotten half as fast as it adds up,
- *               so that flying in turns with holding ends, too. With unease, such as a plan that breaks a limit, is
- *               flown for a while: a gust may ask for it. Time of that adds up and is forgotten likewise
- * handing over  Hold mode is commanded until the autopilot leaves offboard; position setpoints go on until then
- * yielded       somebody else flies; nothing is sent. The bridge never comes back unasked: after a second it stands by
- *               if the pilot may engage, otherwise it waits for the operator's word. Here it also finds itself when it
- *               was held up for longer than the autopilot waits for a setpoint: who flies must be heard first */
+ *               is what it was asked for last: PX4 would return there as soon as setpoints come, unasked. After a pause
+ *               the stream begins on news that are newer than the pause, since the pilot chose who knows what in it
+ * engaging      offboard was asked for. It is asked for again while every word of the autopilot's is of the mode that
+ * it was in before: another mode is somebody's choice, and so may silence be flying        body rates and thrust of the
+ * plan holding       a missed or untrusted reply, a limit, an estimator reset: the autopilot holds position, still
+ * offboard. Back to flying after some good cycles. Time spent here is forgotten half as fast as it adds up, so that
+ * flying in turns with holding ends, too. With unease, such as a plan that breaks a limit, is flown for a while: a gust
+ * may ask for it. Time of that adds up and is forgotten likewise handing over  Hold mode is commanded, and again
+ * whenever the autopilot is heard to be in offboard still; position setpoints go on until it is not yielded somebody
+ * else flies; nothing is sent. The bridge never comes back unasked: after a second it stands by if the pilot may
+ * engage, otherwise it waits for the operator's word. Here it also finds itself when it was held up for longer than the
+ * autopilot waits for a setpoint: who flies must be heard first */
 #ifndef HB_MAVLINK_LADDER_H
 #define HB_MAVLINK_LADDER_H
 
@@ -45,7 +46,11 @@ typedef enum { HB_INTENT_UNKNOWN, HB_INTENT_OTHER, HB_INTENT_OFFBOARD } hb_inten
 typedef struct hb_ladder_input {
     double now;           /* seconds */
     bool offboard;        /* the autopilot's mode, */
-    hb_intent intent;     /* and what it was asked for */
+    unsigned mode;        /* as it numbers them, */
+    double mode_heard;    /* and when it said so; */
+    hb_intent intent;     /* what it was asked for, */
+    double intent_heard;  /* likewise */
+    double lost_after;    /* seconds until it takes the stream for lost; 0: not known */
     const char *obstacle; /* why flying is not allowed at all, or NULL */
     const char *doubt;    /* why this cycle's plan is not to be flown, or NULL */
     const char *unease;   /* why it is to be flown for a while only, or NULL */
@@ -71,8 +76,13 @@ typedef struct hb_ladder {
     double commanded;   /* when a mode was commanded last */
     int good;           /* cycles in a row */
     bool started;
-    bool deserted;  /* yielded without having heard that the autopilot left offboard */
-    double invited; /* when the stream in standby last met an autopilot that neither was in offboard nor meant to be */
+    bool deserted;       /* yielded without having heard that the autopilot left offboard */
+    bool streaming;      /* the last call said to send setpoints */
+    double invited;      /* news of an autopilot that neither was in offboard nor meant to be, none of the stream's gaps
+                            being younger */
+    double meant;        /* when it was heard first that it means to be */
+    unsigned mode_asked; /* the autopilot's mode when offboard was asked for */
+    bool blind;          /* since then something may have happened that was not heard */
 } hb_ladder;
 
 typedef struct hb_ladder_output {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/yaml_file.h"
+#include "sim/xml_files.h"
 
 /* MuJoCo keeps the last parsed XML in a global: one parser at a time */
 static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
@@ -249,13 +250,11 @@ int hb_mujoco_load_file(hb_mujoco *ret, const char *path, int *ret_missing, char
     mjModel *model = NULL;
     int n = 0;
 
-    FILE *readable; /* MuJoCo would wait for a fifo's other end */
-    int status = vfs ? hb_open_regular(&readable, path, err) : hb_fail(err, ENOMEM, "out of memory");
+    int status = vfs ? hb_xml_files_check(path, err) : hb_fail(err, ENOMEM, "out of memory");
     if (status) {
         free(vfs);
         return status;
     }
-    fclose(readable);
     pthread_once(&once, install_handlers);
     mj_defaultVFS(vfs);
     *missing = 0;

@@ -53,7 +53,8 @@ extern const char *const hb_status_name[], *const hb_status_help[];
     X(BEHIND, "behind", "telemetry is older than the requests, by the vehicle's clock")                                \
     X(CLOCK, "clock", "in lock-step, but latency.clock is machine; or not, but it is vehicle")                         \
     X(DEADLINE, "deadline", "a plan was ended by its deadline: more could be gained")                                  \
-    X(ITERATIONS, "iterations", "a plan made all its iterations, or none gained anything: more may be left")
+    X(ITERATIONS, "iterations", "a plan made all its iterations, or none gained anything: more may be left")           \
+    X(MIXED, "mixed", "more than one publisher: reset_counter goes to and fro between theirs")
 
 typedef enum {
 #define X(id, name, help) HB_REASON_##id,

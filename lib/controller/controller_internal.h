@@ -15,6 +15,7 @@
 enum {
     HB_ARREST = 3,         /* steps of the start that brings rates to rest */
     HB_RECENT_ERRORS = 10, /* errors of the average model behind one_step_error */
+    HB_FORMER = 4,         /* publishers told apart */
     HB_FRESH = 4,          /* flag beside the index of the middle buffer: not read yet */
     HB_ANSWERS = 64,       /* on their way to the thread of telemetry */
     HB_SENT = 4,           /* answers that others gave, on their way to the thread of planning */
@@ -58,6 +59,15 @@ struct hb_controller {
     bool observed;
     double observed_at;
     int64_t observed_us;
+    struct {
+        uint32_t counter; /* reset_counter of samples before the newest, */
+        double left;      /* and when another one followed on it; caller's clock */
+    } former[HB_FORMER];
+    int nformer;          /* in turn */
+    bool published;       /* a sample came, with */
+    uint32_t publisher;   /* this reset_counter */
+    int returns;          /* to a former one, of late, */
+    double returned;      /* and the last of them */
     double *standing;     /* nx: the state of the newest sample of telemetry, */
     int64_t standing_us;  /* and since when it is the same */
     bool reported;        /* see hb_snapshot */

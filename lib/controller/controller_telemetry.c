@@ -13,6 +13,10 @@ static const double over_bounds = 0.05;        /* of a control's range, by which
 static const double unit_length = 0.2;         /* by which a quaternion may differ from length one */
 static const double recovers = 0.2;            /* seconds of good samples after which a fault of telemetry is over */
 
+static const double of_late =
+    2; /* seconds in which no vehicle's program is restarted often enough to be taken for two */
+static const int to_and_fro = 3; /* returns to a former reset_counter */
+
 /* RMS of the newest transitions' errors. */
 static double error_of_average(const hb_controller *c)
 {
@@ -176,7 +180,8 @@ static bool stands_still(hb_controller *c, const hb_observation *o)
 bool hb_controller_is_fault(hb_reason reason)
 {
     return reason == HB_REASON_DIMENSION || reason == HB_REASON_NOT_FINITE || reason == HB_REASON_QUATERNION ||
-           reason == HB_REASON_BAD_CONTROL || reason == HB_REASON_FROZEN || reason == HB_REASON_IMPLAUSIBLE;
+           reason == HB_REASON_BAD_CONTROL || reason == HB_REASON_FROZEN || reason == HB_REASON_IMPLAUSIBLE ||
+           reason == HB_REASON_MIXED;
 }
 
 static void note_fault(hb_controller *c, hb_reason reason, double now)
@@ -249,12 +254,36 @@ static void forget_commands(hb_controller *c, const hb_transitions *t, int64_t t
     hb_command_history_forget(&c->told, time_us < t->newest_us ? INT64_MAX : time_us);
 }
 
+/* Whether two vehicles publish: their reset counters come in turns, where one vehicle's goes on. Which of them is ours
+ * nobody can tell, so that nothing is learned from either. */
+static bool mixed(hb_controller *c, uint32_t counter, double now)
+{
+    if (c->published && counter != c->publisher) {
+        bool known = false;
+        for (int i = 0; i < c->nformer && i < HB_FORMER; i++)
+            known = known || (c->former[i].counter == counter && now - c->former[i].left <= of_late);
+        if (known) {
+            c->returns = now - c->returned <= of_late ? c->returns + 1 : 1;
+            c->returned = now;
+        }
+        c->former[c->nformer % HB_FORMER].counter = c->publisher;
+        c->former[c->nformer % HB_FORMER].left = now;
+        c->nformer = c->nformer + 1 < 2 * HB_FORMER ? c->nformer + 1 : HB_FORMER;
+    }
+    c->published = true;
+    c->publisher = counter;
+    c->returns = now - c->returned <= of_late ? c->returns : 0;
+    return c->returns >= to_and_fro;
+}
+
 /* A sample on its way into the window. One whose state came with a request before was taken in then. */
 static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observation *given, double now, bool more)
 {
     hb_observation o = *given;
     hb_transition transition;
     hb_reason reason = examine(c, given);
+    if (reason == HB_REASON_NONE && t == &c->telemetry && mixed(c, given->reset_counter, now))
+        reason = HB_REASON_MIXED;
     bool used = reason == HB_REASON_NONE && t == &c->telemetry && c->used && given->time_us == c->used_us;
 
     o.x = c->sample;

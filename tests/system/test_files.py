@@ -62,6 +62,33 @@ class Files(unittest.TestCase):
             self.assertNotEqual(code, 0, given)
             self.assertRegex(text, f"{wanted}: is not a regular file", given)
 
+    def test_nor_one_that_a_robot_includes_or_looks_like(self):
+        os.mkdir(f"{self.folder}/deep")
+        os.mkfifo(f"{self.folder}/deep/fifo.stl")
+        os.mkfifo(f"{self.folder}/other.xml")
+        self.write("deep/again.xml", "<mujocoinclude><include file = '../fifo'/></mujocoinclude>")
+        self.write("deep/beside.xml", "<mujocoinclude><include file='deep/again.xml'/></mujocoinclude>")
+        self.write("itself.xml", ROBOT.replace("<mujoco>", '<mujoco><include file="itself.xml"/>'))
+        mesh = '<asset><mesh name="m" {}="fifo.stl"/></asset><compiler {}/>'
+        for part, fifo in (('<include file="other.xml"/>', "other.xml"), ("<include\n file='fifo'/>", "fifo"),
+                           ('<!-- > --><include file="deep/again.xml"/>', "fifo"),
+                           ('<include file="deep/beside.xml"/>', "fifo"),
+                           (f'<include file="{self.folder}/fifo"/>', "fifo"),
+                           (mesh.format("file", 'meshdir="deep"'), "deep/fifo.stl"),
+                           (mesh.format("file", f'a=">" assetdir="{self.folder}/deep/"'), "deep//fifo.stl"),
+                           ('<asset><texture fileright="fifo" type="cube"/></asset>', "fifo"),
+                           ('<include file="o&#116;her.xml"/>', None)):
+            self.write("robot.xml", ROBOT.replace("<mujoco>", "<mujoco>" + part))
+            for command in ((SIM, "describe", "robot.xml"), (SIM, "list", "robot.xml")):
+                code, text = self.run_it(*command)
+                self.assertNotEqual(code, 0, part)
+                self.assertRegex(text, rf"robot.xml: .*{fifo}: is not a regular file" if fifo else "'&' in its name", part)
+        self.assertNotEqual(self.run_it(SIM, "describe", "itself.xml")[0], 0)
+        # those that are files are still read
+        self.write("joint.xml", '<mujocoinclude><option timestep="0.004"/></mujocoinclude>')
+        self.write("robot.xml", ROBOT.replace("<mujoco>", '<mujoco><include file="joint.xml"/>'))
+        self.assertEqual(self.run_it(SIM, "describe", "robot.xml")[0], 0)
+
     def test_brackets_without_end_are_no_document(self):
         for brackets in ("[" * 150000, "a: " + "{b: " * 100000, "- " * 150000):
             self.write("deep", brackets)

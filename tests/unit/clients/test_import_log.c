@@ -8,6 +8,7 @@
 #include "check.h"
 #include "data/import_log.h"
 #include "data/log_expression.h"
+#include "data/log_table.h"
 
 static char folder[64];
 
@@ -271,12 +272,68 @@ static void guesses_can_be_used(void **state)
     free(map);
 }
 
+/* A log of three columns, then 10 MB of one line over and over, so many times: packed once, and put there as often. */
+static const char *packed(const char *name, const char *line, int times)
+{
+    const char *path = in_folder(name), *part = in_folder("part.gz");
+    gzFile out = gzopen(part, "wb9");
+    const size_t length = strlen(line);
+
+    assert_non_null(out);
+    for (size_t n = 0; n < 10000000; n += length)
+        gzwrite(out, line, (unsigned)length);
+    gzclose(out);
+    char bytes[65536];
+    FILE *in = fopen(part, "rb");
+    const size_t size = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    unlink(part);
+    assert_in_range(size, 1, sizeof bytes - 1);
+    out = gzopen(path, "wb");
+    gzprintf(out, "a,b,c\n1,2,3\n4,5,6\n");
+    gzclose(out);
+    FILE *to = fopen(path, "ab");
+    while (times-- > 0)
+        fwrite(bytes, 1, size, to);
+    fclose(to);
+    return path;
+}
+
+static void a_few_packed_bytes_do_not_fill_the_memory(void **state)
+{
+    (void)state;
+    char blank[1001], row[1001] = "";
+    hb_log_table t = {0};
+    hb_error err = {0};
+
+    memset(blank, ' ', sizeof blank - 1);
+    blank[sizeof blank - 2] = '\n';
+    blank[sizeof blank - 1] = 0;
+    while (strlen(row) < 990)
+        strcat(row, "0,0,0\n");
+    const char *const line[] = {blank, row};
+    for (int i = 0; i < 2; i++) {
+        const char *path = packed("bomb.csv.gz", line[i], 40);
+        assert_int_equal(hb_log_table_read(&t, path, &err), -EINVAL);
+        if (!strstr(err.text, " MB unpack to more than a hundred times as much"))
+            fail_msg("%s", err.text);
+        unlink(path);
+    }
+    /* what fits is taken */
+    const char *path = packed("log.csv.gz", blank, 2);
+    if (hb_log_table_read(&t, path, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(t.rows, 2);
+    hb_log_table_free(&t);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expressions),         cmocka_unit_test(logs_become_a_data_set),
         cmocka_unit_test(controls_are_means),  cmocka_unit_test(bad_descriptions_are_refused),
-        cmocka_unit_test(guesses_can_be_used),
+        cmocka_unit_test(guesses_can_be_used), cmocka_unit_test(a_few_packed_bytes_do_not_fill_the_memory),
     };
     snprintf(folder, sizeof folder, "/tmp/test_import_log.XXXXXX");
     if (!mkdtemp(folder))

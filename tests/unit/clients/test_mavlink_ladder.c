@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "mavlink/autopilot.h"
 #include "mavlink/ladder.h"
 
 static const double period = 0.016;
@@ -16,6 +17,7 @@ typedef struct world {
     hb_ladder_input in;
     hb_ladder_output out;
     int commands[3]; /* counted by kind */
+    bool deaf;       /* the autopilot's mode is not heard */
 } world;
 
 static world make(void)
@@ -27,6 +29,8 @@ static world make(void)
 static void step(world *w)
 {
     w->in.now += period;
+    if (!w->deaf)
+        w->in.mode_heard = w->in.intent_heard = w->in.now;
     w->out = hb_ladder_step(&w->ladder, &w->in);
     w->commands[w->out.command]++;
     w->in.engage = w->in.release = false;
@@ -336,6 +340,303 @@ static void a_bridge_that_was_held_up_sends_nothing(void **state)
     assert_int_equal(w.ladder.rung, HB_RUNG_FLYING);
 }
 
+/* A pilot who chooses another mode is not asked over: neither when that is heard nor when nothing is. */
+static void a_command_is_repeated_on_news_alone(void **state)
+{
+    (void)state;
+    world w = make();
+    steps(&w, 1);
+    w.in.engage = true;
+    step(&w);
+    assert_int_equal(w.commands[HB_COMMAND_OFFBOARD], 1);
+    w.deaf = true;
+    steps(&w, 1);
+    assert_int_equal(w.ladder.rung, HB_RUNG_ENGAGING);
+    assert_int_equal(w.commands[HB_COMMAND_OFFBOARD], 1);
+    w.deaf = false; /* who knows what was chosen in between */
+    for (int i = 0; i < 100 && w.ladder.rung == HB_RUNG_ENGAGING; i++)
+        step(&w);
+    assert_int_equal(w.ladder.rung, HB_RUNG_STANDBY);
+    assert_non_null(strstr(w.ladder.reason, "not asked twice unheard"));
+    assert_int_equal(w.commands[HB_COMMAND_OFFBOARD], 1);
+
+    w = make();
+    steps(&w, 1);
+    w.in.engage = true;
+    steps(&w, 0.3);
+    assert_int_equal(w.commands[HB_COMMAND_OFFBOARD], 2);
+    w.in.mode = 7;
+    step(&w);
+    assert_int_equal(w.ladder.rung, HB_RUNG_STANDBY);
+    assert_string_equal(w.ladder.reason, "another mode was chosen meanwhile");
+
+    /* Hold likewise: again when the autopilot is heard to be in offboard after the command */
+    w = flying();
+    w.deaf = true;
+    w.in.release = true;
+    steps(&w, 1);
+    assert_int_equal(w.ladder.rung, HB_RUNG_HANDING_OVER);
+    assert_int_equal(w.commands[HB_COMMAND_HOLD], 1);
+    w.deaf = false;
+    step(&w);
+    assert_int_equal(w.commands[HB_COMMAND_HOLD], 2);
+}
+
+/* What was heard before a gap of the stream invites nobody after it: the pilot may have chosen offboard before, PX4
+ * have left it in the gap, and return. */
+static void a_stream_begins_on_news_that_are_newer_than_its_gap(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        world w = make();
+        steps(&w, 1);
+        assert_int_equal(w.out.setpoint, HB_SEND_HOLD);
+        w.deaf = true;
+        steps(&w, 0.1);
+        assert_int_equal(w.out.setpoint, HB_SEND_HOLD);
+        /* longer than any autopilot waits, or than this one says that it does */
+        w.in.lost_after = slow ? 0.1 : 0;
+        w.in.now += slow ? 0.12 : 0.25;
+        for (int i = 0; i < 200; i++) {
+            step(&w);
+            assert_int_equal(w.out.setpoint, HB_SEND_NOTHING);
+        }
+        w.deaf = false;
+        step(&w);
+        assert_int_equal(w.out.setpoint, HB_SEND_HOLD);
+    }
+    /* a slow link is no gap, silence is */
+    world w = make();
+    for (int i = 0; i < 20; i++) {
+        w.deaf = false;
+        step(&w);
+        w.deaf = true;
+        steps(&w, 0.9);
+        assert_int_equal(w.out.setpoint, HB_SEND_HOLD);
+    }
+    steps(&w, 0.7);
+    assert_int_equal(w.out.setpoint, HB_SEND_NOTHING);
+    /* nor is it handed over to Hold by a bridge that has not heard since that it is in offboard */
+    w = flying();
+    w.deaf = true;
+    w.in.now += 0.25;
+    for (int i = 0; i < 300; i++) {
+        step(&w);
+        assert_int_equal(w.ladder.rung, HB_RUNG_YIELDED);
+        assert_int_equal(w.out.setpoint, HB_SEND_NOTHING);
+    }
+    w.deaf = false;
+    step(&w);
+    assert_int_equal(w.ladder.rung, HB_RUNG_HANDING_OVER);
+    /* PX4 in its failsafe, heard too late: not streamed to for long */
+    w = make();
+    steps(&w, 1);
+    w.in.intent = HB_INTENT_OFFBOARD;
+    steps(&w, 0.6);
+    assert_int_equal(w.out.setpoint, HB_SEND_NOTHING);
+}
+
+/* --- against an invented PX4 --- */
+
+enum { PX4_HOLD = 4 | 3 << 8, PX4_POSITION = 3, PX4_LAND = 4 | 6 << 8, PX4_IN_OFFBOARD = 6 };
+
+/* Seconds: a choice that soon after the operator's word does not answer it, and the word may lie as long in a bridge
+ * that is held up and does not know. */
+static const double reaction = 0.2;
+
+/* Mode and intention as PX4 keeps them: after 0.2 s without setpoints Hold, and back as soon as they come again. */
+typedef struct px4 {
+    uint32_t mode, intended;
+    double setpoint;      /* when the last one came */
+    double chosen;        /* when somebody chose a mode that is not offboard, */
+    double word;          /* and when the operator gave the word */
+    bool asked;           /* offboard is in force because somebody wants it */
+    int returned, forced; /* unasked: by itself, by a repeated command over the pilot's choice */
+} px4;
+
+static uint64_t random_bits(uint64_t *seed)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *seed >> 33;
+}
+
+static double uniform(uint64_t *seed, double low, double high)
+{
+    return low + (high - low) * (double)random_bits(seed) / (double)(UINT64_C(1) << 31);
+}
+
+static void px4_live(px4 *p, double now)
+{
+    const bool stream = now - p->setpoint <= 0.2;
+
+    if (p->mode == PX4_IN_OFFBOARD && !stream) {
+        p->mode = PX4_HOLD;
+        p->asked = false;
+    } else if (p->mode != PX4_IN_OFFBOARD && p->intended == PX4_IN_OFFBOARD && stream) {
+        p->mode = PX4_IN_OFFBOARD;
+        p->asked = p->word > p->chosen - reaction && now - p->word < 2.1;
+        p->returned += !p->asked;
+    }
+}
+
+static void px4_choose(px4 *p, uint32_t mode, double now)
+{
+    if (mode == p->mode && mode == p->intended)
+        return; /* nothing changes, so that nothing could be heard of it */
+    if (mode != PX4_IN_OFFBOARD) {
+        p->mode = p->intended = mode;
+        p->chosen = now;
+        p->asked = false;
+    } else if (now - p->setpoint <= 0.2) {
+        p->mode = p->intended = mode;
+        p->asked = true;
+    }
+}
+
+static void px4_command(px4 *p, hb_mode_command command, bool repeated, double now)
+{
+    const bool over = p->mode != PX4_IN_OFFBOARD && p->chosen > p->word + reaction;
+
+    if (command == HB_COMMAND_OFFBOARD) {
+        px4_choose(p, PX4_IN_OFFBOARD, now);
+        p->asked = p->asked && !over;
+        p->forced += over;
+    } else {
+        p->forced += repeated && p->mode != PX4_IN_OFFBOARD && p->mode != PX4_HOLD && now - p->chosen > reaction;
+        p->mode = p->intended = PX4_HOLD;
+    }
+}
+
+/* What a link keeps for a bridge that is stopped: the oldest messages. */
+typedef struct backlog {
+    int n;
+    uint32_t mode, intended;
+} backlog;
+
+static void px4_says(const px4 *p, hb_autopilot *a, bool heartbeat, double now)
+{
+    if (!heartbeat) {
+        a->intended_mode = p->intended << 16;
+        a->mode = p->mode << 16;
+        a->mode_heard = a->current_mode_heard = now;
+    } else if (now - a->current_mode_heard > 0.5) {
+        a->mode = p->mode << 16;
+        a->mode_heard = now;
+    }
+    a->heartbeat = now;
+}
+
+static void the_bridge_never_flies_unasked(void **state)
+{
+    (void)state;
+    const double tick = 0.004, cycle = 0.016;
+    uint64_t seed = 1;
+    long cycles = 0, unasked = 0, flown = 0, engaged = 0, commanded = 0;
+    int returned = 0, forced = 0;
+
+    for (int flight = 0; flight < 4000; flight++) {
+        const bool slow = flight % 8 == 7;
+        px4 p = {.mode = PX4_HOLD, .intended = PX4_HOLD, .setpoint = -1e9, .chosen = -1e9, .word = -1e9};
+        hb_autopilot a;
+        world w = make();
+        backlog kept = {0};
+        bool word = false, restarts = false;
+        double away = 0, next_stop = 1, next_choice = 0, next_word = 0, next_silence = 0, silent = 0, doubted = 0;
+        double told = 0, beat = uniform(&seed, 0, 1), turn = 0;
+
+        w.ladder.pilot_engages = flight % 4 != 3;
+        hb_autopilot_start(&a, 0);
+        a.kind = HB_AUTOPILOT_PX4;
+        for (double now = 0; now < 40; now += tick) {
+            px4_live(&p, now);
+            /* people */
+            if (now >= next_choice) {
+                static const uint32_t modes[] = {PX4_HOLD, PX4_POSITION, PX4_LAND, PX4_IN_OFFBOARD, PX4_IN_OFFBOARD};
+                if (next_choice > 0)
+                    px4_choose(&p, modes[random_bits(&seed) % 5], now);
+                /* often soon after the last one */
+                next_choice = now + uniform(&seed, 0.02, random_bits(&seed) % 2 ? 1 : 4);
+            }
+            if (now >= next_word) {
+                if (next_word > 0 && (now >= away || !restarts)) { /* nobody hears it else */
+                    word = true;
+                    p.word = now;
+                }
+                next_word = now + uniform(&seed, 1, 8);
+            }
+            /* CURRENT_MODE is lost for a while, heartbeats are not */
+            if (now >= next_silence) {
+                silent = now + uniform(&seed, 0, 3);
+                next_silence = now + uniform(&seed, 1, 6);
+            }
+            const bool tells = now - told >= (slow ? 0.5 : 0.02) && now > silent, beats = now - beat >= 1;
+            told = tells ? now : told;
+            beat = beats ? now : beat;
+            /* the bridge: there, stopped, or ended and started again */
+            if (now >= next_stop) {
+                restarts = random_bits(&seed) % 4 == 0;
+                away = now + (random_bits(&seed) % 2 ? uniform(&seed, 0.1, 0.4) : uniform(&seed, 0.1, 5));
+                next_stop = away + uniform(&seed, 0.1, 8);
+                kept.n = 0;
+                if (restarts) {
+                    const bool pilot = w.ladder.pilot_engages;
+                    w = make();
+                    w.ladder.pilot_engages = pilot;
+                    hb_autopilot_start(&a, 0);
+                    a.kind = HB_AUTOPILOT_PX4;
+                    word = false;
+                }
+            }
+            if (now < away) {
+                if (tells && !restarts && kept.n++ < 40) {
+                    kept.mode = p.mode;
+                    kept.intended = p.intended;
+                }
+                continue;
+            }
+            if (kept.n > 0) {
+                px4_says(&(px4){.mode = kept.mode, .intended = kept.intended}, &a, false, now);
+                kept.n = 0;
+            }
+            if (tells || beats)
+                px4_says(&p, &a, !tells, now);
+            if (now - turn < cycle)
+                continue;
+            turn = now;
+            if (random_bits(&seed) % 512 == 0)
+                doubted = now + uniform(&seed, 0, 3);
+            w.in = (hb_ladder_input){.now = now,
+                                     .offboard = hb_autopilot_offboard(&a),
+                                     .mode = a.mode,
+                                     .mode_heard = a.mode_heard,
+                                     .intent = hb_autopilot_intent(&a, now),
+                                     .intent_heard = hb_autopilot_intent_heard(&a),
+                                     .doubt = now < doubted ? "a doubt" : NULL,
+                                     .engage = word};
+            word = false;
+            const hb_ladder_output out = hb_ladder_step(&w.ladder, &w.in);
+            w.commands[0] = out.changed ? 0 : w.commands[0]; /* commands on this rung */
+            if (out.setpoint != HB_SEND_NOTHING)
+                p.setpoint = now;
+            if (out.command != HB_COMMAND_NONE) {
+                px4_command(&p, out.command, w.commands[0]++ > 0, now);
+                commanded++;
+            }
+            cycles++;
+            flown += p.mode == PX4_IN_OFFBOARD && out.setpoint == HB_SEND_RATES;
+            unasked += p.mode == PX4_IN_OFFBOARD && !p.asked && out.setpoint != HB_SEND_NOTHING;
+            engaged += out.changed && w.ladder.rung == HB_RUNG_HOLDING;
+        }
+        returned += p.returned;
+        forced += p.forced;
+    }
+    /* it was about something */
+    assert_true(cycles > 500000 && flown > cycles / 50 && engaged > 500 && commanded > 500);
+    if (unasked || returned || forced)
+        fail_msg("%ld cycles unasked of %ld (%ld flown); returned %d times, %d commands over the pilot's choice",
+                 unasked, cycles, flown, returned, forced);
+}
+
 static void unease_is_not_flown_with_for_ever(void **state)
 {
     (void)state;
@@ -402,6 +703,9 @@ int main(void)
         cmocka_unit_test(who_takes_over_is_not_disturbed),
         cmocka_unit_test(nothing_invites_an_autopilot_that_would_return_by_itself),
         cmocka_unit_test(a_bridge_that_was_held_up_sends_nothing),
+        cmocka_unit_test(a_command_is_repeated_on_news_alone),
+        cmocka_unit_test(a_stream_begins_on_news_that_are_newer_than_its_gap),
+        cmocka_unit_test(the_bridge_never_flies_unasked),
         cmocka_unit_test(unease_is_not_flown_with_for_ever),
         cmocka_unit_test(an_obstacle_in_flight_hands_over_at_once),
     };

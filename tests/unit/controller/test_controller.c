@@ -645,6 +645,59 @@ static void test_two_publishers_make_nothing_younger(void **state)
     assert_int_equal(reply->status, HB_STATUS_FALLBACK);
 }
 
+/* Nor do two whose samples come in turns, by two of each: within a pair they would make transitions, of two vehicles.
+ */
+static void test_two_publishers_are_no_vehicle(void **state)
+{
+    fixture *f = *state;
+    double other[NX] = {3, -1};
+    const double push[NU] = {0.7};
+    const hb_command *reply = NULL;
+    uint64_t learned = 0;
+
+    fly(f, 30, 0);
+    command(f);
+    for (int k = 0; k < 40; k++) {
+        const bool theirs = k % 4 >= 2;
+        move(f->x, 0, f->u[0], period);
+        move(other, 0, push[0], period);
+        pass(f, period);
+        hb_observation o = {.time_us = f->time_us,
+                            .x = theirs ? other : f->x,
+                            .nx = NX,
+                            .u = theirs ? push : f->u,
+                            .nu = NU,
+                            .reset_counter = theirs ? 5 : 0};
+        const hb_reason reason = hb_controller_observe(f->c, &o, f->clock.time);
+        if (k == 8) /* the third return */
+            learned = counters(f).transitions;
+        if (k >= 8)
+            assert_int_equal(reason, HB_REASON_MIXED);
+        reply = command(f);
+    }
+    assert_int_equal(counters(f).transitions, learned);
+    assert_int_equal(counters(f).set_aside[HB_REASON_MIXED], 32);
+    assert_int_equal(reply->health.fault, HB_REASON_MIXED);
+    assert_int_equal(reply->status, HB_STATUS_FALLBACK);
+    /* one is left: believed again, after a while */
+    int wait = 0;
+    while (reply->status == HB_STATUS_FALLBACK && wait++ < (int)(3 / period)) {
+        move(f->x, 0, f->u[0], period);
+        pass(f, period);
+        observe(f);
+        reply = command(f);
+    }
+    assert_true(wait * period > 1.5 && wait * period < 2.5);
+    /* a program that is restarted, or told to start over, counts from anew: that is no other one */
+    for (int k = 0; k < 12; k++) {
+        move(f->x, 0, f->u[0], period);
+        pass(f, period);
+        hb_observation o = {
+            .time_us = f->time_us, .x = f->x, .nx = NX, .u = f->u, .nu = NU, .reset_counter = (uint32_t)(k / 3 % 2)};
+        assert_int_not_equal(hb_controller_observe(f->c, &o, f->clock.time), HB_REASON_MIXED);
+    }
+}
+
 /* Whoever begins to fly asks before there can be telemetry: plans are made until it should have come. */
 static void test_first_request_after_a_pause_is_planned(void **state)
 {
@@ -1547,6 +1600,7 @@ int main(void)
         TEST(test_the_older_telemetry_the_worse_the_status),
         TEST(test_samples_that_make_no_transition_make_nothing_younger),
         TEST(test_two_publishers_make_nothing_younger),
+        TEST(test_two_publishers_are_no_vehicle),
         TEST(test_first_request_after_a_pause_is_planned),
         TEST(test_fallback_flies_the_last_plan_then_the_safe_action),
         TEST(test_late_requests_get_the_last_plan),

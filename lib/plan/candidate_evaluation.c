@@ -246,16 +246,14 @@ static void run_part(void *context, int number, int thread)
     hb_population_bound(pop, it->lanes);
     time->kind = j->kind;
     it->complete = false;
-    it->evaluated = hb_rollout_cost(rollout, of->model, of->cost, of->goal, of->x0, of->nh, of->dt, n, u, j->adam > 0,
-                                    cost, &proceed);
+    it->evaluated = hb_rollout_cost(rollout, of, n, u, j->adam > 0, cost, &proceed);
     if (it->evaluated) {
         note_best(it, pop, (of->nh + 1) * e->nx, rollout);
         it->complete = j->adam == 0;
     }
     if (it->evaluated && j->adam > 0 && !e->no_gradient) {
         time->kind = HB_PIECE_BACKWARD;
-        it->complete =
-            hb_rollout_gradient(rollout, of->model, of->cost, of->goal, u, hb_population_du(pop, it->lanes), &proceed);
+        it->complete = hb_rollout_gradient(rollout, of, u, hb_population_du(pop, it->lanes), &proceed);
     }
     hb_time_budget_rest(time);
 }

@@ -11,17 +11,6 @@
 #include "plan/population.h"
 #include "plan/rollout.h"
 
-/* What plans are made for. */
-typedef struct hb_plan_problem {
-    const hb_predictor *model;
-    const hb_cost *cost;
-    const hb_goal *goal;
-    const double *x0; /* nx, physical */
-    int nh;
-    double dt;
-    double tolerance; /* a gain in cost that is not worth a step */
-} hb_plan_problem;
-
 /* A control sequence that was evaluated in full. */
 typedef struct hb_candidate {
     double cost;     /* infinite: nothing yet */

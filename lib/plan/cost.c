@@ -225,7 +225,7 @@ static void add_square(int n, hb_real scale, const hb_real *row, const hb_real *
             cost[s] += scale * (row[s] - at) * (row[s] - at);
 }
 
-/* One stage of n samples, as a term sees it; of the outputs, cost or the gradients. */
+/* One stage of n samples, all lanes that are computed on, as a term sees it; of the outputs, cost or the gradients. */
 typedef struct stage {
     const hb_cost_term *t;
     const hb_goal *goal;
@@ -367,26 +367,38 @@ static void (*const value_of[])(const stage *s) = {
 #undef X
 };
 
-void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n, const hb_real *x,
-                   const hb_real *u, const hb_real *u_before, hb_real *cost)
+static stage stage_of_term(const hb_cost_term *t, const hb_goal *goal, int nx, const hb_stage *at)
 {
-    (void)nu;
-    n = hb_padded(n);
-    for (int i = 0; i < c->nterms; i++) {
-        const hb_cost_term *t = &c->term[i];
+    return (stage){.t = t,
+                   .goal = goal,
+                   .target = stage_target(goal, nx, at->k),
+                   .weight = (hb_real)stage_weight(t, at->nh, at->k),
+                   .n = hb_padded(at->n),
+                   .x = at->x,
+                   .u = at->u,
+                   .u_before = at->u_before};
+}
 
-        if (u || !is_control_kind(t->kind))
-            value_of[t->kind](&(stage){.t = t,
-                                       .goal = goal,
-                                       .target = stage_target(goal, nx, k),
-                                       .weight = (hb_real)stage_weight(t, nh, k),
-                                       .n = n,
-                                       .x = x,
-                                       .u = u,
-                                       .u_before = u_before,
-                                       .cost = cost});
-    }
-    hb_limits_stage(&c->limits, goal->last_control, nh, k, n, x, u, u_before, cost);
+/* at the last stage there are no controls */
+static bool counts_at(const hb_cost_term *t, const hb_stage *at)
+{
+    return at->u || !is_control_kind(t->kind);
+}
+
+static void add_term(const hb_cost_term *t, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost)
+{
+    if (!counts_at(t, at))
+        return;
+    stage s = stage_of_term(t, goal, nx, at);
+    s.cost = cost;
+    value_of[t->kind](&s);
+}
+
+void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost)
+{
+    for (int i = 0; i < c->nterms; i++)
+        add_term(&c->term[i], goal, nx, at, cost);
+    hb_limits_stage(&c->limits, goal->last_control, at, cost);
 }
 
 /* one sample's rows, in all lanes that are computed on */
@@ -413,26 +425,16 @@ void hb_cost_by_term(const hb_cost *c, const hb_goal *goal, int nx, int nu, int 
         const hb_real *xk = spread_rows(x + (ptrdiff_t)k * nx, nx, scratch);
         const hb_real *uk = k < nh ? spread_rows(u + (ptrdiff_t)k * nu, nu, controls[k % 2]) : NULL;
         const hb_real *before = k > 0 ? controls[(k + 1) % 2] : NULL;
+        const hb_stage at = {.k = k, .nh = nh, .n = 1, .x = xk, .u = uk, .u_before = before};
         for (int i = 0; i < c->nterms; i++) {
-            const hb_cost_term *t = &c->term[i];
-            if (!uk && is_control_kind(t->kind))
-                continue;
             for (int s = 0; s < HB_LANES; s++)
                 cost[s] = 0;
-            value_of[t->kind](&(stage){.t = t,
-                                       .goal = goal,
-                                       .target = stage_target(goal, nx, k),
-                                       .weight = (hb_real)stage_weight(t, nh, k),
-                                       .n = HB_LANES,
-                                       .x = xk,
-                                       .u = uk,
-                                       .u_before = before,
-                                       .cost = cost});
+            add_term(&c->term[i], goal, nx, &at, cost);
             ret[i] += (double)cost[0];
         }
         for (int s = 0; s < HB_LANES; s++)
             cost[s] = 0;
-        hb_limits_stage(&limits, goal->last_control, nh, k, 1, xk, uk, before, cost);
+        hb_limits_stage(&limits, goal->last_control, &at, cost);
         ret[c->nterms] += (double)cost[0];
     }
 }
@@ -600,28 +602,20 @@ static void (*const gradient_of[])(const stage *s) = {
 #undef X
 };
 
-void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n,
-                            const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
-                            hb_real *du_before)
+void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at,
+                            const hb_stage_gradient *to)
 {
-    (void)nu;
-    n = hb_padded(n);
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
-        if (u || !is_control_kind(t->kind))
-            gradient_of[t->kind](&(stage){.t = t,
-                                          .goal = goal,
-                                          .target = stage_target(goal, nx, k),
-                                          .weight = (hb_real)stage_weight(t, nh, k),
-                                          .n = n,
-                                          .x = x,
-                                          .u = u,
-                                          .u_before = u_before,
-                                          .dx = dx,
-                                          .du = du,
-                                          .du_before = du_before});
+        if (!counts_at(t, at))
+            continue;
+        stage s = stage_of_term(t, goal, nx, at);
+        s.dx = to->dx;
+        s.du = to->du;
+        s.du_before = to->du_before;
+        gradient_of[t->kind](&s);
     }
-    hb_limits_stage_gradient(&c->limits, goal->last_control, nh, k, n, x, u, u_before, dx, du, du_before);
+    hb_limits_stage_gradient(&c->limits, goal->last_control, at, to);
 }
 
 /* One stage of one sample, as a term sees it. */

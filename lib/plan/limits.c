@@ -321,61 +321,63 @@ static double stage_weight(const hb_limits *l, int nh, bool control)
     return l->weight / (control ? nh : nh + 1);
 }
 
-void hb_limits_stage(const hb_limits *l, const double *last_control, int nh, int k, int n, const hb_real *x,
-                     const hb_real *u, const hb_real *u_before, hb_real *cost)
+void hb_limits_stage(const hb_limits *l, const double *last_control, const hb_stage *at, hb_real *cost)
 {
+    const int n = hb_padded(at->n);
+    const hb_real *u = at->u, *u_before = at->u_before;
     _Alignas(HB_ALIGNMENT) hb_real e[HB_STRIDE], g[HB_LIMIT_INDICES][HB_STRIDE];
 
-    n = hb_padded(n);
     for (int i = 0; i < l->n; i++) {
         const hb_limit *it = &l->limit[i];
         const bool control = it->kind == HB_LIMIT_CONTROL_RATES;
-        const hb_real weight = (hb_real)stage_weight(l, nh, control);
+        const hb_real weight = (hb_real)stage_weight(l, at->nh, control);
 
-        if (!control && k > 0) {
-            excess(it, n, HB_STRIDE, x, e, g);
+        if (!control && at->k > 0) {
+            excess(it, n, HB_STRIDE, at->x, e, g);
             for (int s = 0; s < n; s++)
                 cost[s] += weight * e[s] * e[s];
         }
         for (int j = 0; control && u && j < it->nindices; j++) {
-            const int at = it->index[j];
+            const int which = it->index[j];
             for (int s = 0; s < n; s++) {
-                double before = u_before ? u_before[at * HB_STRIDE + s] : last_control[at];
-                hb_real d = (hb_real)rate_excess(u[at * HB_STRIDE + s] - before, it->max * l->step);
+                double before = u_before ? u_before[which * HB_STRIDE + s] : last_control[which];
+                hb_real d = (hb_real)rate_excess(u[which * HB_STRIDE + s] - before, it->max * l->step);
                 cost[s] += weight * d * d;
             }
         }
     }
 }
 
-void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, int nh, int k, int n, const hb_real *x,
-                              const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du, hb_real *du_before)
+void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const hb_stage *at,
+                              const hb_stage_gradient *to)
 {
+    const int n = hb_padded(at->n);
+    const hb_real *u = at->u, *u_before = at->u_before;
+    hb_real *du = to->du, *du_before = to->du_before;
     _Alignas(HB_ALIGNMENT) hb_real e[HB_STRIDE], g[HB_LIMIT_INDICES][HB_STRIDE];
 
-    n = hb_padded(n);
     for (int i = 0; i < l->n; i++) {
         const hb_limit *it = &l->limit[i];
         const bool control = it->kind == HB_LIMIT_CONTROL_RATES;
-        const hb_real twice = (hb_real)(2 * stage_weight(l, nh, control));
+        const hb_real twice = (hb_real)(2 * stage_weight(l, at->nh, control));
 
-        if (!control && k > 0) {
-            excess(it, n, HB_STRIDE, x, e, g);
+        if (!control && at->k > 0) {
+            excess(it, n, HB_STRIDE, at->x, e, g);
             for (int j = 0; j < it->nindices; j++) {
-                hb_real *restrict d = dx + it->index[j] * HB_STRIDE;
+                hb_real *restrict d = to->dx + it->index[j] * HB_STRIDE;
                 for (int s = 0; s < n; s++)
                     d[s] += twice * e[s] * g[j][s];
             }
         }
         for (int j = 0; control && u && j < it->nindices; j++) {
-            const int at = it->index[j];
+            const int which = it->index[j];
             const double most = it->max * l->step;
             for (int s = 0; s < n; s++) {
-                double before = u_before ? u_before[at * HB_STRIDE + s] : last_control[at];
-                hb_real d = twice * (hb_real)(rate_excess(u[at * HB_STRIDE + s] - before, most) / most);
-                du[at * HB_STRIDE + s] += d;
+                double before = u_before ? u_before[which * HB_STRIDE + s] : last_control[which];
+                hb_real d = twice * (hb_real)(rate_excess(u[which * HB_STRIDE + s] - before, most) / most);
+                du[which * HB_STRIDE + s] += d;
                 if (du_before)
-                    du_before[at * HB_STRIDE + s] -= d;
+                    du_before[which * HB_STRIDE + s] -= d;
             }
         }
     }

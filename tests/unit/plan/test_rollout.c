@@ -77,11 +77,18 @@ static void set_goal(bench *b)
     b->goal = (hb_goal){.target = b->target, .ntargets = 1, .last_control = b->control, .trim = b->control};
 }
 
+static hb_plan_problem problem(const bench *b, const hb_cost *c, int nh)
+{
+    return (hb_plan_problem){.model = b->p, .cost = c, .goal = &b->goal, .x0 = b->x0, .nh = nh, .dt = b->m->dt};
+}
+
 static void evaluate(bench *b, const hb_cost *c, bool gradient)
 {
-    assert_true(hb_rollout_cost(b->r, b->p, c, &b->goal, b->x0, b->nh, b->m->dt, b->n, b->u, gradient, b->cost, NULL));
+    const hb_plan_problem of = problem(b, c, b->nh);
+
+    assert_true(hb_rollout_cost(b->r, &of, b->n, b->u, gradient, b->cost, NULL));
     if (gradient)
-        assert_true(hb_rollout_gradient(b->r, b->p, c, &b->goal, b->u, b->du, NULL));
+        assert_true(hb_rollout_gradient(b->r, &of, b->u, b->du, NULL));
 }
 
 static void test_golden_costs_gradients_and_trajectories(void **state)
@@ -319,8 +326,8 @@ static void step_once(bench *b, const double *x, const double *u, double *x_next
     memcpy(b->x0, x, (size_t)b->m->nx * sizeof *x);
     for (int i = 0; i < b->m->nu; i++)
         b->u[i * HB_STRIDE] = (hb_real)u[i];
-    assert_true(
-        hb_rollout_cost(b->r, b->p, &(hb_cost){0}, &b->goal, b->x0, 1, b->m->dt, 1, b->u, false, b->cost, NULL));
+    const hb_plan_problem of = problem(b, &(hb_cost){0}, 1);
+    assert_true(hb_rollout_cost(b->r, &of, 1, b->u, false, b->cost, NULL));
     for (int i = 0; i < b->m->nx; i++)
         x_next[i] = hb_rollout_states(b->r)[(b->m->nx + i) * HB_STRIDE];
 }
@@ -479,13 +486,14 @@ static void test_asks_before_every_piece_and_stops_when_told(void **state)
     bench b = bench_new(m, NULL, NH, N);
     hb_cost c = mixed_cost(m);
     random_problem(&b, 1);
+    const hb_plan_problem of = problem(&b, &c, NH);
 
     for (int pieces = 0; pieces <= 2 * NH; pieces++) {
         allowance a = {.left = pieces};
         hb_proceed proceed = {spend, &a};
-        bool cost = hb_rollout_cost(b.r, b.p, &c, &b.goal, b.x0, NH, m->dt, N, b.u, true, b.cost, &proceed);
+        bool cost = hb_rollout_cost(b.r, &of, N, b.u, true, b.cost, &proceed);
         assert_int_equal(cost, pieces >= NH);
-        bool gradient = cost && hb_rollout_gradient(b.r, b.p, &c, &b.goal, b.u, b.du, &proceed);
+        bool gradient = cost && hb_rollout_gradient(b.r, &of, b.u, b.du, &proceed);
         assert_int_equal(gradient, pieces >= 2 * NH);
         assert_int_equal(a.asked, pieces + !gradient);
     }
@@ -510,9 +518,9 @@ static void test_ranges_of_lanes_give_the_same_bytes(void **state)
         hb_real *du = new_rows(NH * m->nu), *costs = new_rows(1);
         for (int first = 0; first < N; first += 48) {
             int n = N - first < 48 ? N - first : 48;
-            assert_true(
-                hb_rollout_cost(b.r, b.p, &cost, &b.goal, b.x0, NH, m->dt, n, b.u + first, true, costs + first, NULL));
-            assert_true(hb_rollout_gradient(b.r, b.p, &cost, &b.goal, b.u + first, du + first, NULL));
+            const hb_plan_problem of = problem(&b, &cost, NH);
+            assert_true(hb_rollout_cost(b.r, &of, n, b.u + first, true, costs + first, NULL));
+            assert_true(hb_rollout_gradient(b.r, &of, b.u + first, du + first, NULL));
         }
         assert_memory_equal(costs, b.cost, N * sizeof *costs);
         for (int i = 0; i < NH * m->nu; i++)

@@ -20,7 +20,7 @@ struct hb_candidate_evaluation {
     hb_rollout **rollout; /* one per thread */
     hb_time_budget *time; /* one per thread */
     part *part;
-    int max_parts, nparts;
+    int nparts;
     atomic_bool stop;
     uint64_t dropped;
     hb_plan_problem problem;
@@ -98,7 +98,6 @@ int hb_candidate_evaluation_new(hb_candidate_evaluation **ret, const hb_model *m
     e->lane_work = lane_work(m);
     e->pool = pool;
     e->nthreads = nthreads;
-    e->max_parts = max_parts;
     for (int i = 0; !failed && i < nthreads; i++)
         failed = hb_rollout_new(&e->rollout[i], m, max_horizon, err);
     if (failed) {

@@ -129,7 +129,7 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
     hb_histogram_add(&s->status.total, total);
 }
 
-/* What came of a request whose client was answered otherwise in the meantime: the next plan goes on from it. */
+/* Records the controller's answer to a request that the server had answered itself: the next plan starts from it. */
 static void record_unsent(hb_server *s, const hb_waiting *w, const hb_command *command)
 {
     const hb_action_reply r = {.id = w->id,
@@ -354,7 +354,7 @@ void hb_server_collect(hb_server *s)
     s->actions.in_hand = false;
     hb_queue_done(s->actions.queue, hb_server_now(s));
     if (s->actions.answered) {
-        /* the controller counted an answer that nobody got; the one that was sent is counted already */
+        /* the controller counted an answer that was not sent; the one that was sent is counted already */
         s->actions.unsent_status[job->command->status]++;
         if (job->command->status >= HB_STATUS_FALLBACK)
             s->actions.unsent_refused[job->command->reason]++;

@@ -24,14 +24,14 @@ struct hb_candidate_evaluation {
     atomic_bool stop;
     uint64_t dropped;
     hb_plan_problem problem;
-    hb_decisions *decisions; /* NULL: nobody wants to know */
+    hb_decisions *decisions; /* NULL: the clock's answers are not noted */
 
-    /* what the threads are at */
+    /* what the threads work on */
     const hb_candidate_job *job;
     const hb_candidate *at;
     const double *u;
     double *a, *b;
-    bool no_gradient; /* by the script, there is no time for it */
+    bool no_gradient; /* replay: there was no time for it */
 };
 
 void hb_candidate_lay_out(hb_candidate *c, hb_arena *arena, int nx, int nv, int nh)
@@ -122,7 +122,7 @@ void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *de
     e->decisions = decisions;
 }
 
-/* Answers come from a script. */
+/* The clock's answers come from a recording. */
 static bool scripted(const hb_candidate_evaluation *e)
 {
     return e->decisions && e->decisions->scripted;
@@ -238,7 +238,7 @@ static void run_part(void *context, int number, int thread)
     const hb_proceed proceed = {.ask = hb_time_budget_ask, .context = time};
     const hb_real *u = hb_population_u(pop, it->lanes);
     hb_real *cost = hb_population_cost(pop, it->lanes);
-    /* one sample goes a faster way with other rounding, which must not depend on where the cuts lie */
+    /* one sample alone is computed faster, but rounded otherwise: that must not depend on where the cuts are */
     const int n = it->lanes.n == 1 && j->ns > 1 ? 2 : it->lanes.n;
 
     hb_population_draw(pop, it->lanes, j->draw_from, j->mean, j->deviation, j->correlation, j->key, j->round);
@@ -289,7 +289,7 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
     return complete;
 }
 
-/* threads that the Jacobians are worth: of a small model, one thread has them sooner */
+/* how many threads compute the Jacobians: those of a small model are faster on one */
 static int jacobian_threads(const hb_candidate_evaluation *e)
 {
     const double worth = (double)e->problem.nh * e->nx * e->lane_work / least_work;

@@ -28,7 +28,7 @@ typedef struct hb_candidate_job {
     int ns;
     hb_piece kind; /* of its pieces forward */
 
-    int draw_from; /* samples from this one on are drawn anew; ns or more: none */
+    int draw_from; /* samples from this one on are drawn; ns or more: none */
     const hb_real *mean, *deviation;
     double correlation;
     hb_random_key key;

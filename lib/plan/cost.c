@@ -34,8 +34,8 @@ const hb_cost_kind_row hb_cost_kind_table[] = {
 #undef X
 };
 
-/* distances below this have no direction worth following */
-static const hb_real nowhere = (hb_real)1e-12;
+/* keeps divisions finite: a distance below this has no direction worth following */
+static const hb_real tiny = (hb_real)1e-12;
 /* radius, in the state's unit, within which a distance is modelled as a bowl instead of a cusp */
 static const double distance_bowl = 0.005;
 
@@ -121,7 +121,7 @@ static inline hb_real arc_tangent(hb_real y, hb_real x)
     hb_real small = ay < ax ? ay : ax, big = ay < ax ? ax : ay;
     bool far = small > (hb_real)0.4142135623730951 * big;
     hb_real above = far ? small - big : small, below = far ? small + big : big;
-    hb_real r = above / (below > nowhere ? below : nowhere), r2 = r * r;
+    hb_real r = above / (below > tiny ? below : tiny), r2 = r * r;
     hb_real sum = 0;
 
     for (int k = 11; k >= 0; k--)
@@ -142,10 +142,10 @@ static inline tilt tilt_of(hb_real x, hb_real y, hb_real z, hb_real w)
     hb_real length2 = x * x + y * y + z * z + w * w;
     hb_real s = 2 * (x * z - w * y), rolled = 2 * (x * w + y * z), level = x * x + y * y - z * z - w * w;
     hb_real c2 = rolled * rolled + level * level, c = (hb_real)sqrt(c2);
-    /* at +-90 degrees of pitch the roll is anyone's: its derivative is kept finite there */
-    hb_real least = (hb_real)1e-5 * length2 + nowhere, least2 = least * least;
+    /* at +-90 degrees of pitch roll is undefined: its derivative is kept finite there */
+    hb_real least = (hb_real)1e-5 * length2 + tiny, least2 = least * least;
     hb_real per_c = 1 / (c > least ? c : least), per_c2 = 2 / (c2 > least2 ? c2 : least2);
-    hb_real share = s / (length2 > nowhere ? length2 : nowhere);
+    hb_real share = s / (length2 > tiny ? length2 : tiny);
     hb_real p = level * per_c2, q = rolled * per_c2;
 
     return (tilt){
@@ -177,8 +177,8 @@ static inline heading heading_of(hb_real x, hb_real y, hb_real z, hb_real w)
 {
     hb_real sine = 2 * (w * z + x * y), cosine = w * w + x * x - y * y - z * z;
     hb_real square = sine * sine + cosine * cosine, length2 = x * x + y * y + z * z + w * w;
-    /* with the nose straight up the heading is anyone's: its derivative is kept finite there */
-    hb_real least = (hb_real)1e-6 * length2 * length2 + nowhere, per = 1 / (square > least ? square : least);
+    /* with the nose straight up the heading is undefined: its derivative is kept finite there */
+    hb_real least = (hb_real)1e-6 * length2 * length2 + tiny, per = 1 / (square > least ? square : least);
     hb_real per_root = (hb_real)sqrt(per), c = 2 * cosine * per, n = 2 * sine * per;
 
     return (heading){
@@ -474,7 +474,7 @@ static void distance_gradient(const stage *s)
     squares(s->t, s->target, s->n, s->x, value);
     for (int l = 0; l < s->n; l++) {
         hb_real distance = (hb_real)sqrt(value[l]);
-        value[l] = weight / (distance > nowhere ? distance : nowhere);
+        value[l] = weight / (distance > tiny ? distance : tiny);
     }
     add_pull(s, value);
 }

@@ -55,8 +55,8 @@ hb_setting_rows hb_limits_rows(void)
 
 /* broken by less than this is kept */
 static const double tolerance = 1e-3;
-/* distances below this have no direction */
-static const hb_real nowhere = (hb_real)1e-9;
+/* keeps divisions finite: a distance below this has no direction */
+static const hb_real tiny = (hb_real)1e-9;
 
 /* ---- checks ---- */
 
@@ -156,7 +156,7 @@ static void box_excess(const hb_limit *l, int n, const hb_real *const *x, hb_rea
         e[s] = (hb_real)sqrt(e[s]);
     for (int i = 0; i < l->nindices; i++)
         for (int s = 0; s < n; s++)
-            g[i][s] /= e[s] > nowhere ? e[s] : nowhere;
+            g[i][s] /= e[s] > tiny ? e[s] : tiny;
 }
 
 /* distance beyond the plane */
@@ -206,9 +206,9 @@ static void cylinder_excess(const hb_limit *l, int n, const hb_real *const *x, h
         hb_real distance = (hb_real)sqrt(dx * dx + dy * dy);
 
         e[s] = (hb_real)l->radius - distance;
-        /* at the very centre any way out is as good as another */
-        g[0][s] = distance > nowhere ? -dx / distance : -1;
-        g[1][s] = distance > nowhere ? -dy / distance : 0;
+        /* at the centre all directions out are equally short: take one */
+        g[0][s] = distance > tiny ? -dx / distance : -1;
+        g[1][s] = distance > tiny ? -dy / distance : 0;
         if (l->nindices == 3) {
             hb_real below = x[2][s] - (hb_real)l->low[0], above = (hb_real)l->high[0] - x[2][s];
             hb_real end = below < above ? below : above;
@@ -236,7 +236,7 @@ static void length_excess(const hb_limit *l, int n, const hb_real *const *x, hb_
         e[s] = (hb_real)sqrt(e[s]);
     for (int i = 0; i < l->nindices; i++)
         for (int s = 0; s < n; s++)
-            g[i][s] = x[i][s] / (e[s] > nowhere ? e[s] : nowhere) * per_max;
+            g[i][s] = x[i][s] / (e[s] > tiny ? e[s] : tiny) * per_max;
     for (int s = 0; s < n; s++)
         e[s] = e[s] * per_max - 1;
 }
@@ -249,7 +249,7 @@ static void tilt_excess(const hb_limit *l, int n, const hb_real *const *x, hb_re
 
     for (int s = 0; s < n; s++) {
         hb_real qx = x[0][s], qy = x[1][s], qz = x[2][s], qw = x[3][s];
-        hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > nowhere ? square : nowhere);
+        hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > tiny ? square : tiny);
         hb_real c = (qw * qw + qz * qz - qx * qx - qy * qy) * per, twice = 2 * per * scale;
 
         e[s] = (least - c) * scale;

@@ -59,7 +59,7 @@ typedef struct hb_limits {
 extern const hb_limits hb_limits_defaults;
 hb_setting_rows hb_limits_rows(void);
 
-/* -EINVAL with "limits.rules: ..." when a limit does not fit nx states and nu controls, or makes no sense. */
+/* -EINVAL with "limits.rules: ..." when a limit does not fit nx states and nu controls, or contradicts itself. */
 int hb_limits_check(const hb_limits *l, int nx, int nu, hb_error *err);
 
 /* The name that replies give to limit i. */
@@ -94,7 +94,7 @@ int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int
 
 /* Whether a target state (nx) is a place to be: within boxes and half-spaces, out of keep-out zones. */
 bool hb_limits_allow(const hb_limits *l, const double *target);
-/* Moves a target to a place near by that is; false: none was found. */
+/* Moves a target to such a place near by; false: none was found. */
 bool hb_limits_clip(const hb_limits *l, double *target);
 
 #endif

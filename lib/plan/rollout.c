@@ -17,8 +17,8 @@
 
 #include "plan/lag.h"
 
-/* a quaternion that would have grown or shrunk by more than this over a trajectory is a sign of states that the model
- * knows nothing about */
+/* a quaternion that would have grown or shrunk by more than this over a trajectory means that the model was evaluated
+ * far from its training data */
 static const hb_real most_stretch = (hb_real)(4.0 / 3);
 
 static const hb_real impossible_factor = 1000;

@@ -332,6 +332,18 @@ static void step_once(bench *b, const double *x, const double *u, double *x_next
         x_next[i] = hb_rollout_states(b->r)[(b->m->nx + i) * HB_STRIDE];
 }
 
+/* n states around the trained mean, and the first controls of the problem */
+static void random_steps(const bench *b, uint64_t seed, int n, double *x, double *u)
+{
+    const hb_model *m = b->m;
+
+    for (int i = 0; i < n * m->nx; i++)
+        x[i] = m->state_mean[i % m->nx] +
+               0.3 * m->state_std[i % m->nx] * hb_random_normal((hb_random_key){seed, 0}, (uint64_t)i);
+    for (int i = 0; i < n * m->nu; i++)
+        u[i] = b->u[i * HB_STRIDE];
+}
+
 /* Steps side by side are those one by one; and the predictor tells when its coefficients became others. */
 static void test_steps_side_by_side(void **state)
 {
@@ -345,11 +357,7 @@ static void test_steps_side_by_side(void **state)
         int nx = m->nx, nu = m->nu;
         double x[NH * 13], u[NH * 4], next[NH * 13], one[13];
         random_problem(&b, (uint64_t)v);
-        for (int i = 0; i < NH * nx; i++)
-            x[i] = m->state_mean[i % nx] +
-                   0.3 * m->state_std[i % nx] * hb_random_normal((hb_random_key){9, 0}, (uint64_t)i);
-        for (int i = 0; i < NH * nu; i++)
-            u[i] = b.u[i * HB_STRIDE];
+        random_steps(&b, 9, NH, x, u);
         assert_true(hb_rollout_steps(b.r, b.p, m->dt, 30, NH, x, u, next));
         assert_int_equal(hb_rollout_steps(b.r, b.p, m->dt, 1e-3, NH, x, u, next), m->ninputs == 0);
         for (int k = 0; k < NH; k++) {
@@ -384,11 +392,7 @@ static void test_jacobians_are_those_of_finite_differences(void **state)
         int nx = m->nx, nu = m->nu;
         double x[NH * 13], u[NH * 4], a[NH * 13 * 13], bu[NH * 13 * 4], at[17], side[2][13];
         random_problem(&b, (uint64_t)v);
-        for (int i = 0; i < NH * nx; i++)
-            x[i] = m->state_mean[i % nx] +
-                   0.3 * m->state_std[i % nx] * hb_random_normal((hb_random_key){8, 0}, (uint64_t)i);
-        for (int i = 0; i < NH * nu; i++)
-            u[i] = b.u[i * HB_STRIDE];
+        random_steps(&b, 8, NH, x, u);
         assert_true(hb_rollout_jacobians(b.r, b.p, m->dt, NH, x, u, a, bu, NULL));
         for (int k = 0; k < NH; k++)
             for (int j = 0; j < nx + nu; j++) {

@@ -304,8 +304,8 @@ static void wait(hb_server *s)
 /* Feeds the watchdog, if the planner's thread has worked since the last time. */
 static void feed_watchdog(hb_server *s, double now)
 {
-    unsigned long beats =
-        s->vehicle.lockstep ? s->life.beats + 1 : hb_worker_beats(s->actions.worker); /* there it is this thread */
+    unsigned long beats = s->vehicle.lockstep ? s->life.beats + 1
+                                              : hb_worker_beats(s->actions.worker); /* in lock-step this thread plans */
 
     if (s->life.watchdog <= 0 || now - s->life.fed < s->life.watchdog / 4 || beats == s->life.beats ||
         !hb_notify_at_once("WATCHDOG=1"))
@@ -344,7 +344,7 @@ static void judge_handshakes(hb_server *s)
                     "security: a handshake failed: the client uses another server key than ours, or no keys");
 }
 
-/* The window lay in a file that is gone. */
+/* The state file was cut short, and the window in it is lost. */
 static void notice_lost_state(hb_server *s)
 {
     if (!hb_state_lost())
@@ -415,7 +415,7 @@ void hb_server_run(hb_server *s)
 {
     while (hb_server_turn(s))
         wait(s);
-    while (hb_controller_work(s->controller)) /* what is kept over a restart is whole */
+    while (hb_controller_work(s->controller)) /* so that the window that is kept is complete */
         ;
 }
 

@@ -171,7 +171,7 @@ static bool search(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
 
-    /* costs count even when the gradients are not had in time: not here */
+    /* an interrupted iteration may have found a better sequence already: here only complete ones count */
     p->other.cost = f->at.cost;
     if (!hb_planner_iterate(p, &p->other))
         return false;
@@ -350,8 +350,8 @@ static bool correct(hb_planner *p)
 }
 
 /* The prepared sequence, the current plan and the best samples from the true state. If the best of them costs what was
- * expected after all iterations, it is the answer, which nobody has tried to improve at this very state; else they
- * are improved here. */
+ * expected after all iterations, it is the answer, without any improvement at this state; else they are improved
+ * here. */
 static bool choose(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;

@@ -257,7 +257,7 @@ static void choose_direct(hb_trim *t)
         t->chosen[i] = t->chosen[i] > direct * direct * most;
 }
 
-/* one step of it: t->x moves on. Linearised once: the second pass corrects what was bent in the first. */
+/* one step of it: t->x moves on. Linearised once: the second pass corrects for what is not linear. */
 static void arrest(hb_trim *t, const hb_predictor *p, const double *target, double dt, double *u)
 {
     const hb_model *m = t->m;

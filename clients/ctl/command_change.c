@@ -10,17 +10,13 @@
 static int simple(const ctl_command *self, int argc, char **argv, Hilbert__V1__ControlRequest__CommandCase what,
                   Hilbert__V1__ControlReply **ret)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     ctl_connection c;
     int result = ctl_connection_options(&c, self, argc, argv, NULL, 0);
 
     *ret = NULL;
     if (result)
         return result;
-    request.command_case = what;
-    request.reset_window = &nothing;
-    *ret = ctl_ask(&c, self, &request);
+    *ret = ctl_ask_for(&c, self, what, HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET);
     ctl_connection_end(&c);
     return *ret ? CTL_OK : CTL_FAILURE;
 }
@@ -55,8 +51,6 @@ static int run_reload(const ctl_command *self, int argc, char **argv)
 /* Says what the two made of the last samples, so that the operator sees what was exchanged for what. */
 static int run_promote(const ctl_command *self, int argc, char **argv)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     Hilbert__V1__ControlReply *before, *model = NULL, *reply = NULL;
     ctl_connection c;
     int result = ctl_connection_options(&c, self, argc, argv, NULL, 0);
@@ -66,10 +60,9 @@ static int run_promote(const ctl_command *self, int argc, char **argv)
     before = ctl_ask_status(&c, self);
     if (before)
         model = ctl_ask_model(&c, self);
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE;
-    request.promote = &nothing;
     if (model)
-        reply = ctl_ask(&c, self, &request);
+        reply = ctl_ask_for(&c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_PROMOTE,
+                            HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET);
     if (reply && before->status->shadow) {
         const Hilbert__V1__Shadow *s = before->status->shadow;
         printf("%s is in use now: its one-step error was %.3g as the shadow\n", s->path, s->error);

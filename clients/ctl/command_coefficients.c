@@ -14,18 +14,8 @@
 /* The daemon's coefficients, to be freed as a reply; NULL after a message. */
 static Hilbert__V1__ControlReply *ask(ctl_connection *c, const ctl_command *self)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
-
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS;
-    request.get_coefficients = &nothing;
-    Hilbert__V1__ControlReply *reply = ctl_ask(c, self, &request);
-    if (reply && reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS) {
-        ctl_failure(self, "the answer holds no coefficients");
-        hilbert__v1__control_reply__free_unpacked(reply, NULL);
-        reply = NULL;
-    }
-    return reply;
+    return ctl_ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_COEFFICIENTS,
+                       HILBERT__V1__CONTROL_REPLY__RESULT_COEFFICIENTS);
 }
 
 static json_t *to_json(const Hilbert__V1__Coefficients *m)

@@ -108,15 +108,12 @@ int ctl_list(ctl_connection *c, const ctl_command *self, bool json)
         printf("%-16s %-24s %5s %5s  %-18s %6s %6s  %s\n", "name", "status", "req/s", "tel/s", "p99/budget", "window",
                "change", "learned");
     for (int i = 0; i < all.n; i++) {
-        Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-        Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
         ctl_connection one = {.server_key = c->server_key, .client_key = c->client_key, .timeout = fmin(c->timeout, 1)};
         char why[640], text[64];
-        request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS;
-        request.get_status = &nothing;
         ctl_connection_place(&one, all.folder[i]);
-        Hilbert__V1__ControlReply *reply = ctl_try(&one, self, &request, why, sizeof why);
-        bool good = reply && reply->result_case == HILBERT__V1__CONTROL_REPLY__RESULT_STATUS;
+        Hilbert__V1__ControlReply *reply = ctl_try_for(&one, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS,
+                                                       HILBERT__V1__CONTROL_REPLY__RESULT_STATUS, why, sizeof why);
+        bool good = reply != NULL;
         const char *wrong = good ? trouble(reply->status, text) : "no answer";
         if (!json)
             print_row(all.folder[i], good ? reply->status : NULL, wrong);

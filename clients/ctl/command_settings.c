@@ -31,18 +31,8 @@ static double read_span(const char *text)
 
 static Hilbert__V1__ControlReply *ask_settings(ctl_connection *c, const ctl_command *self)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
-
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_SETTINGS;
-    request.get_settings = &nothing;
-    Hilbert__V1__ControlReply *reply = ctl_ask(c, self, &request);
-    if (reply && reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_SETTINGS) {
-        ctl_failure(self, "the daemon answered something else: is it of another version?");
-        hilbert__v1__control_reply__free_unpacked(reply, NULL);
-        reply = NULL;
-    }
-    return reply;
+    return ctl_ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_SETTINGS,
+                       HILBERT__V1__CONTROL_REPLY__RESULT_SETTINGS);
 }
 
 /* A value may be a negative number, which reads like an option: it goes to the end, behind "--". argv has room for one
@@ -290,11 +280,8 @@ static int run_save(const ctl_command *self, int argc, char **argv)
                 printf("%s: %s\n", reply->settings->changed[i]->key, reply->settings->changed[i]->value);
         printf("saved to %s\n", path);
         if (strcmp(path, own) == 0) {
-            Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-            Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
-            request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD;
-            request.reload = &nothing;
-            reloaded = ctl_ask(&c, self, &request);
+            reloaded = ctl_ask_for(&c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_RELOAD,
+                                   HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET);
             result = reloaded ? CTL_OK : CTL_FAILURE;
         }
     }

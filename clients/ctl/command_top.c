@@ -342,16 +342,13 @@ static bool pause_for(const screen *s, double seconds)
 /* Names of states and controls, once they are asked for, and again when another model flies. */
 static void look_at_model(screen *s, ctl_connection *c, const ctl_command *self, const Hilbert__V1__Status *m)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
     char why[640];
 
     if (s->model && s->model->hash == m->model_hash)
         return;
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL;
-    request.get_model = &nothing;
-    Hilbert__V1__ControlReply *reply = ctl_try(c, self, &request, why, sizeof why);
-    if (reply && reply->result_case == HILBERT__V1__CONTROL_REPLY__RESULT_MODEL) {
+    Hilbert__V1__ControlReply *reply = ctl_try_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL,
+                                                   HILBERT__V1__CONTROL_REPLY__RESULT_MODEL, why, sizeof why);
+    if (reply) {
         hilbert__v1__model_info__free_unpacked(s->model, NULL);
         s->model = reply->model;
         reply->result_case = HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET;
@@ -362,18 +359,8 @@ static void look_at_model(screen *s, ctl_connection *c, const ctl_command *self,
 /* Asks for the status; NULL when there is no answer, with the reason in `why`. */
 static Hilbert__V1__ControlReply *look(ctl_connection *c, const ctl_command *self, char *why, size_t size)
 {
-    Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
-    Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
-
-    request.command_case = HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS;
-    request.get_status = &nothing;
-    Hilbert__V1__ControlReply *reply = ctl_try(c, self, &request, why, size);
-    if (reply && reply->result_case != HILBERT__V1__CONTROL_REPLY__RESULT_STATUS) {
-        snprintf(why, size, "the daemon answered something else: is it of another version?");
-        hilbert__v1__control_reply__free_unpacked(reply, NULL);
-        reply = NULL;
-    }
-    return reply;
+    return ctl_try_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS,
+                       HILBERT__V1__CONTROL_REPLY__RESULT_STATUS, why, size);
 }
 
 static int run(const ctl_command *self, int argc, char **argv)

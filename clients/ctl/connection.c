@@ -220,41 +220,58 @@ Hilbert__V1__ControlReply *ctl_try(ctl_connection *c, const ctl_command *self, H
     return reply;
 }
 
-Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request)
+/* what went wrong as a message */
+static Hilbert__V1__ControlReply *or_say(const ctl_command *self, Hilbert__V1__ControlReply *reply, const char *why)
 {
-    char why[640];
-    Hilbert__V1__ControlReply *reply = ctl_try(c, self, request, why, sizeof why);
-
     if (!reply && *why)
         ctl_failure(self, "%s", why);
     return reply;
 }
 
-static Hilbert__V1__ControlReply *ask_for(ctl_connection *c, const ctl_command *self,
-                                          Hilbert__V1__ControlRequest__CommandCase what,
-                                          Hilbert__V1__ControlReply__ResultCase expected)
+Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request)
+{
+    char why[640];
+    Hilbert__V1__ControlReply *reply = ctl_try(c, self, request, why, sizeof why);
+
+    return or_say(self, reply, why);
+}
+
+Hilbert__V1__ControlReply *ctl_try_for(ctl_connection *c, const ctl_command *self,
+                                       Hilbert__V1__ControlRequest__CommandCase what,
+                                       Hilbert__V1__ControlReply__ResultCase expected, char *why, size_t size)
 {
     Hilbert__V1__ControlRequest request = HILBERT__V1__CONTROL_REQUEST__INIT;
     Hilbert__V1__Nothing nothing = HILBERT__V1__NOTHING__INIT;
 
     request.command_case = what;
-    request.get_status = &nothing; /* all questions without arguments share this place of the union */
-    Hilbert__V1__ControlReply *reply = ctl_ask(c, self, &request);
-    if (reply && reply->result_case != expected) {
-        ctl_failure(self, "the daemon answered something else: is it of another version?");
+    request.get_status = &nothing; /* all commands without arguments share this place of the union */
+    Hilbert__V1__ControlReply *reply = ctl_try(c, self, &request, why, size);
+    if (reply && expected != HILBERT__V1__CONTROL_REPLY__RESULT__NOT_SET && reply->result_case != expected) {
+        snprintf(why, size, "the daemon answered something else: is it of another version?");
         hilbert__v1__control_reply__free_unpacked(reply, NULL);
         reply = NULL;
     }
     return reply;
 }
 
+Hilbert__V1__ControlReply *ctl_ask_for(ctl_connection *c, const ctl_command *self,
+                                       Hilbert__V1__ControlRequest__CommandCase what,
+                                       Hilbert__V1__ControlReply__ResultCase expected)
+{
+    char why[640];
+    Hilbert__V1__ControlReply *reply = ctl_try_for(c, self, what, expected, why, sizeof why);
+
+    return or_say(self, reply, why);
+}
+
 Hilbert__V1__ControlReply *ctl_ask_status(ctl_connection *c, const ctl_command *self)
 {
-    return ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS,
-                   HILBERT__V1__CONTROL_REPLY__RESULT_STATUS);
+    return ctl_ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_STATUS,
+                       HILBERT__V1__CONTROL_REPLY__RESULT_STATUS);
 }
 
 Hilbert__V1__ControlReply *ctl_ask_model(ctl_connection *c, const ctl_command *self)
 {
-    return ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL, HILBERT__V1__CONTROL_REPLY__RESULT_MODEL);
+    return ctl_ask_for(c, self, HILBERT__V1__CONTROL_REQUEST__COMMAND_GET_MODEL,
+                       HILBERT__V1__CONTROL_REPLY__RESULT_MODEL);
 }

@@ -44,7 +44,14 @@ Hilbert__V1__ControlReply *ctl_ask(ctl_connection *c, const ctl_command *self, H
 /* The same without a message: what went wrong goes to `why`, of `size` bytes. */
 Hilbert__V1__ControlReply *ctl_try(ctl_connection *c, const ctl_command *self, Hilbert__V1__ControlRequest *request,
                                    char *why, size_t size);
-/* The same for the two questions that most commands begin with. */
+/* The same of a command without arguments; another result than expected is a NULL, too (NOT_SET: any will do). */
+Hilbert__V1__ControlReply *ctl_ask_for(ctl_connection *c, const ctl_command *self,
+                                       Hilbert__V1__ControlRequest__CommandCase what,
+                                       Hilbert__V1__ControlReply__ResultCase expected);
+Hilbert__V1__ControlReply *ctl_try_for(ctl_connection *c, const ctl_command *self,
+                                       Hilbert__V1__ControlRequest__CommandCase what,
+                                       Hilbert__V1__ControlReply__ResultCase expected, char *why, size_t size);
+/* The two questions that most commands begin with. */
 Hilbert__V1__ControlReply *ctl_ask_status(ctl_connection *c, const ctl_command *self);
 Hilbert__V1__ControlReply *ctl_ask_model(ctl_connection *c, const ctl_command *self);
 

@@ -45,6 +45,13 @@ static const hb_paper_plant plants[NPLANTS] = {
              .episode_steps = 1000},
 };
 
+/* The paper's models and flights; the data are a tenth of the paper's. */
+#define PAPER_SIZES                                                                                                    \
+    .train_functions = 200, .test_functions = 40, .transitions = 5000, .nb = 100, .fe = {4, {51, 51, 51, 51}},         \
+    .node = {4, {512, 512, 512, 512}}, .functions = 50, .examples = 200, .queries = 800, .rollouts = 200,              \
+    .rollout_steps = 30, .bases = {1, 2, 5, 10, 20, 50, 100}, .masses = 40, .starts = 5, .flight_steps = 100,          \
+    .flight_examples = 2000
+
 static const hb_paper_scale scales[] = {
     {.name = "small",
      .help =
@@ -79,24 +86,9 @@ static const hb_paper_scale scales[] = {
          "points of each it shrinks until there are 2,000 steps; 200 functions of 5,000 transitions, a tenth of the "
          "paper's, or --train; 1 to 100 bases of ours, a tenth of the time each, unless --no-bases; 40 masses x 5 "
          "starts, or as many as --flight-seconds allow",
-     .train_functions = 200,
-     .test_functions = 40,
-     .transitions = 5000,
-     .nb = 100,
-     .fe = {4, {51, 51, 51, 51}},
-     .node = {4, {512, 512, 512, 512}},
+     PAPER_SIZES,
      .cpu_seconds_each = 3600,
      .least_steps = 2000,
-     .functions = 50,
-     .examples = 200,
-     .queries = 800,
-     .rollouts = 200,
-     .rollout_steps = 30,
-     .bases = {1, 2, 5, 10, 20, 50, 100},
-     .masses = 40,
-     .starts = 5,
-     .flight_steps = 100,
-     .flight_examples = 2000,
      .iterations = 5,
      .our_iterations = 100},
     {.name = "full",
@@ -104,25 +96,10 @@ static const hb_paper_scale scales[] = {
          "days: the paper's sizes (100 basis functions of 4 x 51, NODE of 4 x 512, 50 functions per step, 1,000 points "
          "of each), 10,000 steps, bases to 100, 40 masses x 5 starts; the data are 200 functions of 5,000 "
          "transitions, a tenth of the paper's",
-     .train_functions = 200,
-     .test_functions = 40,
-     .transitions = 5000,
-     .nb = 100,
-     .fe = {4, {51, 51, 51, 51}},
-     .node = {4, {512, 512, 512, 512}},
+     PAPER_SIZES,
      .steps = 10000,
-     .functions = 50,
-     .examples = 200,
-     .queries = 800,
-     .rollouts = 200,
-     .rollout_steps = 30,
-     .bases = {1, 2, 5, 10, 20, 50, 100},
      .bases_steps = 3000,
      .bases_of_paper = true,
-     .masses = 40,
-     .starts = 5,
-     .flight_steps = 100,
-     .flight_examples = 2000,
      .iterations = 100},
     {.name = "tiny",
      .help = "seconds: shows that everything works, and nothing else",

@@ -694,8 +694,13 @@ static int add_words(run *r, const hb_watch *watch, hb_error *err)
     hb_words_wish_all(&wishes, r->data);
     if (wishes.n == 0)
         return 0;
-    int status = hb_words_fit(&m, r->model, r->data, r->function, r->nlearned, &wishes, HB_PRIOR_EXAMPLES,
-                              r->settings->seed, NULL, r->pool, watch, NULL, err);
+    const hb_word_source from = {.model = r->model,
+                                 .data = r->data,
+                                 .function = r->function,
+                                 .nfunctions = r->nlearned,
+                                 .examples = HB_PRIOR_EXAMPLES,
+                                 .seed = r->settings->seed};
+    int status = hb_words_fit(&m, &from, &wishes, r->pool, watch, NULL, err);
     if (!status)
         replace_model(r, m);
     return status;

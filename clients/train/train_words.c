@@ -42,8 +42,9 @@ static int add_words(const hb_train_input *i, hb_word_wishes *wishes, hb_error *
     if (!notes)
         return hb_fail(err, ENOMEM, "out of memory");
     hb_progress_start(&progress, "words");
-    int status = hb_words_fit(&with, i->model, i->data, NULL, 0, wishes, i->examples, i->seed, notes, i->pool,
-                              &(hb_watch){.progress = &progress}, result, err);
+    const hb_word_source from = {
+        .model = i->model, .data = i->data, .examples = i->examples, .seed = i->seed, .notes = notes};
+    int status = hb_words_fit(&with, &from, wishes, i->pool, &(hb_watch){.progress = &progress}, result, err);
     hb_progress_end(&progress);
     free(notes);
     if (!status) {

@@ -352,24 +352,23 @@ static int keep(hb_model **ret, const hb_model *m, const char *notes, const hb_w
     return status;
 }
 
-int hb_words_fit(hb_model **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
-                 const hb_word_wishes *wishes, int examples, uint64_t seed, const char *notes, hb_pool *pool,
+int hb_words_fit(hb_model **ret, const hb_word_source *from, const hb_word_wishes *wishes, hb_pool *pool,
                  const hb_watch *watch, hb_word_result *results, hb_error *err)
 {
-    words w = {.m = m,
-               .data = d,
-               .function = function,
-               .nfunctions = function ? nfunctions : d->nfunctions,
-               .nc = hb_model_ncoefficients(m),
-               .examples = examples,
-               .seed = seed};
+    words w = {.m = from->model,
+               .data = from->data,
+               .function = from->function,
+               .nfunctions = from->function ? from->nfunctions : from->data->nfunctions,
+               .nc = hb_model_ncoefficients(from->model),
+               .examples = from->examples,
+               .seed = from->seed};
     hb_word_result own[HB_MAX_WORDS] = {{0}}, *result = results ? results : own;
     size_t n = (size_t)w.nfunctions, nc = (size_t)w.nc;
     maps map = {.slope = calloc((size_t)wishes->n * nc + 1, sizeof *map.slope)};
     double *memory = calloc(n * nc + 2 * nc + n + nc * nc + 1, sizeof *memory);
     int status = 0;
 
-    if (!hb_prior_applies(m))
+    if (!hb_prior_applies(from->model))
         status = hb_fail(err, EINVAL, "words go with basis functions whose coefficients are least squares");
     else if (w.nfunctions < HB_WORD_FUNCTIONS)
         status =
@@ -392,7 +391,7 @@ int hb_words_fit(hb_model **ret, const hb_model *m, const hb_dataset *d, const i
             find_map(&w, map.slope + (size_t)i * nc, &map.offset[i], &map.error[i], &result[i], w.y + n);
     }
     if (!status)
-        status = keep(ret, m, notes, wishes, result, &map, err);
+        status = keep(ret, from->model, from->notes, wishes, result, &map, err);
     free(map.slope);
     free(memory);
     free(w.fitted);

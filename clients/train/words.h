@@ -48,10 +48,20 @@ void hb_words_wish_all(hb_word_wishes *ret, const hb_dataset *d);
 /* Can this model have words: has it coefficients, and is the data set one of enough functions? */
 bool hb_words_apply(const hb_model *m, const hb_dataset *d);
 
-/* A copy of the model with the words that explain something, with these notes (NULL: its own), and how each wish
- * went (results: one each; may be NULL). Functions: indices into the data set's; NULL: all. */
-int hb_words_fit(hb_model **ret, const hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
-                 const hb_word_wishes *wishes, int examples, uint64_t seed, const char *notes, hb_pool *pool,
+/* What words are looked for in. */
+typedef struct hb_word_source {
+    const hb_model *model;
+    const hb_dataset *data;
+    const int *function; /* nfunctions indices into the data set's; NULL: all */
+    int nfunctions;
+    int examples; /* points of each, that its coefficients are made of */
+    uint64_t seed;
+    const char *notes; /* of the new model; NULL: the model's own */
+} hb_word_source;
+
+/* A copy of the model with the words that explain something, and how each wish went (results: one each; may be NULL).
+ */
+int hb_words_fit(hb_model **ret, const hb_word_source *from, const hb_word_wishes *wishes, hb_pool *pool,
                  const hb_watch *watch, hb_word_result *results, hb_error *err);
 
 /* A line for each wish. */

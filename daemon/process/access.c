@@ -46,7 +46,7 @@ void hb_access_print(unsigned rights, char text[HB_RIGHTS_SIZE])
 
 /* ---- a file with names and rights ---- */
 
-/* 0: a word is none of them. */
+/* 0: one of the words is not a right. */
 static unsigned read_rights(char *text)
 {
     unsigned rights = 0;
@@ -140,7 +140,7 @@ int hb_access_parse(hb_access *a, const char *name, const char *text, size_t siz
 
 static int read_file(hb_access *a, const char *path, hb_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a fifo must not block */
     struct stat info;
     int before = a->n;
 

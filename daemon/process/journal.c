@@ -217,7 +217,7 @@ void hb_journal_read(const hb_journal *j, hb_journal_report *ret)
 
 /* ---- files ---- */
 
-/* As the kernel gives it. */
+/* A directory entry as getdents64 returns it. */
 typedef struct entry {
     uint64_t inode, offset;
     uint16_t size;
@@ -238,7 +238,7 @@ static bool ours(const hb_journal *j, const char *name)
     for (const char *p = pattern; *p; p++, name++)
         if (*p == 'd' ? *name < '0' || *name > '9' : *name != *p)
             return false;
-    while (*name >= '0' && *name <= '9') /* the thousandth file has one more */
+    while (*name >= '0' && *name <= '9') /* three digits, more from the thousandth file on */
         name++;
     return strcmp(name, ".mcap") == 0;
 }
@@ -427,8 +427,7 @@ static void flush(hb_journal *j)
     after_writing(j, r, waiting, &err);
 }
 
-/* Somebody has removed the file that is being written, or its folder: what goes there is lost without an error of the
- * disk's. */
+/* Ends the file if it, or its folder, was removed: writing would go on to nowhere without an error. */
 static void notice_removal(hb_journal *j)
 {
     struct stat file;

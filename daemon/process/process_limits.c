@@ -21,8 +21,8 @@ enum {
     ADDRESSES_MB = 384,    /* below, OpenBLAS may look for memory without end */
 };
 
-/* Before the constructors of shared libraries, OpenBLAS's among them, which would never come back. Nothing but system
- * calls works this early. */
+/* Runs before the constructors of shared libraries, because OpenBLAS's would loop without end. Only system calls work
+ * this early. */
 static void look_at_addresses(void)
 {
     static const char text[] = "hilbertd: the address space is limited to less than 384 MB (RLIMIT_AS; ulimit -v, "

@@ -31,9 +31,9 @@ void hb_realtime_hurry(const hb_config *c, hb_role role, pid_t thread, bool on)
     const int wanted = role == HB_ROLE_SERVER ? c->realtime.server_priority : c->realtime.planner_priority;
     const struct sched_param p = {.sched_priority = on ? wanted : 0};
 
-    /* Where it is not permitted, the thread was never more than an ordinary one. pthread_setschedparam would do it
-     * under a lock: whoever takes its own priority away may then not get to run until it is given back, nor be given
-     * it. */
+    /* Where this is not permitted, the thread never had a priority, so failing changes nothing. Not
+     * pthread_setschedparam, which holds a lock: a thread that lowers its own priority may be preempted while it holds
+     * it, and whoever wants to raise the priority again would wait for that lock. */
     if (c->realtime.scheduling == HB_SCHEDULING_FIFO)
         sched_setscheduler(thread, on ? SCHED_FIFO : SCHED_OTHER, &p);
 }
@@ -97,11 +97,11 @@ static int keep_awake(const hb_config *c, hb_error *err)
         close(fd);
         return hb_fail(err, why, "realtime.keep_awake: %s: %s", device, strerror(why));
     }
-    /* never closed: the kernel keeps to it as long as this is open, and a process that ended has closed it */
+    /* stays open: the setting holds as long as the file is, and closes with the process */
     return 0;
 }
 
-/* 0 when a wish may go unfulfilled. */
+/* 0 unless the configuration requires it. */
 static int give_up(const hb_config *c, hb_log *log, const hb_error *err)
 {
     if (c->realtime.required)

@@ -46,7 +46,7 @@ static void typical_state(const hb_model *m, double *x)
 
 static int plan(hb_controller *c, const hb_model *m, const double *x, hb_error *err)
 {
-    return check(m, hb_controller_rehearse(c, x, most_seconds, &(hb_clock){.now = monotonic}), err);
+    return check(m, hb_controller_dry_run(c, x, most_seconds, &(hb_clock){.now = monotonic}), err);
 }
 
 /* Of a model without controls, the next state. */

@@ -73,7 +73,7 @@ hb_waiting *hb_queue_in_hand(hb_queue *q)
     return &q->in_hand;
 }
 
-/* Whether an envelope bears the routing id of a client, whosever it is. */
+/* Whether an envelope has the routing id of a client, whatever key it came with. */
 static bool is_named_as(const hb_client *c, const hb_envelope *e)
 {
     return c->known && c->waiting.envelope.size[0] == e->size[0] &&

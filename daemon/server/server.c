@@ -100,7 +100,7 @@ static void receive_telemetry(hb_server *s)
                         : n < 0 || envelope.nframes
                             ? HB_REASON_MALFORMED
                             : hb_wire_read_telemetry(s->wire, s->frame, (size_t)n, &o, &sequence);
-        bool nonsense = why == HB_REASON_NOT_FINITE; /* the controller hears of it, and says that it is at fault */
+        bool nonsense = why == HB_REASON_NOT_FINITE; /* the controller gets it, and reports the fault */
         if (why != HB_REASON_NONE && !nonsense) {
             s->status.counters.set_aside[why]++;
             continue;
@@ -304,8 +304,8 @@ static void wait(hb_server *s)
 /* Feeds the watchdog, if the planner's thread has worked since the last time. */
 static void feed_watchdog(hb_server *s, double now)
 {
-    unsigned long beats =
-        s->vehicle.lockstep ? s->life.beats + 1 : hb_worker_beats(s->actions.worker); /* there it is this thread */
+    unsigned long beats = s->vehicle.lockstep ? s->life.beats + 1
+                                              : hb_worker_beats(s->actions.worker); /* in lock-step this thread plans */
 
     if (s->life.watchdog <= 0 || now - s->life.fed < s->life.watchdog / 4 || beats == s->life.beats ||
         !hb_notify_at_once("WATCHDOG=1"))
@@ -325,7 +325,7 @@ static void judge_handshakes(hb_server *s)
         if (verdict == HB_ADMITTED)
             continue;
         s->status.counters.handshakes_refused++;
-        /* strangers may come by the thousand, and must not hide a client that is known */
+        /* many unknown clients must not keep the line about a known one from being logged */
         hb_log_limit *limit = verdict == HB_STRANGER ? &s->limit.handshake : &s->limit.right;
         if (hb_log_due(limit, hb_server_now(s), &held))
             hb_log_line(s->log, HB_LOG_WARNING, "security: %s (%u more like it before)", why, held);
@@ -344,7 +344,7 @@ static void judge_handshakes(hb_server *s)
                     "security: a handshake failed: the client uses another server key than ours, or no keys");
 }
 
-/* The window lay in a file that is gone. */
+/* The state file was cut short, and the window in it is lost. */
 static void notice_lost_state(hb_server *s)
 {
     if (!hb_state_lost())
@@ -384,8 +384,8 @@ bool hb_server_turn(hb_server *s)
     }
     if (finished(s))
         return false;
-    /* nobody takes the name of a pilot that flies; one whose connection has died comes back by a new one, while the
-     * old one may seem to be there for seconds */
+    /* the name of a pilot that flies stays with its connection; without one, a client whose connection died may take
+     * its name back by a new connection, while the old one still seems open */
     if (s->transport.keep_names)
         s->transport.keep_names(s->transport.context, hb_queue_flown(s->actions.queue, hb_server_now(s)));
     hb_server_collect(s);
@@ -415,7 +415,7 @@ void hb_server_run(hb_server *s)
 {
     while (hb_server_turn(s))
         wait(s);
-    while (hb_controller_work(s->controller)) /* what is kept over a restart is whole */
+    while (hb_controller_work(s->controller)) /* so that the window that is kept is complete */
         ;
 }
 

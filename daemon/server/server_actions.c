@@ -32,7 +32,7 @@ static void reply(hb_server *s, const hb_envelope *e, const hb_request *to, cons
     hb_server_record_reply(s, to, r->command, false, data, n);
 }
 
-/* Without asking the controller. */
+/* A reply that the controller is not asked for. */
 static void refuse(hb_server *s, const hb_envelope *e, uint64_t id, double received, hb_reason why, const char *detail)
 {
     hb_action_reply r = {.id = id,
@@ -99,7 +99,7 @@ static void answer_stalled(hb_server *s, const hb_waiting *w, bool guest)
     reply(s, &w->envelope, &w->request, &r);
 }
 
-/* With what the controller said. */
+/* A reply with the controller's answer. */
 static void answer(hb_server *s, const hb_waiting *w, const hb_command *command, double started)
 {
     double now = hb_server_flight_now(s), total = now - w->request.received;
@@ -129,7 +129,7 @@ static void answer(hb_server *s, const hb_waiting *w, const hb_command *command,
     hb_histogram_add(&s->status.total, total);
 }
 
-/* What came of a request whose client was answered otherwise in the meantime: the next plan goes on from it. */
+/* Records the controller's answer to a request that the server had answered itself: the next plan starts from it. */
 static void record_unsent(hb_server *s, const hb_waiting *w, const hb_command *command)
 {
     const hb_action_reply r = {.id = w->id,
@@ -290,7 +290,7 @@ static void plan(hb_server *s, hb_waiting *w)
         deliver(s, &job);
         hb_queue_done(s->actions.queue, hb_server_now(s));
         hb_worker_prepare(s->actions.worker);
-        while (hb_controller_work(s->controller)) /* all of it, so that the next request finds the same every time */
+        while (hb_controller_work(s->controller)) /* all of it, so that results do not depend on timing */
             ;
         s->telemetry.work_left = false;
         return;
@@ -354,7 +354,7 @@ void hb_server_collect(hb_server *s)
     s->actions.in_hand = false;
     hb_queue_done(s->actions.queue, hb_server_now(s));
     if (s->actions.answered) {
-        /* the controller counted an answer that nobody got; the one that was sent is counted already */
+        /* the controller counted an answer that was not sent; the one that was sent is counted already */
         s->actions.unsent_status[job->command->status]++;
         if (job->command->status >= HB_STATUS_FALLBACK)
             s->actions.unsent_refused[job->command->reason]++;

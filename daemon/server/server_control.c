@@ -28,7 +28,7 @@ static const char *name_of(hb_server *s, const hb_envelope *e)
     return name ? name : "a client without a key";
 }
 
-/* "distance x y z"; NULL: limits */
+/* A term as the status names it, "distance x y z"; NULL: the limits. */
 static void name_term(const hb_model *m, const hb_cost_term *t, char name[64])
 {
     snprintf(name, 64, "%s", t ? hb_cost_kind_name[t->kind] : "limits");
@@ -163,7 +163,7 @@ static void aim(hb_controller_settings *s, const double *target, int nx)
     memcpy(s->target, target, (size_t)nx * sizeof *target);
 }
 
-/* In words: those that are not zero. */
+/* The target in words: the states that are not zero. */
 static void print_target(const hb_server *s, char text[256])
 {
     *text = 0;
@@ -403,7 +403,7 @@ static bool is_for_operators(hb_control_kind kind)
     return changes_something(kind) || kind == HB_CONTROL_PREDICT;
 }
 
-/* One message a turn: nobody's flight depends on it. */
+/* One message a turn: requests for actions go first. */
 void hb_server_receive_control(hb_server *s)
 {
     hb_envelope envelope;

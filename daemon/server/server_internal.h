@@ -61,7 +61,7 @@ enum { HB_ORDER_NONE, HB_ORDER_POSTED, HB_ORDER_DONE };
 typedef struct hb_server_telemetry {
     hb_sample ring[HB_RING];
     int first, count;
-    bool work_left;    /* by learning, for turns without a sample */
+    bool work_left;    /* learning left work for turns without a sample */
     uint64_t sequence; /* of the newest sample; 0: not counted */
     int ascending;     /* samples since the numbers last went back */
     double arrived;    /* the newest, */
@@ -78,7 +78,7 @@ typedef struct hb_server_actions {
     double begun;   /* in lock-step: when the plan in hand was, by the machine's clock */
     double reserve; /* seconds: the largest recent overrun, see server_actions.c */
     double safe[HB_MAX_CONTROLS], stalled[HB_MAX_CONTROLS];
-    /* answers of the controller that nobody got, because the server had answered already */
+    /* answers of the controller that were not sent, because the server had answered already */
     uint64_t unsent_status[HB_NSTATUSES], unsent_refused[HB_NREASONS];
     hb_flown_plan flown; /* the pilot's newest, for when the planner does not come back */
 } hb_server_actions;
@@ -90,7 +90,7 @@ typedef struct hb_server_control {
     hb_prediction prediction;
 } hb_server_control;
 
-/* Where the vehicle is to go: the file's word, or a client's. */
+/* Where the vehicle is to go: the target of the file, or one that a client set. */
 typedef struct hb_server_target {
     bool waits; /* one is to be set: */
     hb_kept_target wanted;

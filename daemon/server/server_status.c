@@ -92,7 +92,7 @@ void hb_server_publish(hb_server *s, double now)
 
     if (s->status.period <= 0 || now < s->status.next)
         return;
-    /* a period that was slept through is not made up for */
+    /* periods that were missed are skipped, not caught up with */
     s->status.next = fmax(s->status.next + s->status.period, now);
     hb_server_report(s, &report);
     snprintf(seconds, sizeof seconds, "%.6f", s->wall.now(s->wall.context));

@@ -7,7 +7,7 @@
 
 static const double apart = 0.25;  /* seconds between two looks */
 static const double settled = 1.0; /* seconds after a change until the new belief is worth a line */
-static const double clearly = 3;   /* deviations of the difference from which on a word has changed */
+static const double clearly = 3;   /* deviations of the difference, from which on a word counts as changed */
 
 void hb_server_forget_words(hb_server *s)
 {

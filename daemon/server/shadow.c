@@ -29,7 +29,7 @@ typedef struct message {
     double *x, *u; /* nx, nu */
 } message;
 
-enum { IDLE, BUSY, HELD }; /* whose the controller is: nobody's, the thread's, the server's */
+enum { IDLE, BUSY, HELD }; /* who uses the controller: nobody, the shadow's thread, the server's */
 
 struct hb_shadow {
     const hb_model *m;

@@ -346,7 +346,7 @@ hb_transport hb_sockets_transport(hb_sockets *s)
 
 /* ---- opening ---- */
 
-/* Whether someone listens at an ipc endpoint: libzmq would take its place without a word. */
+/* Whether someone listens at an ipc endpoint: libzmq would replace it without an error. */
 static bool is_taken(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -210,7 +210,7 @@ size_t hb_wire_record_change(hb_wire *w, const hb_recorded_change *c, const void
     return hb_wire_pack(w, &m.base, ret);
 }
 
-/* To eight binary digits, which is plenty for a deviation, and leaves the compressor something to do. */
+/* Rounded to eight binary digits: enough for a deviation, and it compresses better. */
 static float rounded(double value)
 {
     int exponent;

@@ -167,7 +167,7 @@ bool hb_controller_will_correct(hb_controller *c);
 const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now);
 /* Thread of planning. Plans once from x (nx) to the configured target, or to x where there is none, as a command would;
  * the thread of telemetry is not told of it. */
-const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, double budget, const hb_clock *clock);
+const hb_command *hb_controller_dry_run(hb_controller *c, const double *x, double budget, const hb_clock *clock);
 /* Thread of planning. Trajectory of a given control sequence (steps x nu) with the newest coefficients: states
  * (steps + 1) x nx, the first one x. */
 int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,

@@ -49,8 +49,10 @@ typedef struct hb_snapshot {
 struct hb_controller {
     const hb_model *m;
     int nx, nu;
-    /* Guests' requests are planned with a thread of planning's half of their own, whose owner has all the rest. */
-    hb_controller *guest, *owner; /* NULL: there is none; this is none */
+    /* A guest's requests are planned by a second controller, `guest`, of which only the planning half is used. Its
+     * `owner` has the rest. */
+    hb_controller *guest; /* NULL in `guest` itself */
+    hb_controller *owner; /* NULL unless this is a `guest` */
 
     /* thread of telemetry */
     hb_estimator *estimator;
@@ -96,7 +98,7 @@ struct hb_controller {
     int nrecent;
     int writing;         /* the buffer to be filled next */
     uint64_t snapshots;  /* handed over so far */
-    unsigned hear_until; /* answers beyond this are not heard, in a replay */
+    unsigned hear_until; /* replay: answers beyond this count are not heard */
 
     /* between the two */
     hb_snapshot buffer[3];
@@ -115,7 +117,7 @@ struct hb_controller {
     hb_command command;
     hb_prepared prepared;  /* before it: a copy, since the next preparation may be under way */
     double *action, *safe; /* nu */
-    bool running;          /* a request came before */
+    bool running;          /* there was a request before */
     double heard;          /* when the newest request came in, caller's clock */
     double awake_at;       /* likewise the first one of an episode, or after a pause */
     int64_t time_us;       /* of the newest request: the current plan starts there */
@@ -126,21 +128,22 @@ struct hb_controller {
     bool followed;      /* the last request was answered with the current plan, which the planner moved on to it */
     double preparing;   /* seconds of hb_controller_prepare since the last command */
     double rested;      /* seconds, whose share preparing has not used yet */
-    bool rehearsing;    /* what is answered is not meant */
+    bool dry_run;       /* the answer will not be sent: telemetry is not told */
     hb_command_history history;
-    int64_t reported_us_seen;              /* of the newest report taken into the history, */
-    uint64_t sent_seen;                    /* and of others' answers */
-    double most_step;                      /* seconds: what one integration step of the model follows */
-    int64_t average_until_us;              /* the learned model cannot be planned with until then: the average is */
-    bool distrusted;                       /* which is now */
-    double usual_period;                   /* seconds between requests; 0: not known */
-    bool limited;                          /* the last plan breaks a limit */
-    uint64_t changes_seen;                 /* of dynamics, when it was made, */
-    uint64_t planned_version;              /* and the coefficients that it was made with */
-    bool clocks_agree;                     /* times of telemetry and of requests were seen close together */
+    int64_t reported_us_seen; /* of the newest report taken into the history, */
+    uint64_t sent_seen;       /* and of others' answers */
+    double most_step;         /* seconds: the longest step that one integration step of the model follows */
+    int64_t average_until_us; /* until then plans are made with the average model, because rollouts with the learned one
+                                 diverged */
+    bool distrusted;          /* that is the case for this request */
+    double usual_period;      /* seconds between requests; 0: not known */
+    bool limited;             /* the last plan breaks a limit */
+    uint64_t changes_seen;    /* of dynamics, when it was made, */
+    uint64_t planned_version; /* and the coefficients that it was made with */
+    bool clocks_agree;        /* times of telemetry and of requests were seen close together */
     double *x0, *last_control, *effective; /* nx, nu, nu: start of the plan */
     double *request_state;                 /* nx: of the last request that was planned for, its angles without jumps */
-    bool rewound;                          /* this request's are turns away from those of the one before */
+    bool rewound;                          /* this request's angles are whole turns away from those of the one before */
     double *actuator_state;                /* nu, at the start of the plan */
     hb_trim *trimming;                     /* NULL: the model has no controls */
     hb_real *cost_rows;                    /* (nx + 2 nu) x HB_STRIDE, scratch */

@@ -52,7 +52,7 @@ static void hear_vehicle(hb_controller *c, const hb_snapshot *s, const hb_reques
         hb_command_history_report(&c->history, s->reported_us, s->report);
         c->reported_us_seen = s->reported_us;
     }
-    /* what no vehicle can apply would stay in the actuators' state until their lag has worn it off */
+    /* a value outside the bounds would stay in the actuators' state until their lag has let it decay */
     if (r->applied && hb_controller_within_bounds(c, r->applied) && c->running && c->before_us < r->time_us)
         hb_command_history_report(&c->history, c->before_us, r->applied);
 }
@@ -64,7 +64,7 @@ static double age_of_telemetry(hb_controller *c, const hb_snapshot *s, const hb_
 
     if (!s->observed)
         return INFINITY;
-    /* a bridge may stamp its requests by another clock: then that one says nothing */
+    /* a bridge may stamp its requests by another clock, whose times say nothing about telemetry */
     if (arrived <= c->s.stale_after && fabs(behind) <= c->s.stale_after)
         c->clocks_agree = true;
     return c->clocks_agree ? fmax(arrived, behind) : arrived;
@@ -130,7 +130,7 @@ static void answer(hb_controller *c, const double *action)
     c->command.action = c->action;
 }
 
-/* The action will be in force: both histories hear of it. A guest's will not. */
+/* The action will be applied: both command histories take it in. A guest's will not be applied. */
 static void tell(hb_controller *c, const hb_request *r)
 {
     if (c->owner)
@@ -140,9 +140,9 @@ static void tell(hb_controller *c, const hb_request *r)
     int64_t from_us = r->time_us + microseconds(c->s.delay);
 
     hb_command_history_tell(&c->history, from_us, c->action);
-    if (c->rehearsing)
+    if (c->dry_run)
         return;
-    if (in - out == HB_ANSWERS) /* nobody listens: the other thread has had no sample since so many requests */
+    if (in - out == HB_ANSWERS) /* full: telemetry has had no sample for as many requests */
         return;
     c->answer[in % HB_ANSWERS].from_us = from_us;
     memcpy(c->answer[in % HB_ANSWERS].u, c->action, (size_t)c->nu * sizeof *c->action);
@@ -346,7 +346,8 @@ static hb_status rung(const hb_controller *c, const hb_snapshot *s, const hb_pla
     return plan->converged ? HB_STATUS_CONVERGED : HB_STATUS_TRUNCATED;
 }
 
-/* Who plans for a request: for a guest someone who knows no request before it, and whom telemetry owes no time. */
+/* The controller that plans for a request. For a guest it starts from nothing: it knows no earlier request, and nothing
+ * of how the clocks of telemetry and requests compare. */
 static hb_controller *planner_of(hb_controller *c, const hb_request *r)
 {
     if (!r->guest)
@@ -363,9 +364,9 @@ static bool is_refusal(hb_reason fault)
     return hb_controller_is_fault(fault) && fault != HB_REASON_FROZEN && fault != HB_REASON_IMPLAUSIBLE;
 }
 
-/* Whether the plan in hand is to compete with others from the beginning, and not only to be corrected: it breaks a
- * limit, or was made for a vehicle that is known otherwise now, a change having been seen, or so little being known
- * that what was learned last may have turned everything round. With independent models there is no time for that. */
+/* Whether the current plan is one of several starts, instead of only being corrected: it breaks a limit, or the
+ * coefficients it was made with are out of date, because the dynamics changed since, or because so little is known that
+ * one more transition may change them completely. With independent models there is no time for that. */
 static bool starts_compete(const hb_controller *c, const hb_snapshot *s)
 {
     const bool hardly_known = s->health.samples < HB_UNKNOWN;
@@ -444,7 +445,7 @@ const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, c
     reply->nterms = c->s.cost.nterms + 1;
     hb_controller_count(c, HB_COUNTER(dropped_candidates), plan->dropped);
     c->followed = plan->evaluated || young(c, r);
-    /* a model with which every rollout explodes is nobody's: the next plans are made with the average */
+    /* all rollouts with the learned model diverged: the next plans are made with the average */
     if (!plan->evaluated && plan->dropped)
         c->average_until_us = r->time_us + microseconds(c->s.safe_after);
     if (!plan->evaluated)
@@ -493,7 +494,7 @@ const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, 
     return fall_back(c, r, why);
 }
 
-const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, double budget, const hb_clock *clock)
+const hb_command *hb_controller_dry_run(hb_controller *c, const double *x, double budget, const hb_clock *clock)
 {
     const double now = clock->now(clock->context);
     const hb_request r = {.x = x,
@@ -504,9 +505,9 @@ const hb_command *hb_controller_rehearse(hb_controller *c, const double *x, doub
                           .deadline = now + budget};
 
     c->running = false;
-    c->rehearsing = true;
+    c->dry_run = true;
     const hb_command *command = hb_controller_command(c, &r, clock);
-    c->rehearsing = c->running = false;
+    c->dry_run = c->running = false;
     return command;
 }
 

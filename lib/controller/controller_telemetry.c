@@ -69,7 +69,7 @@ void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action)
     hb_command_history_tell(&c->told, from_us, action);
 }
 
-/* Something else was sent in place of what was to come into force then. */
+/* Whether another action was sent instead of the one that was to apply from then on. */
 static bool was_replaced(const hb_controller *c, int64_t from_us)
 {
     for (uint64_t i = c->nsent > HB_SENT ? c->nsent - HB_SENT : 0; i < c->nsent; i++)
@@ -106,7 +106,7 @@ void hb_controller_hear_answers(hb_controller *c)
 
 void hb_controller_flown(hb_controller *c, const hb_request *r, const double *action)
 {
-    /* before it is forgotten that another answer takes this one's place */
+    /* before the note that another answer replaces this one is overwritten */
     hb_controller_hear_answers(c);
     hb_controller_answered(c, r, action);
 }
@@ -188,7 +188,7 @@ static void note_fault(hb_controller *c, hb_reason reason, double now)
 {
     bool over = now - c->fault_at >= recovers;
 
-    /* what follows from a fault does not hide it */
+    /* a reason that follows from a fault does not replace it */
     if (hb_controller_is_fault(reason) && (reason != HB_REASON_IMPLAUSIBLE || c->fault == HB_REASON_NONE || over)) {
         c->fault = reason;
         c->fault_at = now;
@@ -301,7 +301,7 @@ static hb_reason take_in(hb_controller *c, hb_transitions *t, const hb_observati
             used ? (hangs ? HB_REASON_FROZEN : c->used_as) : hb_transitions_add(t, &o, &c->told, c->safe, &transition);
         const bool joined = reason == HB_REASON_NONE || reason == HB_REASON_GATHERED;
         c->doubt = hangs ? HB_REASON_FROZEN : used ? c->doubt : doubt(c, given->time_us, joined);
-        /* what continues no sample before it taught nothing, and makes nothing younger */
+        /* a sample that continues none before it teaches nothing: the age of telemetry stays as it is */
         if (joined || used || !c->observed) {
             c->observed_at = now;
             c->observed_us = given->time_us;
@@ -417,7 +417,7 @@ hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, d
 void hb_controller_forget(hb_controller *c)
 {
     hb_estimator_reset(c->estimator);
-    /* nothing that the window before was explained with is left: neither commands nor a transition under way */
+    /* commands and the unfinished transition belong to the window that was forgotten */
     hb_controller_hear_answers(c);
     hb_command_history_reset(&c->told);
     c->telemetry.started = c->requests.started = c->telemetry.continues = c->requests.continues = false;

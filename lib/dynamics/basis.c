@@ -169,6 +169,11 @@ static bool collapse_head(const hb_model *m, const hb_real *coefficient, hb_real
     return coefficient || m->average == HB_AVERAGE_HEAD;
 }
 
+static hb_network basis_network(const hb_model *m, const hb_workspace *w)
+{
+    return (hb_network){w->kernels, &m->basis, m->activation, m->parameter};
+}
+
 /* The rate of the model in use at one stage, to w->rate. What the trunk puts out there is added to its integral, and
  * the rate of an average outside the network to `average`, with this weight, as w->rate is to w->sum. It leaves a
  * record unless that is NULL. */
@@ -176,6 +181,7 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
                            hb_real weight, hb_real *average, const stage_record *record)
 {
     const hb_kernels *k = w->kernels;
+    const hb_network basis = basis_network(m, w);
     const int width = (int)hb_mlp_head(&m->basis).width, nin = m->basis.width[0];
     hb_term term;
 
@@ -186,7 +192,7 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
         hb_real *x = w->single, *y = x + hb_padded(nin);
         for (int i = 0; i < nin; i++)
             x[i] = w->input[i * HB_STRIDE];
-        const hb_real *h = hb_network_trunk_single(k, &m->basis, m->activation, m->parameter, x, w->scratch);
+        const hb_real *h = hb_network_trunk_single(&basis, x, w->scratch);
         for (int i = 0; i < width && weight != 0; i++)
             w->trunk[i] += weight * w->step[0] * h[i];
         if (headed)
@@ -194,8 +200,7 @@ static void stage_of_trunk(const hb_model *m, hb_workspace *w, int n, const hb_r
         for (int i = 0; i < m->nx; i++)
             w->rate[i * HB_STRIDE] = headed ? y[i] : 0;
     } else {
-        const hb_real *h = hb_network_trunk(k, &m->basis, m->activation, m->parameter, w->input, n,
-                                            record ? &record->network : NULL, w->scratch, NULL);
+        const hb_real *h = hb_network_trunk(&basis, w->input, n, record ? &record->network : NULL, w->scratch, NULL);
         if (weight != 0)
             hb_batch_advance(k, width, n, w->trunk, weight, w->step, h, w->trunk);
         if (headed)
@@ -360,8 +365,8 @@ static void average_back(const hb_model *m, hb_workspace *w, int n, const hb_rea
     }
     hb_field_gather(m, n, point, u, w->input);
     hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->output, n, &tape);
-    hb_network_backward(w->kernels, average.shape, m->activation, average.parameter, daverage, w->dinput, n, &tape,
-                        NULL, w->scratch, NULL);
+    const hb_network network = {w->kernels, average.shape, m->activation, average.parameter};
+    hb_network_backward(&network, daverage, w->dinput, n, &tape, NULL, w->scratch, NULL);
     hb_field_scatter_add(m, w, n, ds, NULL);
 }
 
@@ -397,7 +402,8 @@ static void own_stage(const hb_model *m, hb_workspace *w, const own_way *own, in
     hb_network_rows_gradient(w->kernels, &m->basis, first, m->nx, own->dk, n, &record->network, dparameter);
     if (i == 0)
         return;
-    hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, first, m->nx, 0, own->dk, w->dinput, n,
+    const hb_network basis = basis_network(m, w);
+    hb_network_backward_rows(&basis, (hb_head_rows){.first = first, .rows = m->nx}, own->dk, w->dinput, n,
                              &record->network, NULL, w->scratch, NULL);
     hb_batch_clear(m->nx, n, own->ds);
     hb_field_scatter_add(m, w, n, own->ds, NULL);
@@ -457,6 +463,7 @@ static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch
     for (int i = 0; coefficient && i < m->nx * (width + 1); i++)
         dhead[i] = 0;
 
+    const hb_network basis = basis_network(m, w);
     /* g is the gradient of the state at the end of a sub-step, ds that of a stage point, dk that of the rate there */
     hb_real *g = w->base, *ds = w->stage, *dk = w->drate;
     hb_batch_clear(m->nx, n, g);
@@ -478,8 +485,8 @@ static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch
         if (own->daverage)
             own_stage(m, w, own, n, i, &record, dparameter);
         hb_batch_advance(k, width, n, moves ? w->dtrunk : NULL, weight, w->step, w->trunk, w->dtrunk);
-        hb_network_trunk_backward(k, &m->basis, m->activation, m->parameter, w->dtrunk, moves ? w->dinput : NULL, n,
-                                  &record.network, dparameter, w->scratch);
+        hb_network_trunk_backward(&basis, w->dtrunk, moves ? w->dinput : NULL, n, &record.network, dparameter,
+                                  w->scratch);
         if (!moves)
             continue;
         hb_batch_clear(m->nx, n, ds);
@@ -522,8 +529,9 @@ static void shared_gradient(const hb_model *m, hb_workspace *w, const hb_batch *
     const stage_record record = stage_of(m, tape, 0);
     if (daverage)
         own_stage(m, w, &own, n, 0, &record, dparameter);
-    hb_network_backward_rows(w->kernels, &m->basis, m->activation, m->parameter, 0, m->basis.width[m->basis.nlayers],
-                             m->nb * m->nx, drates, NULL, n, &record.network, dparameter, w->scratch, NULL);
+    const hb_network basis = basis_network(m, w);
+    const hb_head_rows all = {.rows = m->basis.width[m->basis.nlayers], .learning = m->nb * m->nx};
+    hb_network_backward_rows(&basis, all, drates, NULL, n, &record.network, dparameter, w->scratch, NULL);
 }
 
 void hb_basis_gradient_of_record(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
@@ -568,7 +576,8 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
             hb_field_network(m, w, &m->basis, parameter, false, w->input, w->all, n, &tape);
             hb_batch_advance(w->kernels, rows, n, NULL, direct ? 1 : hb_rk4_weight[s] / 6, w->step,
                              dg + k * rows * HB_STRIDE, w->all_gradient);
-            hb_network_backward(w->kernels, &m->basis, m->activation, parameter, w->all_gradient, NULL, n, &tape,
+            const hb_network network = {w->kernels, &m->basis, m->activation, parameter};
+            hb_network_backward(&network, w->all_gradient, NULL, n, &tape,
                                 dparameter + (size_t)k * m->basis.nparameters, w->scratch, NULL);
         }
         /* on along the average */

@@ -98,15 +98,17 @@ void hb_field_scatter_add(const hb_model *m, hb_workspace *w, int n, hb_real *dz
 void hb_field_network(const hb_model *m, hb_workspace *w, const hb_mlp *shape, const hb_real *parameter, bool single,
                       const hb_real *input, hb_real *output, int n, const hb_network_tape *tape)
 {
+    const hb_network network = {w->kernels, shape, m->activation, parameter};
+
     if (!single) {
-        hb_network_forward(w->kernels, shape, m->activation, parameter, input, output, n, tape, w->scratch, &w->ahead);
+        hb_network_forward(&network, input, output, n, tape, w->scratch, &w->ahead);
         return;
     }
     const int nin = shape->width[0], nout = shape->width[shape->nlayers];
     hb_real *x = w->single, *y = w->single + hb_padded(nin);
     for (int i = 0; i < nin; i++)
         x[i] = input[i * HB_STRIDE];
-    hb_network_forward_single(w->kernels, shape, m->activation, parameter, x, y, w->scratch);
+    hb_network_forward_single(&network, x, y, w->scratch);
     for (int i = 0; i < nout; i++)
         output[i * HB_STRIDE] = y[i];
 }
@@ -249,8 +251,8 @@ static void rate_adjoint(const hb_field *f, hb_workspace *w, int n, const hb_rea
                 for (int s = 0; s < n; s++)
                     t->scale_gradient[r] += output[r * HB_STRIDE + s] * dk[r * HB_STRIDE + s];
         hb_batch_scale(w->kernels, m->nx, n, t->scale, dk, w->output);
-        hb_network_backward(w->kernels, t->shape, m->activation, t->parameter, w->output, w->dinput, n, &mine, gradient,
-                            w->scratch, &w->ahead);
+        const hb_network network = {w->kernels, t->shape, m->activation, t->parameter};
+        hb_network_backward(&network, w->output, w->dinput, n, &mine, gradient, w->scratch, &w->ahead);
         hb_field_scatter_add(m, w, n, ds, du);
         tape += term_tape_size(m, t, of != HB_OF_NONE);
     }

@@ -38,10 +38,11 @@ size_t hb_network_scratch_size(const hb_mlp *shape)
     return 2 * (size_t)widest(shape) * HB_STRIDE;
 }
 
-const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                                const hb_real *parameter, const hb_real *in, int n, const hb_network_tape *tape,
+const hb_real *hb_network_trunk(const hb_network *of, const hb_real *in, int n, const hb_network_tape *tape,
                                 hb_real *scratch, hb_ahead *ahead)
 {
+    const hb_mlp *shape = of->shape;
+    const hb_real *parameter = of->parameter;
     const size_t half = (size_t)widest(shape) * HB_STRIDE;
     hb_real *keep = tape ? tape->layer_inputs : NULL;
     char *slope = tape ? tape->slopes : NULL;
@@ -55,8 +56,9 @@ const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_act
         const int nin = shape->width[l], nout = shape->width[l + 1];
         hb_real *y = keep ? keep : scratch + (l % 2 ? half : 0);
 
-        k->layer(activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, hb_padded(n), ahead);
-        slope = slope ? slope + hb_kernels_slope_size(activation, nout) : NULL;
+        of->kernels->layer(of->activation, nout, nin, parameter, parameter + nout * nin, x, y, slope, hb_padded(n),
+                           ahead);
+        slope = slope ? slope + hb_kernels_slope_size(of->activation, nout) : NULL;
         keep = keep ? keep + nout * HB_STRIDE : NULL;
         parameter += nout * nin + nout;
         x = y;
@@ -64,40 +66,41 @@ const hb_real *hb_network_trunk(const hb_kernels *k, const hb_mlp *shape, hb_act
     return x;
 }
 
-void hb_network_forward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                        const hb_real *in, hb_real *out, int n, const hb_network_tape *tape, hb_real *scratch,
-                        hb_ahead *ahead)
+void hb_network_forward(const hb_network *of, const hb_real *in, hb_real *out, int n, const hb_network_tape *tape,
+                        hb_real *scratch, hb_ahead *ahead)
 {
-    const hb_head h = hb_mlp_head(shape);
-    const hb_real *x = hb_network_trunk(k, shape, activation, parameter, in, n, tape, scratch, ahead);
+    const hb_head h = hb_mlp_head(of->shape);
+    const hb_real *x = hb_network_trunk(of, in, n, tape, scratch, ahead);
 
-    k->affine((int)h.rows, (int)h.width, parameter + h.weight, (ptrdiff_t)h.width, 1, parameter + h.bias, x, HB_STRIDE,
-              out, HB_STRIDE, hb_padded(n), ahead);
+    of->kernels->affine((int)h.rows, (int)h.width, of->parameter + h.weight, (ptrdiff_t)h.width, 1,
+                        of->parameter + h.bias, x, HB_STRIDE, out, HB_STRIDE, hb_padded(n), ahead);
 }
 
-const hb_real *hb_network_trunk_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                                       const hb_real *parameter, const hb_real *in, hb_real *scratch)
+const hb_real *hb_network_trunk_single(const hb_network *of, const hb_real *in, hb_real *scratch)
 {
+    const hb_kernels *k = of->kernels;
+    const hb_mlp *shape = of->shape;
+    const hb_real *parameter = of->parameter, *x = in;
     const int half = hb_padded(widest(shape));
-    const hb_real *x = in;
 
     for (int l = 0; l < shape->nlayers - 1; l++) {
         const int nin = shape->width[l], nout = shape->width[l + 1];
         hb_real *y = scratch + (l % 2 ? half : 0);
 
         k->affine_single(nout, nin, parameter, parameter + nout * nin, x, y);
-        k->activate(activation, 1, y, NULL, hb_padded(nout));
+        k->activate(of->activation, 1, y, NULL, hb_padded(nout));
         parameter += nout * nin + nout;
         x = y;
     }
     return x;
 }
 
-void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                               const hb_real *parameter, const hb_real *in, hb_real *out, hb_real *scratch)
+void hb_network_forward_single(const hb_network *of, const hb_real *in, hb_real *out, hb_real *scratch)
 {
+    const hb_kernels *k = of->kernels;
+    const hb_mlp *shape = of->shape;
+    const hb_real *parameter = of->parameter, *x = in;
     const int half = hb_padded(widest(shape));
-    const hb_real *x = in;
 
     for (int l = 0; l < shape->nlayers; l++) {
         const int nin = shape->width[l], nout = shape->width[l + 1];
@@ -106,7 +109,7 @@ void hb_network_forward_single(const hb_kernels *k, const hb_mlp *shape, hb_acti
 
         k->affine_single(nout, nin, parameter, parameter + nout * nin, x, y);
         if (!last)
-            k->activate(activation, 1, y, NULL, hb_padded(nout));
+            k->activate(of->activation, 1, y, NULL, hb_padded(nout));
         parameter += nout * nin + nout;
         x = y;
     }
@@ -196,13 +199,13 @@ static hb_ahead below_on_tape(const hb_mlp *shape, hb_activation activation, int
 }
 
 /* The way back through the trunk, from d, the gradient of what its last layer puts out before the activation. */
-static void trunk_back(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                       const hb_real *d, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
-                       hb_real *scratch, hb_ahead *ahead)
+static void trunk_back(const hb_network *of, const hb_real *d, hb_real *din, int n, const hb_network_tape *tape,
+                       hb_real *dparameter, hb_real *scratch, hb_ahead *ahead)
 {
+    const hb_mlp *shape = of->shape;
     const int lanes = hb_padded(n);
     const size_t half = (size_t)widest(shape) * HB_STRIDE;
-    const char *slope = last_slopes(shape, activation, tape);
+    const char *slope = last_slopes(shape, of->activation, tape);
     const hb_real *x = dparameter ? hb_network_trunk_outputs(shape, tape) : NULL;
     size_t offset = hb_mlp_head(shape).weight;
 
@@ -213,27 +216,28 @@ static void trunk_back(const hb_kernels *k, const hb_mlp *shape, hb_activation a
         offset -= (size_t)(nout * nin + nout);
         if (dparameter) {
             x -= nin * HB_STRIDE;
-            k->outer(nout, nin, d, x, dparameter + offset, dparameter + offset + nout * nin, lanes);
+            of->kernels->outer(nout, nin, d, x, dparameter + offset, dparameter + offset + nout * nin, lanes);
         }
         if (!below)
             break;
         if (l > 0) {
-            slope -= hb_kernels_slope_size(activation, nin);
+            slope -= hb_kernels_slope_size(of->activation, nin);
             /* what the layer below reads next lies far back on the tape */
-            hb_ahead next = below_on_tape(shape, activation, l, x, slope);
-            k->layer_back(activation, nout, nin, parameter + offset, d, below, slope, lanes,
-                          dparameter ? &next : ahead);
+            hb_ahead next = below_on_tape(shape, of->activation, l, x, slope);
+            of->kernels->layer_back(of->activation, nout, nin, of->parameter + offset, d, below, slope, lanes,
+                                    dparameter ? &next : ahead);
         } else {
-            k->affine(nin, nout, parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
+            of->kernels->affine(nin, nout, of->parameter + offset, 1, nin, NULL, d, HB_STRIDE, below, HB_STRIDE, lanes,
+                                ahead);
         }
         d = below;
     }
 }
 
-void hb_network_trunk_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                               const hb_real *parameter, hb_real *dtrunk, hb_real *din, int n,
-                               const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch)
+void hb_network_trunk_backward(const hb_network *of, hb_real *dtrunk, hb_real *din, int n, const hb_network_tape *tape,
+                               hb_real *dparameter, hb_real *scratch)
 {
+    const hb_mlp *shape = of->shape;
     const int width = shape->width[shape->nlayers - 1];
 
     if (dparameter)
@@ -243,44 +247,43 @@ void hb_network_trunk_backward(const hb_kernels *k, const hb_mlp *shape, hb_acti
             memcpy(din, dtrunk, (size_t)width * HB_STRIDE * sizeof *din);
         return;
     }
-    k->times_slope(activation, width, dtrunk, last_slopes(shape, activation, tape), hb_padded(n));
-    trunk_back(k, shape, activation, parameter, dtrunk, din, n, tape, dparameter, scratch, NULL);
+    of->kernels->times_slope(of->activation, width, dtrunk, last_slopes(shape, of->activation, tape), hb_padded(n));
+    trunk_back(of, dtrunk, din, n, tape, dparameter, scratch, NULL);
 }
 
-void hb_network_backward_rows(const hb_kernels *k, const hb_mlp *shape, hb_activation activation,
-                              const hb_real *parameter, int first, int rows, int learning, hb_real *dout, hb_real *din,
-                              int n, const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch,
-                              hb_ahead *ahead)
+void hb_network_backward_rows(const hb_network *of, hb_head_rows which, hb_real *dout, hb_real *din, int n,
+                              const hb_network_tape *tape, hb_real *dparameter, hb_real *scratch, hb_ahead *ahead)
 {
+    const hb_kernels *k = of->kernels;
+    const hb_mlp *shape = of->shape;
     const hb_head h = hb_mlp_head(shape);
     const int last = shape->nlayers - 1, width = (int)h.width, lanes = hb_padded(n);
-    const hb_real *weight = parameter + h.weight + (size_t)first * h.width;
+    const hb_real *weight = of->parameter + h.weight + (size_t)which.first * h.width;
     hb_real *below = last == 0 ? din : scratch + (last % 2 ? (size_t)widest(shape) * HB_STRIDE : 0);
 
     if (dparameter) {
-        clear_padding(rows, n, dout);
-        k->outer(learning, width, dout, hb_network_trunk_outputs(shape, tape),
-                 dparameter + h.weight + (size_t)first * h.width, dparameter + h.bias + first, lanes);
+        clear_padding(which.rows, n, dout);
+        k->outer(which.learning, width, dout, hb_network_trunk_outputs(shape, tape),
+                 dparameter + h.weight + (size_t)which.first * h.width, dparameter + h.bias + which.first, lanes);
     }
     if (last == 0 && din)
-        k->affine(width, rows, weight, 1, width, NULL, dout, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
+        k->affine(width, which.rows, weight, 1, width, NULL, dout, HB_STRIDE, below, HB_STRIDE, lanes, ahead);
     if (last == 0)
         return;
-    const char *slope = last_slopes(shape, activation, tape);
+    const char *slope = last_slopes(shape, of->activation, tape);
     hb_ahead next =
-        below_on_tape(shape, activation, last, dparameter ? hb_network_trunk_outputs(shape, tape) : NULL, slope);
-    k->layer_back(activation, rows, width, weight, dout, below, slope, lanes, dparameter ? &next : ahead);
-    trunk_back(k, shape, activation, parameter, below, din, n, tape, dparameter, scratch, ahead);
+        below_on_tape(shape, of->activation, last, dparameter ? hb_network_trunk_outputs(shape, tape) : NULL, slope);
+    k->layer_back(of->activation, which.rows, width, weight, dout, below, slope, lanes, dparameter ? &next : ahead);
+    trunk_back(of, below, din, n, tape, dparameter, scratch, ahead);
 }
 
-void hb_network_backward(const hb_kernels *k, const hb_mlp *shape, hb_activation activation, const hb_real *parameter,
-                         hb_real *dout, hb_real *din, int n, const hb_network_tape *tape, hb_real *dparameter,
-                         hb_real *scratch, hb_ahead *ahead)
+void hb_network_backward(const hb_network *of, hb_real *dout, hb_real *din, int n, const hb_network_tape *tape,
+                         hb_real *dparameter, hb_real *scratch, hb_ahead *ahead)
 {
-    const int rows = shape->width[shape->nlayers];
+    const int rows = of->shape->width[of->shape->nlayers];
 
-    hb_network_backward_rows(k, shape, activation, parameter, 0, rows, rows, dout, din, n, tape, dparameter, scratch,
-                             ahead);
+    hb_network_backward_rows(of, (hb_head_rows){.rows = rows, .learning = rows}, dout, din, n, tape, dparameter,
+                             scratch, ahead);
 }
 
 void hb_network_rows_gradient(const hb_kernels *k, const hb_mlp *shape, int first, int rows, hb_real *dout, int n,

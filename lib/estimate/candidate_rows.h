@@ -29,7 +29,7 @@ typedef struct hb_candidate_rows {
     double *control;       /* HB_TRANSITION_PARTS x nu, scratch */
     double *base, *slope;  /* size, and HB_STRIDE x size: R0, differences to it */
     hb_sides *share;       /* HB_STRIDE: a and b of the candidates of a block */
-    hb_sides *row;         /* hb_identification_rows */
+    hb_sides *row;         /* HB_GRID_BLOCKS x size */
 } hb_candidate_rows;
 
 /* Takes the arrays from the arena; nu and size are given. */

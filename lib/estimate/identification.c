@@ -158,9 +158,14 @@ static void solve(hb_identification *f, int block, int p, const double *prior, c
     f->arithmetic->sides_solve(f->nb, f->matrix, c);
 }
 
+static int blocks_of(const hb_identification *f)
+{
+    return (hb_identification_count(f) + HB_SIDES - 1) / HB_SIDES;
+}
+
 static void solve_all(hb_identification *f, const double *prior, const double *prior_vector)
 {
-    for (int block = 0; block < hb_identification_blocks(f); block++)
+    for (int block = 0; block < blocks_of(f); block++)
         for (int p = 0; p < f->nproblems; p++)
             solve(f, block, p, prior, prior_vector);
 }
@@ -240,7 +245,7 @@ static void learn_variance(hb_identification *f, const hb_sides *rows, double we
 void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,
                              const double *prior_vector, const hb_sides *rows)
 {
-    int blocks = hb_identification_blocks(f);
+    int blocks = blocks_of(f);
 
     if (f->seen == 0) {
         memcpy(f->variance, noise, (size_t)f->nx * sizeof *noise);

@@ -9,9 +9,9 @@
  *
  * V is what the best candidate has left unexplained recently, and L_k the information about its coefficients: as long
  * as these are not known, the coefficients may explain a transition as well as the actuators may. rho grows like a
- * logarithm beyond what can be, so that a lie decides nothing; t < 1, because errors of the model are not independent
- * of each other. Scores fade by f = exp(-spread / capacity), the spread being how much the candidates differ over this
- * transition: calm flight says nothing about actuators, and forgets nothing about them.
+ * logarithm beyond what can be, so that an outlier decides nothing; t < 1, because errors of the model are not
+ * independent of each other. Scores fade by f = exp(-spread / capacity), the spread being how much the candidates
+ * differ over this transition: calm flight says nothing about actuators, and forgets nothing about them.
  *
  * exp(S_k) times a prior is the belief about the candidates. Its mean and spread are reported; where it is narrower
  * than the grid, the top is found between the points, by a parabola in lag and delay. */
@@ -61,12 +61,6 @@ typedef struct hb_identification {
     hb_sides *matrix, *solution;  /* nb x nb and 4 nb, scratch */
 } hb_identification;
 
-/* Rows of all candidates: of each block nx x ld. */
-static inline size_t hb_identification_rows(int nx, int ld)
-{
-    return (size_t)HB_GRID_BLOCKS * (size_t)nx * (size_t)ld;
-}
-
 /* Takes the arrays from the arena; m and ld are given. */
 void hb_identification_lay_out(hb_identification *f, hb_arena *arena);
 /* The grid: lags 0..max_lag and delays 0..max_delay; a limit of 0 means that it is given, as start_lag or start_delay.
@@ -81,12 +75,7 @@ static inline int hb_identification_count(const hb_identification *f)
 
 hb_actuators hb_identification_candidate(const hb_identification *f, int k);
 
-static inline int hb_identification_blocks(const hb_identification *f)
-{
-    return (hb_identification_count(f) + HB_SIDES - 1) / HB_SIDES;
-}
-
-/* The newest transition of dt seconds. rows: hb_identification_rows of them, finite; sides beyond the last candidate
+/* The newest transition of dt seconds. rows: HB_GRID_BLOCKS x nx x ld, finite; sides beyond the last candidate
  * repeat one. noise (nx): variances to begin with. prior, prior_vector: P0^-1 and P0^-1 c0 of each problem (nproblems x
  * nb x nb, nproblems x nb). */
 void hb_identification_learn(hb_identification *f, double dt, const double *noise, const double *prior,

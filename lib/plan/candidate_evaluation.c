@@ -20,18 +20,18 @@ struct hb_candidate_evaluation {
     hb_rollout **rollout; /* one per thread */
     hb_time_budget *time; /* one per thread */
     part *part;
-    int max_parts, nparts;
+    int nparts;
     atomic_bool stop;
     uint64_t dropped;
     hb_plan_problem problem;
-    hb_decisions *decisions; /* NULL: nobody wants to know */
+    hb_decisions *decisions; /* NULL: the clock's answers are not noted */
 
-    /* what the threads are at */
+    /* what the threads work on */
     const hb_candidate_job *job;
     const hb_candidate *at;
     const double *u;
     double *a, *b;
-    bool no_gradient; /* by the script, there is no time for it */
+    bool no_gradient; /* replay: there was no time for it */
 };
 
 void hb_candidate_lay_out(hb_candidate *c, hb_arena *arena, int nx, int nv, int nh)
@@ -98,7 +98,6 @@ int hb_candidate_evaluation_new(hb_candidate_evaluation **ret, const hb_model *m
     e->lane_work = lane_work(m);
     e->pool = pool;
     e->nthreads = nthreads;
-    e->max_parts = max_parts;
     for (int i = 0; !failed && i < nthreads; i++)
         failed = hb_rollout_new(&e->rollout[i], m, max_horizon, err);
     if (failed) {
@@ -123,7 +122,7 @@ void hb_candidate_evaluation_follow(hb_candidate_evaluation *e, hb_decisions *de
     e->decisions = decisions;
 }
 
-/* Answers come from a script. */
+/* The clock's answers come from a recording. */
 static bool scripted(const hb_candidate_evaluation *e)
 {
     return e->decisions && e->decisions->scripted;
@@ -239,23 +238,21 @@ static void run_part(void *context, int number, int thread)
     const hb_proceed proceed = {.ask = hb_time_budget_ask, .context = time};
     const hb_real *u = hb_population_u(pop, it->lanes);
     hb_real *cost = hb_population_cost(pop, it->lanes);
-    /* one sample goes a faster way with other rounding, which must not depend on where the cuts lie */
+    /* one sample alone is computed faster, but rounded otherwise: that must not depend on where the cuts are */
     const int n = it->lanes.n == 1 && j->ns > 1 ? 2 : it->lanes.n;
 
     hb_population_draw(pop, it->lanes, j->draw_from, j->mean, j->deviation, j->correlation, j->key, j->round);
     hb_population_bound(pop, it->lanes);
     time->kind = j->kind;
     it->complete = false;
-    it->evaluated = hb_rollout_cost(rollout, of->model, of->cost, of->goal, of->x0, of->nh, of->dt, n, u, j->adam > 0,
-                                    cost, &proceed);
+    it->evaluated = hb_rollout_cost(rollout, of, n, u, j->adam > 0, cost, &proceed);
     if (it->evaluated) {
         note_best(it, pop, (of->nh + 1) * e->nx, rollout);
         it->complete = j->adam == 0;
     }
     if (it->evaluated && j->adam > 0 && !e->no_gradient) {
         time->kind = HB_PIECE_BACKWARD;
-        it->complete =
-            hb_rollout_gradient(rollout, of->model, of->cost, of->goal, u, hb_population_du(pop, it->lanes), &proceed);
+        it->complete = hb_rollout_gradient(rollout, of, u, hb_population_du(pop, it->lanes), &proceed);
     }
     hb_time_budget_rest(time);
 }
@@ -292,7 +289,7 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
     return complete;
 }
 
-/* threads that the Jacobians are worth: of a small model, one thread has them sooner */
+/* how many threads compute the Jacobians: those of a small model are faster on one */
 static int jacobian_threads(const hb_candidate_evaluation *e)
 {
     const double worth = (double)e->problem.nh * e->nx * e->lane_work / least_work;

@@ -11,17 +11,6 @@
 #include "plan/population.h"
 #include "plan/rollout.h"
 
-/* What plans are made for. */
-typedef struct hb_plan_problem {
-    const hb_predictor *model;
-    const hb_cost *cost;
-    const hb_goal *goal;
-    const double *x0; /* nx, physical */
-    int nh;
-    double dt;
-    double tolerance; /* a gain in cost that is not worth a step */
-} hb_plan_problem;
-
 /* A control sequence that was evaluated in full. */
 typedef struct hb_candidate {
     double cost;     /* infinite: nothing yet */
@@ -39,7 +28,7 @@ typedef struct hb_candidate_job {
     int ns;
     hb_piece kind; /* of its pieces forward */
 
-    int draw_from; /* samples from this one on are drawn anew; ns or more: none */
+    int draw_from; /* samples from this one on are drawn; ns or more: none */
     const hb_real *mean, *deviation;
     double correlation;
     hb_random_key key;

@@ -34,8 +34,8 @@ const hb_cost_kind_row hb_cost_kind_table[] = {
 #undef X
 };
 
-/* distances below this have no direction worth following */
-static const hb_real nowhere = (hb_real)1e-12;
+/* keeps divisions finite: a distance below this has no direction worth following */
+static const hb_real tiny = (hb_real)1e-12;
 /* radius, in the state's unit, within which a distance is modelled as a bowl instead of a cusp */
 static const double distance_bowl = 0.005;
 
@@ -121,7 +121,7 @@ static inline hb_real arc_tangent(hb_real y, hb_real x)
     hb_real small = ay < ax ? ay : ax, big = ay < ax ? ax : ay;
     bool far = small > (hb_real)0.4142135623730951 * big;
     hb_real above = far ? small - big : small, below = far ? small + big : big;
-    hb_real r = above / (below > nowhere ? below : nowhere), r2 = r * r;
+    hb_real r = above / (below > tiny ? below : tiny), r2 = r * r;
     hb_real sum = 0;
 
     for (int k = 11; k >= 0; k--)
@@ -142,10 +142,10 @@ static inline tilt tilt_of(hb_real x, hb_real y, hb_real z, hb_real w)
     hb_real length2 = x * x + y * y + z * z + w * w;
     hb_real s = 2 * (x * z - w * y), rolled = 2 * (x * w + y * z), level = x * x + y * y - z * z - w * w;
     hb_real c2 = rolled * rolled + level * level, c = (hb_real)sqrt(c2);
-    /* at +-90 degrees of pitch the roll is anyone's: its derivative is kept finite there */
-    hb_real least = (hb_real)1e-5 * length2 + nowhere, least2 = least * least;
+    /* at +-90 degrees of pitch roll is undefined: its derivative is kept finite there */
+    hb_real least = (hb_real)1e-5 * length2 + tiny, least2 = least * least;
     hb_real per_c = 1 / (c > least ? c : least), per_c2 = 2 / (c2 > least2 ? c2 : least2);
-    hb_real share = s / (length2 > nowhere ? length2 : nowhere);
+    hb_real share = s / (length2 > tiny ? length2 : tiny);
     hb_real p = level * per_c2, q = rolled * per_c2;
 
     return (tilt){
@@ -177,8 +177,8 @@ static inline heading heading_of(hb_real x, hb_real y, hb_real z, hb_real w)
 {
     hb_real sine = 2 * (w * z + x * y), cosine = w * w + x * x - y * y - z * z;
     hb_real square = sine * sine + cosine * cosine, length2 = x * x + y * y + z * z + w * w;
-    /* with the nose straight up the heading is anyone's: its derivative is kept finite there */
-    hb_real least = (hb_real)1e-6 * length2 * length2 + nowhere, per = 1 / (square > least ? square : least);
+    /* with the nose straight up the heading is undefined: its derivative is kept finite there */
+    hb_real least = (hb_real)1e-6 * length2 * length2 + tiny, per = 1 / (square > least ? square : least);
     hb_real per_root = (hb_real)sqrt(per), c = 2 * cosine * per, n = 2 * sine * per;
 
     return (heading){
@@ -225,7 +225,7 @@ static void add_square(int n, hb_real scale, const hb_real *row, const hb_real *
             cost[s] += scale * (row[s] - at) * (row[s] - at);
 }
 
-/* One stage of n samples, as a term sees it; of the outputs, cost or the gradients. */
+/* One stage of n samples, all lanes that are computed on, as a term sees it; of the outputs, cost or the gradients. */
 typedef struct stage {
     const hb_cost_term *t;
     const hb_goal *goal;
@@ -367,26 +367,38 @@ static void (*const value_of[])(const stage *s) = {
 #undef X
 };
 
-void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n, const hb_real *x,
-                   const hb_real *u, const hb_real *u_before, hb_real *cost)
+static stage stage_of_term(const hb_cost_term *t, const hb_goal *goal, int nx, const hb_stage *at)
 {
-    (void)nu;
-    n = hb_padded(n);
-    for (int i = 0; i < c->nterms; i++) {
-        const hb_cost_term *t = &c->term[i];
+    return (stage){.t = t,
+                   .goal = goal,
+                   .target = stage_target(goal, nx, at->k),
+                   .weight = (hb_real)stage_weight(t, at->nh, at->k),
+                   .n = hb_padded(at->n),
+                   .x = at->x,
+                   .u = at->u,
+                   .u_before = at->u_before};
+}
 
-        if (u || !is_control_kind(t->kind))
-            value_of[t->kind](&(stage){.t = t,
-                                       .goal = goal,
-                                       .target = stage_target(goal, nx, k),
-                                       .weight = (hb_real)stage_weight(t, nh, k),
-                                       .n = n,
-                                       .x = x,
-                                       .u = u,
-                                       .u_before = u_before,
-                                       .cost = cost});
-    }
-    hb_limits_stage(&c->limits, goal->last_control, nh, k, n, x, u, u_before, cost);
+/* at the last stage there are no controls */
+static bool counts_at(const hb_cost_term *t, const hb_stage *at)
+{
+    return at->u || !is_control_kind(t->kind);
+}
+
+static void add_term(const hb_cost_term *t, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost)
+{
+    if (!counts_at(t, at))
+        return;
+    stage s = stage_of_term(t, goal, nx, at);
+    s.cost = cost;
+    value_of[t->kind](&s);
+}
+
+void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost)
+{
+    for (int i = 0; i < c->nterms; i++)
+        add_term(&c->term[i], goal, nx, at, cost);
+    hb_limits_stage(&c->limits, goal->last_control, at, cost);
 }
 
 /* one sample's rows, in all lanes that are computed on */
@@ -413,26 +425,16 @@ void hb_cost_by_term(const hb_cost *c, const hb_goal *goal, int nx, int nu, int 
         const hb_real *xk = spread_rows(x + (ptrdiff_t)k * nx, nx, scratch);
         const hb_real *uk = k < nh ? spread_rows(u + (ptrdiff_t)k * nu, nu, controls[k % 2]) : NULL;
         const hb_real *before = k > 0 ? controls[(k + 1) % 2] : NULL;
+        const hb_stage at = {.k = k, .nh = nh, .n = 1, .x = xk, .u = uk, .u_before = before};
         for (int i = 0; i < c->nterms; i++) {
-            const hb_cost_term *t = &c->term[i];
-            if (!uk && is_control_kind(t->kind))
-                continue;
             for (int s = 0; s < HB_LANES; s++)
                 cost[s] = 0;
-            value_of[t->kind](&(stage){.t = t,
-                                       .goal = goal,
-                                       .target = stage_target(goal, nx, k),
-                                       .weight = (hb_real)stage_weight(t, nh, k),
-                                       .n = HB_LANES,
-                                       .x = xk,
-                                       .u = uk,
-                                       .u_before = before,
-                                       .cost = cost});
+            add_term(&c->term[i], goal, nx, &at, cost);
             ret[i] += (double)cost[0];
         }
         for (int s = 0; s < HB_LANES; s++)
             cost[s] = 0;
-        hb_limits_stage(&limits, goal->last_control, nh, k, 1, xk, uk, before, cost);
+        hb_limits_stage(&limits, goal->last_control, &at, cost);
         ret[c->nterms] += (double)cost[0];
     }
 }
@@ -472,7 +474,7 @@ static void distance_gradient(const stage *s)
     squares(s->t, s->target, s->n, s->x, value);
     for (int l = 0; l < s->n; l++) {
         hb_real distance = (hb_real)sqrt(value[l]);
-        value[l] = weight / (distance > nowhere ? distance : nowhere);
+        value[l] = weight / (distance > tiny ? distance : tiny);
     }
     add_pull(s, value);
 }
@@ -600,28 +602,20 @@ static void (*const gradient_of[])(const stage *s) = {
 #undef X
 };
 
-void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n,
-                            const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
-                            hb_real *du_before)
+void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at,
+                            const hb_stage_gradient *to)
 {
-    (void)nu;
-    n = hb_padded(n);
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
-        if (u || !is_control_kind(t->kind))
-            gradient_of[t->kind](&(stage){.t = t,
-                                          .goal = goal,
-                                          .target = stage_target(goal, nx, k),
-                                          .weight = (hb_real)stage_weight(t, nh, k),
-                                          .n = n,
-                                          .x = x,
-                                          .u = u,
-                                          .u_before = u_before,
-                                          .dx = dx,
-                                          .du = du,
-                                          .du_before = du_before});
+        if (!counts_at(t, at))
+            continue;
+        stage s = stage_of_term(t, goal, nx, at);
+        s.dx = to->dx;
+        s.du = to->du;
+        s.du_before = to->du_before;
+        gradient_of[t->kind](&s);
     }
-    hb_limits_stage_gradient(&c->limits, goal->last_control, nh, k, n, x, u, u_before, dx, du, du_before);
+    hb_limits_stage_gradient(&c->limits, goal->last_control, at, to);
 }
 
 /* One stage of one sample, as a term sees it. */

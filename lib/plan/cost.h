@@ -86,14 +86,11 @@ typedef struct hb_goal {
     double step; /* seconds of a step of the plan; 0: as the planner is set */
 } hb_goal;
 
-/* Cost of one stage, k of 0..nh, for n samples: adds to cost (HB_STRIDE). x: nx rows, physical; u: nu rows, physical,
- * NULL at the last stage; u_before: the controls of stage k - 1, NULL at stage 0. */
-void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n, const hb_real *x,
-                   const hb_real *u, const hb_real *u_before, hb_real *cost);
-/* The gradient of the same, added to dx (nx rows), du (nu rows) and du_before; each as NULL as its control is. */
-void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, int n,
-                            const hb_real *x, const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du,
-                            hb_real *du_before);
+/* Cost of one stage (limits.h): adds to cost (HB_STRIDE). */
+void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost);
+/* The gradient of the same, added to what `to` names. */
+void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at,
+                            const hb_stage_gradient *to);
 
 /* The cost of one stage of one sample, and a quadratic function of its states and controls: gradient and curvature,
  * positive semidefinite (Gauss-Newton; distance and huber are bounded from above by a parabola). All are added to. */

@@ -1,8 +1,8 @@
 /* Which questions about time were answered with no while a plan was made: all that a plan takes from the clock.
  *
- * A planner asks "is there time for this?" again and again, and was the work done before the deadline. Mostly the
- * answer is yes. With the numbers of the questions that were answered with no, a plan can be made once more without a
- * clock, to the same bytes. */
+ * A planner asks again and again "is there time for this?" and "was it done before the deadline?". Mostly the answer is
+ * yes. With the numbers of the questions that were answered with no, a plan can be repeated without a clock, to the
+ * same bytes. */
 #ifndef HB_DECISIONS_H
 #define HB_DECISIONS_H
 

@@ -448,7 +448,7 @@ static hb_descent_end answer_by_trials(hb_descent *d, hb_candidate_evaluation *e
     if (!run_trials(d, e, count, from) || !few)
         return HB_DESCENT_STOPPED;
     const double whole = d->trial.cost[0], before = d->trial.cost[unchanged], slack = small(problem, from);
-    /* the model of the cost was made for something else */
+    /* another sequence is better: the quadratic model was made around the wrong one */
     if (!isfinite(from->cost) || d->trial.cost[given] < fmin(whole, before) - slack)
         return HB_DESCENT_UNDER_WAY;
     return d->expected <= slack || (whole <= from->cost + slack && fabs(before - whole - d->expected) <= slack)

@@ -55,8 +55,8 @@ hb_setting_rows hb_limits_rows(void)
 
 /* broken by less than this is kept */
 static const double tolerance = 1e-3;
-/* distances below this have no direction */
-static const hb_real nowhere = (hb_real)1e-9;
+/* keeps divisions finite: a distance below this has no direction */
+static const hb_real tiny = (hb_real)1e-9;
 
 /* ---- checks ---- */
 
@@ -156,7 +156,7 @@ static void box_excess(const hb_limit *l, int n, const hb_real *const *x, hb_rea
         e[s] = (hb_real)sqrt(e[s]);
     for (int i = 0; i < l->nindices; i++)
         for (int s = 0; s < n; s++)
-            g[i][s] /= e[s] > nowhere ? e[s] : nowhere;
+            g[i][s] /= e[s] > tiny ? e[s] : tiny;
 }
 
 /* distance beyond the plane */
@@ -206,9 +206,9 @@ static void cylinder_excess(const hb_limit *l, int n, const hb_real *const *x, h
         hb_real distance = (hb_real)sqrt(dx * dx + dy * dy);
 
         e[s] = (hb_real)l->radius - distance;
-        /* at the very centre any way out is as good as another */
-        g[0][s] = distance > nowhere ? -dx / distance : -1;
-        g[1][s] = distance > nowhere ? -dy / distance : 0;
+        /* at the centre all directions out are equally short: take one */
+        g[0][s] = distance > tiny ? -dx / distance : -1;
+        g[1][s] = distance > tiny ? -dy / distance : 0;
         if (l->nindices == 3) {
             hb_real below = x[2][s] - (hb_real)l->low[0], above = (hb_real)l->high[0] - x[2][s];
             hb_real end = below < above ? below : above;
@@ -236,7 +236,7 @@ static void length_excess(const hb_limit *l, int n, const hb_real *const *x, hb_
         e[s] = (hb_real)sqrt(e[s]);
     for (int i = 0; i < l->nindices; i++)
         for (int s = 0; s < n; s++)
-            g[i][s] = x[i][s] / (e[s] > nowhere ? e[s] : nowhere) * per_max;
+            g[i][s] = x[i][s] / (e[s] > tiny ? e[s] : tiny) * per_max;
     for (int s = 0; s < n; s++)
         e[s] = e[s] * per_max - 1;
 }
@@ -249,7 +249,7 @@ static void tilt_excess(const hb_limit *l, int n, const hb_real *const *x, hb_re
 
     for (int s = 0; s < n; s++) {
         hb_real qx = x[0][s], qy = x[1][s], qz = x[2][s], qw = x[3][s];
-        hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > nowhere ? square : nowhere);
+        hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > tiny ? square : tiny);
         hb_real c = (qw * qw + qz * qz - qx * qx - qy * qy) * per, twice = 2 * per * scale;
 
         e[s] = (least - c) * scale;
@@ -321,61 +321,63 @@ static double stage_weight(const hb_limits *l, int nh, bool control)
     return l->weight / (control ? nh : nh + 1);
 }
 
-void hb_limits_stage(const hb_limits *l, const double *last_control, int nh, int k, int n, const hb_real *x,
-                     const hb_real *u, const hb_real *u_before, hb_real *cost)
+void hb_limits_stage(const hb_limits *l, const double *last_control, const hb_stage *at, hb_real *cost)
 {
+    const int n = hb_padded(at->n);
+    const hb_real *u = at->u, *u_before = at->u_before;
     _Alignas(HB_ALIGNMENT) hb_real e[HB_STRIDE], g[HB_LIMIT_INDICES][HB_STRIDE];
 
-    n = hb_padded(n);
     for (int i = 0; i < l->n; i++) {
         const hb_limit *it = &l->limit[i];
         const bool control = it->kind == HB_LIMIT_CONTROL_RATES;
-        const hb_real weight = (hb_real)stage_weight(l, nh, control);
+        const hb_real weight = (hb_real)stage_weight(l, at->nh, control);
 
-        if (!control && k > 0) {
-            excess(it, n, HB_STRIDE, x, e, g);
+        if (!control && at->k > 0) {
+            excess(it, n, HB_STRIDE, at->x, e, g);
             for (int s = 0; s < n; s++)
                 cost[s] += weight * e[s] * e[s];
         }
         for (int j = 0; control && u && j < it->nindices; j++) {
-            const int at = it->index[j];
+            const int which = it->index[j];
             for (int s = 0; s < n; s++) {
-                double before = u_before ? u_before[at * HB_STRIDE + s] : last_control[at];
-                hb_real d = (hb_real)rate_excess(u[at * HB_STRIDE + s] - before, it->max * l->step);
+                double before = u_before ? u_before[which * HB_STRIDE + s] : last_control[which];
+                hb_real d = (hb_real)rate_excess(u[which * HB_STRIDE + s] - before, it->max * l->step);
                 cost[s] += weight * d * d;
             }
         }
     }
 }
 
-void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, int nh, int k, int n, const hb_real *x,
-                              const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du, hb_real *du_before)
+void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const hb_stage *at,
+                              const hb_stage_gradient *to)
 {
+    const int n = hb_padded(at->n);
+    const hb_real *u = at->u, *u_before = at->u_before;
+    hb_real *du = to->du, *du_before = to->du_before;
     _Alignas(HB_ALIGNMENT) hb_real e[HB_STRIDE], g[HB_LIMIT_INDICES][HB_STRIDE];
 
-    n = hb_padded(n);
     for (int i = 0; i < l->n; i++) {
         const hb_limit *it = &l->limit[i];
         const bool control = it->kind == HB_LIMIT_CONTROL_RATES;
-        const hb_real twice = (hb_real)(2 * stage_weight(l, nh, control));
+        const hb_real twice = (hb_real)(2 * stage_weight(l, at->nh, control));
 
-        if (!control && k > 0) {
-            excess(it, n, HB_STRIDE, x, e, g);
+        if (!control && at->k > 0) {
+            excess(it, n, HB_STRIDE, at->x, e, g);
             for (int j = 0; j < it->nindices; j++) {
-                hb_real *restrict d = dx + it->index[j] * HB_STRIDE;
+                hb_real *restrict d = to->dx + it->index[j] * HB_STRIDE;
                 for (int s = 0; s < n; s++)
                     d[s] += twice * e[s] * g[j][s];
             }
         }
         for (int j = 0; control && u && j < it->nindices; j++) {
-            const int at = it->index[j];
+            const int which = it->index[j];
             const double most = it->max * l->step;
             for (int s = 0; s < n; s++) {
-                double before = u_before ? u_before[at * HB_STRIDE + s] : last_control[at];
-                hb_real d = twice * (hb_real)(rate_excess(u[at * HB_STRIDE + s] - before, most) / most);
-                du[at * HB_STRIDE + s] += d;
+                double before = u_before ? u_before[which * HB_STRIDE + s] : last_control[which];
+                hb_real d = twice * (hb_real)(rate_excess(u[which * HB_STRIDE + s] - before, most) / most);
+                du[which * HB_STRIDE + s] += d;
                 if (du_before)
-                    du_before[at * HB_STRIDE + s] -= d;
+                    du_before[which * HB_STRIDE + s] -= d;
             }
         }
     }

@@ -59,19 +59,31 @@ typedef struct hb_limits {
 extern const hb_limits hb_limits_defaults;
 hb_setting_rows hb_limits_rows(void);
 
-/* -EINVAL with "limits.rules: ..." when a limit does not fit nx states and nu controls, or makes no sense. */
+/* -EINVAL with "limits.rules: ..." when a limit does not fit nx states and nu controls, or contradicts itself. */
 int hb_limits_check(const hb_limits *l, int nx, int nu, hb_error *err);
 
 /* The name that replies give to limit i. */
 const char *hb_limits_name(const hb_limits *l, int i);
 
+/* One stage of a plan, k of 0 .. nh, for n samples, in physical units. */
+typedef struct hb_stage {
+    int k, nh, n;
+    const hb_real *x;        /* nx rows */
+    const hb_real *u;        /* nu rows; NULL at the last stage */
+    const hb_real *u_before; /* nu rows, of stage k - 1; NULL at stage 0 */
+} hb_stage;
+
+/* What a stage's gradient is added to: rows as in hb_stage, each NULL where its control is. */
+typedef struct hb_stage_gradient {
+    hb_real *dx, *du, *du_before;
+} hb_stage_gradient;
+
 /* Penalty of one stage, its gradient and its Gauss-Newton model: arguments as in cost.h, whose functions call these.
  * last_control: nu, before the first step. */
 struct hb_stage_model;
-void hb_limits_stage(const hb_limits *l, const double *last_control, int nh, int k, int n, const hb_real *x,
-                     const hb_real *u, const hb_real *u_before, hb_real *cost);
-void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, int nh, int k, int n, const hb_real *x,
-                              const hb_real *u, const hb_real *u_before, hb_real *dx, hb_real *du, hb_real *du_before);
+void hb_limits_stage(const hb_limits *l, const double *last_control, const hb_stage *at, hb_real *cost);
+void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const hb_stage *at,
+                              const hb_stage_gradient *to);
 void hb_limits_stage_model(const hb_limits *l, const double *last_control, int nx, int nh, int k, const double *x,
                            const double *u, const double *u_before, struct hb_stage_model *to);
 
@@ -82,7 +94,7 @@ int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int
 
 /* Whether a target state (nx) is a place to be: within boxes and half-spaces, out of keep-out zones. */
 bool hb_limits_allow(const hb_limits *l, const double *target);
-/* Moves a target to a place near by that is; false: none was found. */
+/* Moves a target to such a place near by; false: none was found. */
 bool hb_limits_clip(const hb_limits *l, double *target);
 
 #endif

@@ -15,7 +15,7 @@
 
 static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
-static const double wide = 2;           /* noise of the samples that are insurance, relative to that of the others */
+static const double wide = 2;           /* noise of the samples of a restart, relative to that of the others */
 static const double same_step = 0.02;   /* relative: steps so little longer or shorter mean the same */
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
@@ -146,7 +146,7 @@ int hb_planner_retune(hb_planner *p, const hb_planner_settings *s, const hb_cost
             "restart to have more",
             s->samples, s->horizon, nv, p->max_samples, p->max_horizon, p->max_directions);
 
-    /* sequences of another length, or in other directions, mean something else now */
+    /* sequences of another length, or in other directions, cannot be used any more */
     bool same = s->horizon == old->horizon && s->ndirections == old->ndirections &&
                 !memcmp(s->direction, old->direction, (size_t)(s->ndirections * p->m->nu) * sizeof *s->direction);
     set(p, s, c);
@@ -409,9 +409,9 @@ static hb_descent_end improve_best(hb_planner *p)
                           &p->best, &p->plan.iterations);
 }
 
-/* Second-order steps from the best of n wide samples, with what time is left. Returns whether the best candidate has
- * arrived, as it had before. */
-static bool insure(hb_planner *p, int n)
+/* Restart: second-order steps from the best of n wide samples, with what time is left. Returns whether the best
+ * candidate has arrived, as it had before. */
+static bool restart(hb_planner *p, int n)
 {
     const int left = p->settings.iterations - p->plan.iterations, most = left < HB_SHORT ? left : HB_SHORT;
     const double before = p->best.cost;
@@ -427,8 +427,8 @@ static bool insure(hb_planner *p, int n)
     return !(p->best.cost < before);
 }
 
-/* Insurance takes longer than all the rest. Where plans are prepared it is made behind the reply, after a few samples
- * before it; but not when nothing would be known without it. */
+/* A restart takes longer than all the rest. Where plans are prepared, only a few of its samples are evaluated before
+ * the reply and the others behind it, unless there is no usable plan without them. */
 static int samples_before_reply(const hb_planner *p)
 {
     const int all = p->population.ns;
@@ -436,18 +436,18 @@ static int samples_before_reply(const hb_planner *p)
     return !p->settings.prepare || p->cold || p->best.impossible || all < HB_LANES ? all : HB_LANES;
 }
 
-/* second-order steps from the best, and insurance */
+/* second-order steps from the best candidate, then a restart */
 static bool descend(hb_planner *p)
 {
-    /* a warm start that leads nowhere: anything else that can be evaluated */
+    /* the warm start cannot be evaluated: take anything that can */
     if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, p->population.ns, &p->best) && isfinite(p->best.cost)))
         return false;
     const hb_descent_end end = improve_best(p);
 
-    /* it insures itself with all its steps made, too, but not when there is no more time */
+    /* the restart also follows when all steps are used up, but not when time is */
     if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
         return end == HB_DESCENT_ARRIVED;
-    return insure(p, samples_before_reply(p)) && end == HB_DESCENT_ARRIVED;
+    return restart(p, samples_before_reply(p)) && end == HB_DESCENT_ARRIVED;
 }
 
 /* the state and the goal that the current plan was made for */
@@ -553,7 +553,7 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
     const hb_planner_settings *s = &p->settings;
     const hb_plan_problem problem = hb_planner_problem(p, model, x0, goal);
 
-    p->preparation.in_vain = 0; /* something is new */
+    p->preparation.in_vain = 0; /* the plan is made in full: restarts are tried again */
     hb_planner_begin(p, &problem, tick, clock, deadline);
     bool converged = start(p);
     if (converged)

@@ -9,7 +9,7 @@
 #include "plan/lag.h"
 #include "plan/population.h"
 
-enum { HB_SHORT = 5 }; /* steps of a descent from a sample that is insurance */
+enum { HB_SHORT = 5 }; /* steps of the descent of a restart, at most */
 
 /* Stages of a preparation, see preparation.c. */
 typedef enum {
@@ -31,17 +31,17 @@ typedef struct hb_preparation {
     hb_prepare_stage next;
     uint64_t stages; /* done */
     hb_prepared record;
-    int steps;        /* of the descent, */
-    int most_steps;   /* at most so many, until the insurance or to the end */
-    int iterations;   /* of the search */
-    int insured;      /* steps of the descent from a sample */
-    bool sampled;     /* there was such a descent, or there will be none */
-    double uninsured; /* cost before the insurance */
-    int in_vain;      /* preparations in a row, over requests, whose insurance found nothing, or that had none */
-    bool moved;       /* the best sequence is no longer the one that was linearised */
-    bool arrived;     /* the descent has nothing left to gain */
-    double ahead;     /* steps of the plan from the last request to the next */
-    double seconds;   /* the same */
+    int steps;             /* of the descent, */
+    int most_steps;        /* at most so many, until the restart or to the end */
+    int iterations;        /* of the search */
+    int restart_steps;     /* of the descent from a wide sample */
+    bool sampled;          /* the restart was made, or there will be none */
+    double before_restart; /* cost */
+    int in_vain;           /* preparations in a row, over requests, whose restart found nothing, or that had none */
+    bool moved;            /* the best sequence is no longer the one that was linearised */
+    bool arrived;          /* the descent has nothing left to gain */
+    double ahead;          /* steps of the plan from the last request to the next */
+    double seconds;        /* the same */
 
     /* the problem that the next request is expected to pose */
     double *x0, *last_control, *actuator_state; /* nx, nu, nu */
@@ -76,10 +76,10 @@ struct hb_planner {
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
     hb_goal made_for;          /* vectors are copies */
-    const double *trim;        /* nu: the caller's, that may have become another since */
+    const double *trim;        /* nu: the caller's; it may have changed since */
     bool unverified;           /* its cost is predicted, and no rollout has confirmed it yet */
     bool doubtful;             /* one that was predicted was not confirmed: the next is verified before it is given */
-    uint64_t disagreed;        /* how many were not */
+    uint64_t disagreed;        /* predicted plans that were not confirmed */
     bool inherited;            /* the population holds sequences of the plan before, */
     double population_ahead;   /* moved on by so many steps since that was made */
     hb_candidate best, other;  /* of the plan being made, and one being descended from */

@@ -6,11 +6,11 @@
  *     search       iterations of the methods that work on the whole population
  *     linearise    Jacobians and the quadratic model of the cost        \  up to STEPS times, until nothing is left to
  *     improve      a second-order step                                  /  gain
- *     sample       insurance: wide samples, the best of them picked, and second-order steps from it
- *     linearise, improve ...   go on from the better of the two, to the end if the insurance found something
+ *     sample       restart: wide samples, the best of them picked, and second-order steps from it
+ *     linearise, improve ...   go on from the better of the two, to the end if the restart found something
  *
- * These are stages. One that is interrupted has changed nothing that is looked at later, and is begun again: what a
- * preparation comes to depends on the number of its stages alone. Linearising goes into the one of two descents that
+ * These are stages. One that is interrupted has changed nothing that is used later, and is begun again: the result of
+ * a preparation depends on the number of its stages alone. Linearising goes into the one of two descents that
  * holds nothing of use, so that there is always something whole to correct with.
  *
  * The correction takes the prepared sequence, moved on by what the request is later than expected, and the Jacobians:
@@ -21,10 +21,9 @@
 #include "dynamics/actuators.h"
 #include "plan/planner_internal.h"
 
-enum { STEPS = 3 }; /* second-order steps before the insurance, at most */
-/* Insurance takes longer than all the rest, and finds nothing in ordinary flight: after so many in a row that found
- * nothing, one of so many preparations has one, and the others end before it, until the next plan that did not come out
- * as expected. */
+enum { STEPS = 3 }; /* second-order steps before the restart, at most */
+/* A restart takes longer than all the rest, and finds nothing in ordinary flight. After this many in a row that found
+ * nothing, only one of as many preparations has a restart, until a plan has to be made in full again. */
 enum { IN_VAIN = 8 };
 static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
 static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
@@ -53,7 +52,7 @@ static bool second_order(const hb_planner *p)
     return p->settings.method == HB_PLANNER_GAUSS_NEWTON;
 }
 
-/* IN_VAIN has insurance, what comes after it has none, and then the turn starts again */
+/* at IN_VAIN there is a restart, for the counts after it none, and then it counts from IN_VAIN again */
 static void count_in_vain(hb_preparation *f)
 {
     f->in_vain = f->in_vain + 1 < 2 * IN_VAIN ? f->in_vain + 1 : IN_VAIN;
@@ -69,11 +68,11 @@ static void begin(hb_planner *p, double seconds)
     f->next = p->unverified ? HB_PREPARE_VERIFY : HB_PREPARE_PREDICT;
     f->seconds = seconds;
     f->ahead = seconds / hb_planner_step(p);
-    f->steps = f->iterations = f->insured = 0;
-    const bool insures = p->settings.method == HB_PLANNER_GAUSS_NEWTON && p->population.ns > 1;
-    f->sampled = !insures || f->in_vain > IN_VAIN;
-    f->most_steps = insures ? STEPS : p->settings.iterations;
-    if (insures && f->sampled)
+    f->steps = f->iterations = f->restart_steps = 0;
+    const bool restarts = p->settings.method == HB_PLANNER_GAUSS_NEWTON && p->population.ns > 1;
+    f->sampled = !restarts || f->in_vain > IN_VAIN;
+    f->most_steps = restarts ? STEPS : p->settings.iterations;
+    if (restarts && f->sampled)
         count_in_vain(f);
     f->arrived = false;
     f->goal = p->made_for;
@@ -172,7 +171,7 @@ static bool search(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
 
-    /* costs count even when the gradients are not had in time: not here */
+    /* an interrupted iteration may have found a better sequence already: here only complete ones count */
     p->other.cost = f->at.cost;
     if (!hb_planner_iterate(p, &p->other))
         return false;
@@ -188,7 +187,7 @@ static hb_prepare_stage after_descent(const hb_preparation *f)
     return f->sampled ? HB_PREPARE_DONE : HB_PREPARE_SAMPLE;
 }
 
-/* The insurance is over: the descent goes on from what it found, if that is better, or from where it was. */
+/* The restart is over: the descent goes on from what it found, if that is better, or from where it was. */
 static hb_prepare_stage settle(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
@@ -196,7 +195,7 @@ static hb_prepare_stage settle(hb_planner *p)
     f->sampled = true;
     f->most_steps = STEPS + HB_SHORT;
     const double best = fmin(p->other.cost, f->at.cost);
-    if (f->uninsured - best > hb_descent_negligible(&p->problem, best)) {
+    if (f->before_restart - best > hb_descent_negligible(&p->problem, best)) {
         f->in_vain = 0;
         f->most_steps = p->settings.iterations;
     } else {
@@ -272,7 +271,7 @@ static bool advance(hb_planner *p)
     case HB_PREPARE_SAMPLE:
         if (!hb_planner_sample_widely(p, p->population.ns, &f->at))
             return false;
-        f->uninsured = before;
+        f->before_restart = before;
         f->moved = f->at.cost < before;
         f->next = HB_PREPARE_PICK;
         return true;
@@ -290,7 +289,7 @@ static bool advance(hb_planner *p)
         end = improve(p, p->descent[spare], &p->other);
         if (end == HB_DESCENT_STOPPED)
             return false;
-        f->next = end == HB_DESCENT_UNDER_WAY && ++f->insured < HB_SHORT ? HB_PREPARE_LINEARISE_OTHER : settle(p);
+        f->next = end == HB_DESCENT_UNDER_WAY && ++f->restart_steps < HB_SHORT ? HB_PREPARE_LINEARISE_OTHER : settle(p);
         return true;
     case HB_PREPARE_DONE:
         break;
@@ -351,8 +350,8 @@ static bool correct(hb_planner *p)
 }
 
 /* The prepared sequence, the current plan and the best samples from the true state. If the best of them costs what was
- * expected after all iterations, it is the answer, which nobody has tried to improve at this very state; else they
- * are improved here. */
+ * expected after all iterations, it is the answer, without any improvement at this state; else they are improved
+ * here. */
 static bool choose(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;

@@ -17,8 +17,8 @@
 
 #include "plan/lag.h"
 
-/* a quaternion that would have grown or shrunk by more than this over a trajectory is a sign of states that the model
- * knows nothing about */
+/* a quaternion that would have grown or shrunk by more than this over a trajectory means that the model was evaluated
+ * far from its training data */
 static const hb_real most_stretch = (hb_real)(4.0 / 3);
 
 static const hb_real impossible_factor = 1000;
@@ -154,6 +154,19 @@ static const hb_real *controls_at(const hb_rollout *r, const hb_real *u, int k)
     return r->m->nu && k >= 0 && k < r->horizon ? u + (ptrdiff_t)k * r->m->nu * HB_STRIDE : NULL;
 }
 
+/* stage k of the rollout, for the cost */
+static hb_stage stage_at(const hb_rollout *r, const hb_real *u, int k)
+{
+    const hb_real *u_k = controls_at(r, u, k);
+
+    return (hb_stage){.k = k,
+                      .nh = r->horizon,
+                      .n = r->n,
+                      .x = r->x + (ptrdiff_t)k * r->m->nx * HB_STRIDE,
+                      .u = u_k,
+                      .u_before = u_k ? controls_at(r, u, k - 1) : NULL};
+}
+
 /* of the quaternion at the start */
 static double start_length(const hb_rollout *r, const double *x0)
 {
@@ -287,43 +300,43 @@ static void actuate_backward(hb_rollout *r, int n, hb_real *du)
     }
 }
 
-bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
-                     int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
+bool hb_rollout_cost(hb_rollout *r, const hb_plan_problem *of, int n, const hb_real *u, bool keep, hb_real *cost,
                      const hb_proceed *proceed)
 {
     const hb_model *m = r->m;
-    const int nx = m->nx, nu = m->nu, lanes = hb_padded(n);
+    const int nx = m->nx, nu = m->nu, nh = of->nh, lanes = hb_padded(n);
 
-    r->horizon = horizon;
+    r->horizon = nh;
     r->n = n;
-    fill(r->dt, lanes, dt);
+    fill(r->dt, lanes, of->dt);
     fill(cost, lanes, 0);
     fill(r->reach, lanes, 0);
-    fill(r->stretch, lanes, 1 / start_length(r, x0));
+    fill(r->stretch, lanes, 1 / start_length(r, of->x0));
     for (int i = 0; i < nx; i++) {
-        fill(r->x + i * HB_STRIDE, lanes, x0[i]);
-        fill(r->z + i * HB_STRIDE, lanes, hb_normalised_state(m, i, x0[i]));
+        fill(r->x + i * HB_STRIDE, lanes, of->x0[i]);
+        fill(r->z + i * HB_STRIDE, lanes, hb_normalised_state(m, i, of->x0[i]));
     }
-    hb_lag_set(&r->lag, goal, nu, dt);
+    hb_lag_set(&r->lag, of->goal, nu, of->dt);
     for (int i = 0; r->lag.any && i < nu; i++)
-        fill(r->actuator + i * HB_STRIDE, lanes, hb_lag_start(goal)[i]);
-    for (int k = 0; k <= horizon; k++) {
-        const hb_real *x = r->x + (ptrdiff_t)k * nx * HB_STRIDE, *u_k = controls_at(r, u, k);
+        fill(r->actuator + i * HB_STRIDE, lanes, hb_lag_start(of->goal)[i]);
+    for (int k = 0; k <= nh; k++) {
+        const hb_stage stage = stage_at(r, u, k);
 
-        hb_cost_stage(c, goal, nx, nu, horizon, k, n, x, u_k, u_k ? controls_at(r, u, k - 1) : NULL, cost);
-        if (k == horizon)
+        hb_cost_stage(of->cost, of->goal, nx, &stage, cost);
+        if (k == nh)
             break;
         if (!may_proceed(proceed))
             return false;
         if (nu)
-            to_normalised(nu, m->control_mean, r->per_std + nx, lanes, actuate(r, lanes, u_k),
+            to_normalised(nu, m->control_mean, r->per_std + nx, lanes, actuate(r, lanes, stage.u),
                           r->u + (ptrdiff_t)k * nu * HB_STRIDE);
         hb_batch in = step_input(r, k), next = step_input(r, k + 1);
-        hb_predictor_step(p, r->workspace, &in, (hb_real *)next.z, keep ? r->tape + (size_t)k * r->tape_size : NULL);
+        hb_predictor_step(of->model, r->workspace, &in, (hb_real *)next.z,
+                          keep ? r->tape + (size_t)k * r->tape_size : NULL);
         hb_batch_to_physical(nx, lanes, m->state_mean, m->state_std, next.z,
                              r->x + (ptrdiff_t)(k + 1) * nx * HB_STRIDE);
         normalise(r, k, lanes);
-        note_reach(r, k, c->limits.trained_range, lanes);
+        note_reach(r, k, of->cost->limits.trained_range, lanes);
     }
     rule_out(r, lanes, cost);
     return true;
@@ -336,8 +349,8 @@ static void scale_rows(int rows, const hb_real *scale, int n, const hb_real *fro
             to[i * HB_STRIDE + s] = from[i * HB_STRIDE + s] * scale[i];
 }
 
-bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const hb_real *u,
-                         hb_real *du, const hb_proceed *proceed)
+bool hb_rollout_gradient(hb_rollout *r, const hb_plan_problem *of, const hb_real *u, hb_real *du,
+                         const hb_proceed *proceed)
 {
     const hb_model *m = r->m;
     const int nx = m->nx, nu = m->nu, horizon = r->horizon, lanes = hb_padded(r->n);
@@ -349,9 +362,10 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
     for (int i = 0; i < nu; i++)
         fill(r->dactuator + i * HB_STRIDE, lanes, 0);
     for (int k = horizon; k >= 0; k--) {
-        const hb_real *x = r->x + (ptrdiff_t)k * nx * HB_STRIDE;
-        const hb_real *u_k = controls_at(r, u, k), *before = u_k ? controls_at(r, u, k - 1) : NULL;
-        hb_real *du_k = u_k ? du + (u_k - u) : NULL;
+        const hb_stage stage = stage_at(r, u, k);
+        const hb_stage_gradient to = {.dx = r->dx,
+                                      .du = stage.u ? du + (stage.u - u) : NULL,
+                                      .du_before = stage.u_before ? du + (stage.u_before - u) : NULL};
 
         if (k < horizon) {
             if (!may_proceed(proceed))
@@ -362,13 +376,12 @@ bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c,
             for (int i = 0; i < nx; i++)
                 for (int s = 0; s < lanes; s++)
                     r->dz[i * HB_STRIDE + s] = r->dx[i * HB_STRIDE + s] * (hb_real)m->state_std[i];
-            hb_predictor_adjoint(p, r->workspace, &in, r->tape + (size_t)k * r->tape_size, r->dz, r->dz,
+            hb_predictor_adjoint(of->model, r->workspace, &in, r->tape + (size_t)k * r->tape_size, r->dz, r->dz,
                                  nu ? r->du : NULL);
             scale_rows(nx, r->per_std, lanes, r->dz, r->dx);
-            actuate_backward(r, lanes, du_k);
+            actuate_backward(r, lanes, to.du);
         }
-        hb_cost_stage_gradient(c, goal, nx, nu, horizon, k, r->n, x, u_k, before, r->dx, du_k,
-                               before ? du + (before - u) : NULL);
+        hb_cost_stage_gradient(of->cost, of->goal, nx, &stage, &to);
     }
     return true;
 }

@@ -8,6 +8,17 @@
 #include "plan/cost.h"
 #include "dynamics/predictor.h"
 
+/* What plans are made for. */
+typedef struct hb_plan_problem {
+    const hb_predictor *model;
+    const hb_cost *cost;
+    const hb_goal *goal;
+    const double *x0; /* nx, physical */
+    int nh;           /* steps */
+    double dt;        /* seconds a step */
+    double tolerance; /* a gain in cost that is not worth a step */
+} hb_plan_problem;
+
 /* Asked before every piece; false stops the rollout there. Called on any thread of the pool. */
 typedef struct hb_proceed {
     bool (*ask)(void *context);
@@ -21,15 +32,13 @@ void hb_rollout_free(hb_rollout *r);
 
 /* Costs of n action sequences from one start; more than a thousand times as high where the states are not possible: a
  * quaternion, which is kept at length one, that would not have stayed near it, or states far beyond the trained range
- * (limits.h). x0: nx,
- * physical. u: horizon x nu x HB_STRIDE, physical. dt: seconds a step. cost: HB_STRIDE. `keep` what hb_rollout_gradient
- * needs. proceed may be NULL. Returns false when stopped on the way: cost is then meaningless. */
-bool hb_rollout_cost(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const double *x0,
-                     int horizon, double dt, int n, const hb_real *u, bool keep, hb_real *cost,
+ * (limits.h). u: nh x nu x HB_STRIDE, physical. cost: HB_STRIDE. `keep` what hb_rollout_gradient needs. proceed may be
+ * NULL. Returns false when stopped on the way: cost is then meaningless. */
+bool hb_rollout_cost(hb_rollout *r, const hb_plan_problem *of, int n, const hb_real *u, bool keep, hb_real *cost,
                      const hb_proceed *proceed);
-/* Gradient of the costs of the rollout just made: du, horizon x nu x HB_STRIDE, per physical unit. */
-bool hb_rollout_gradient(hb_rollout *r, const hb_predictor *p, const hb_cost *c, const hb_goal *goal, const hb_real *u,
-                         hb_real *du, const hb_proceed *proceed);
+/* Gradient of the costs of the rollout just made: du, nh x nu x HB_STRIDE, per physical unit. */
+bool hb_rollout_gradient(hb_rollout *r, const hb_plan_problem *of, const hb_real *u, hb_real *du,
+                         const hb_proceed *proceed);
 /* Of the rollout just made, HB_STRIDE: which sequences lead to states that are not possible. */
 const bool *hb_rollout_impossible(const hb_rollout *r);
 /* States of the rollout just made: (horizon + 1) x nx x HB_STRIDE, physical. */

@@ -12,8 +12,8 @@ void hb_time_budget_begin(hb_time_budget *p, const hb_clock *clock, double deadl
 
 /* a piece this many times longer than the mean was interrupted: it says nothing about the next */
 static const double interrupted = 8;
-/* how fast the largest is forgotten, by piece, and what is expected, by refusals in a row: else one bad time would be
- * the last */
+/* the largest time fades with every piece, and the expected time with every refusal in a row: otherwise one slow piece
+ * would keep all later ones from being tried */
 static const double fading = 0.02, doubt = 0.3;
 
 static void end_piece(hb_time_budget *p, double now)
@@ -41,7 +41,7 @@ static double expected(const hb_piece_times *t)
     return t->mean + (t->max - t->mean) / 4;
 }
 
-/* every plan may end with a refusal; one that begins with it has learned nothing new */
+/* Every plan may end with a refusal. One that begins with a refusal has measured nothing, so it expects less. */
 static void refuse(hb_piece_times *t)
 {
     if (!t->measured) {

@@ -31,7 +31,7 @@ typedef struct hb_clock {
 } hb_clock;
 
 typedef struct hb_piece_times {
-    double last, mean, max; /* seconds; the max fades towards the mean, so that no hiccup is remembered for ever */
+    double last, mean, max; /* seconds; the max fades towards the mean, so that one slow piece is forgotten */
     uint64_t count;
     bool measured; /* since a piece was last refused */
 } hb_piece_times;

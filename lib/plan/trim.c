@@ -100,7 +100,8 @@ static double evaluate(hb_trim *t, const hb_predictor *p, double dt, const doubl
     for (int i = 0; i < m->nu; i++)
         for (int s = 0; s < HB_LANES; s++)
             t->u[i * HB_STRIDE + s] = (hb_real)u[i];
-    hb_rollout_cost(t->rollout, p, &(hb_cost){0}, &goal, t->x, 1, dt, 1, t->u, false, t->cost, NULL);
+    const hb_plan_problem of = {.model = p, .cost = &(hb_cost){0}, .goal = &goal, .x0 = t->x, .nh = 1, .dt = dt};
+    hb_rollout_cost(t->rollout, &of, 1, t->u, false, t->cost, NULL);
     for (int i = 0; i < m->nx; i++) {
         t->residual[i] = (hb_rollout_states(t->rollout)[(m->nx + i) * HB_STRIDE] - t->x[i]) / m->state_std[i];
         sum += t->residual[i] * t->residual[i];
@@ -256,7 +257,7 @@ static void choose_direct(hb_trim *t)
         t->chosen[i] = t->chosen[i] > direct * direct * most;
 }
 
-/* one step of it: t->x moves on. Linearised once: the second pass corrects what was bent in the first. */
+/* one step of it: t->x moves on. Linearised once: the second pass corrects for what is not linear. */
 static void arrest(hb_trim *t, const hb_predictor *p, const double *target, double dt, double *u)
 {
     const hb_model *m = t->m;

@@ -442,6 +442,17 @@ static void gusts_have_their_size(void **state)
     hb_plant_free(p);
 }
 
+/* a period around hover, of the plant and of the equations */
+static void step_both(hb_plant *p, plant_quadrotor *body, double *x, hb_draws *d)
+{
+    double u[4];
+
+    for (int i = 0; i < 4; i++)
+        u[i] = body->mass * g / 4 + hb_draw_uniform(d, -0.01, 0.01);
+    hb_plant_step(p, u, 0.04);
+    plant_quadrotor_step(body, x, u, 0.04);
+}
+
 /* Random vehicles on random controls: one period and one second. */
 static void mujoco_agrees_with_the_analytic_body(void **state)
 {
@@ -452,7 +463,7 @@ static void mujoco_agrees_with_the_analytic_body(void **state)
 
     for (int k = 0; k < 30; k++) {
         plant_quadrotor body = plant_quadrotor_crazyflie;
-        double scale = hb_draw_uniform(&d, 0.7, 1.4), x[NX], y[NX], u[4];
+        double scale = hb_draw_uniform(&d, 0.7, 1.4), x[NX], y[NX];
         hb_error err = {0};
         body.mass = hb_draw_uniform(&d, 0.02, 0.032);
         body.drag = hb_draw_uniform(&d, 0, 0.01);
@@ -471,10 +482,7 @@ static void mujoco_agrees_with_the_analytic_body(void **state)
         assert_int_equal(hb_plant_quadrotor.start(p, &d, x, &err), 0);
         start_at(p, x);
         for (int step = 0; step < 25; step++) {
-            for (int i = 0; i < 4; i++)
-                u[i] = body.mass * g / 4 + hb_draw_uniform(&d, -0.01, 0.01);
-            hb_plant_step(p, u, 0.04);
-            plant_quadrotor_step(&body, x, u, 0.04);
+            step_both(p, &body, x, &d);
             hb_plant_state(p, y);
             double worst = 0;
             for (int i = 0; i < NX; i++)
@@ -500,15 +508,12 @@ static void mujoco_agrees_without_drag_to_rounding(void **state)
 
     for (int k = 0; k < 30; k++) {
         plant_quadrotor body = plant_quadrotor_crazyflie;
-        double x[NX], y[NX], u[4];
+        double x[NX], y[NX];
         hb_error err = {0};
         assert_int_equal(hb_plant_quadrotor.start(p, &d, x, &err), 0);
         start_at(p, x);
         for (int step = 0; step < 25; step++) {
-            for (int i = 0; i < 4; i++)
-                u[i] = body.mass * g / 4 + hb_draw_uniform(&d, -0.01, 0.01);
-            hb_plant_step(p, u, 0.04);
-            plant_quadrotor_step(&body, x, u, 0.04);
+            step_both(p, &body, x, &d);
         }
         hb_plant_state(p, y);
         for (int i = 0; i < NX; i++)

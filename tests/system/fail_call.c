@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -23,6 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "executable_text.h"
+
 enum { FUNCTIONS = 64, POINTERS = 1 << 16 };
 
 static struct {
@@ -32,7 +33,6 @@ static struct {
 
 static _Atomic bool counting, ready;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
-static uintptr_t first, last; /* the executable's text */
 static char wanted[32], culprit[256];
 static long nth;
 static int how; /* errno; -1: short */
@@ -43,17 +43,6 @@ static long nown;
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
     *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
-
-static int find_text(struct dl_phdr_info *info, size_t size, void *context)
-{
-    (void)size, (void)context;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X)) {
-            first = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            last = first + info->dlpi_phdr[i].p_memsz;
-        }
-    return 1; /* the first object is the executable */
-}
 
 __attribute__((constructor)) static void start(void)
 {
@@ -78,17 +67,12 @@ static void leave(void)
     atomic_flag_clear(&lock);
 }
 
-static bool is_own(const void *caller)
-{
-    return (uintptr_t)caller >= first && (uintptr_t)caller < last;
-}
-
 /* Counts a call, and says how it is to fail: 0: not at all. */
 static int fault(const char *name, const void *caller)
 {
     int verdict = 0, i = 0;
 
-    if (!counting || ready != after_ready || !(any || is_own(caller)))
+    if (!counting || ready != after_ready || !(any || is_of_executable(caller)))
         return 0;
     enter();
     while (i < FUNCTIONS - 1 && counted[i].name && strcmp(counted[i].name, name) != 0)
@@ -129,7 +113,7 @@ static void **slot_of(void *p)
 
 static void *remember(void *p, const void *caller)
 {
-    if (p && counting && is_own(caller)) {
+    if (p && counting && is_of_executable(caller)) {
         enter();
         if (nown < POINTERS / 2) {
             *slot_of(p) = p;

@@ -3,7 +3,6 @@
  *
  * READY=1 sets the trap; RELOADING=1 and STOPPING=1 disarm it, since a configuration is read into new memory. */
 #include <dlfcn.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,25 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static _Atomic bool armed;
-static uintptr_t first, last; /* the executable's text */
+#include "executable_text.h"
 
-static int find_text(struct dl_phdr_info *info, size_t size, void *context)
-{
-    (void)size, (void)context;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X)) {
-            first = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            last = first + info->dlpi_phdr[i].p_memsz;
-        }
-    return 1; /* the first object is the executable */
-}
+static _Atomic bool armed;
 
 static void check(const void *caller, const char *what)
 {
-    uintptr_t at = (uintptr_t)caller;
-
-    if (!armed || at < first || at >= last)
+    if (!armed || !is_of_executable(caller))
         return;
     static const char text[] = "trap_malloc: hilbertd's own code called ";
     ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);

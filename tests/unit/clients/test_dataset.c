@@ -8,21 +8,11 @@
 #include <hdf5.h>
 
 #include "check.h"
+#include "folder.h"
 #include "base/numeric.h"
 #include "data/dataset.h"
 
 enum { NX = 3, NU = 2, STEPS = 5 };
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int next;
-    char *p = path[next++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
 
 static double cell(int episode, int row, int column)
 {
@@ -445,52 +435,46 @@ static void spoil_bomb(hid_t f)
     H5Pclose(properties);
     H5Sclose(space);
 }
-/* few rows, in pieces that are large in memory */
-static void spoil_chunk(hid_t f)
+/* observations of zeros in the place of those that are there, stored so */
+static void write_zeros(hid_t f, hid_t space, hid_t properties)
 {
-    hsize_t size[2] = {STEPS + 1, NX}, most[2] = {H5S_UNLIMITED, NX}, piece[2] = {40000000, NX};
-    hid_t space = H5Screate_simple(2, size, most), properties = H5Pcreate(H5P_DATASET_CREATE);
-    double x[(STEPS + 1) * NX] = {0};
+    const double x[(STEPS + 1) * NX] = {0};
+
     H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
-    H5Pset_chunk(properties, 2, piece);
-    H5Pset_deflate(properties, 1);
     hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
     H5Dclose(set);
     H5Pclose(properties);
     H5Sclose(space);
+}
+/* few rows, in pieces that are large in memory */
+static void spoil_chunk(hid_t f)
+{
+    hsize_t size[2] = {STEPS + 1, NX}, most[2] = {H5S_UNLIMITED, NX}, piece[2] = {40000000, NX};
+    hid_t space = H5Screate_simple(2, size, most), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(properties, 2, piece);
+    H5Pset_deflate(properties, 1);
+    write_zeros(f, space, properties);
 }
 /* A few rows, packed twice: each pass makes a thousand bytes of one, whatever the data set claims. */
 static void spoil_twice_packed(hid_t f)
 {
     hsize_t size[2] = {STEPS + 1, NX};
     hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
-    double x[(STEPS + 1) * NX] = {0};
-    H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
     H5Pset_chunk(properties, 2, size);
     H5Pset_deflate(properties, 1);
     H5Pset_shuffle(properties);
     H5Pset_deflate(properties, 1);
-    hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
-    H5Dclose(set);
-    H5Pclose(properties);
-    H5Sclose(space);
+    write_zeros(f, space, properties);
 }
 /* a filter that says itself how large its output is */
 static void spoil_filter(hid_t f)
 {
     hsize_t size[2] = {STEPS + 1, NX};
     hid_t space = H5Screate_simple(2, size, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Ldelete(f, "episode_0/observations", H5P_DEFAULT);
     H5Pset_chunk(properties, 2, size);
     H5Pset_scaleoffset(properties, H5Z_SO_FLOAT_DSCALE, 3);
-    double x[(STEPS + 1) * NX] = {0};
-    hid_t set = H5Dcreate2(f, "episode_0/observations", H5T_IEEE_F64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, x);
-    H5Dclose(set);
-    H5Pclose(properties);
-    H5Sclose(space);
+    write_zeros(f, space, properties);
 }
 static void spoil_packed_group(hid_t f)
 {

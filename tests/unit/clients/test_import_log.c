@@ -6,20 +6,10 @@
 #include <zlib.h>
 
 #include "check.h"
+#include "folder.h"
 #include "data/import_log.h"
 #include "data/log_expression.h"
 #include "data/log_table.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[64][128];
-    static int next;
-    char *p = path[next++ % 64];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
 
 static int look_up(void *context, const char *name, double *value)
 {

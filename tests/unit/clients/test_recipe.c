@@ -1,6 +1,7 @@
 /* From flights to settings: what is known of vehicles, what is identified, what is chosen. The flights are those of a
  * quadrotor integrated here, by formulas of its own. */
 #include "check.h"
+#include "folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,17 +21,6 @@ enum { NX = 13, NU = 4, FLIGHTS = 6, STEPS = 600, PART = 20 }; /* of 20 ms, inte
 
 static const double dt = 0.02, delay = 0.024, lag = 0.045, light = 0.03, heavy = 0.06;
 static const double inertia[3] = {1.4e-5, 1.4e-5, 2.17e-5}, arm = 0.0397, ratio = -0.02, gravity = 9.81;
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[8][256];
-    static int next;
-    char *p = path[next++ % 8];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
 
 static double mass_of(int flight)
 {

@@ -18,22 +18,12 @@
 #include "base/numeric.h"
 #include "dynamics/predictor.h"
 #include "check.h"
+#include "folder.h"
 #include "train/prediction_errors.h"
 #include "train/reference.h"
 #include "train/run.h"
 
 enum { FUNCTIONS = 12, EPISODES = 2, STEPS = 60, INTERRUPTIONS = 6 };
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[8][256];
-    static int next;
-    char *p = path[next++ % 8];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
 
 /* damped oscillators x'' = u - k x - d x', integrated finely; k and d are hidden, or known of logs */
 static void write_data(const char *path, bool logs)

@@ -195,7 +195,9 @@ static void check_fit(hb_shape shape)
     assert_int_equal(wishes.n, 3); /* but the constant */
     assert_int_equal(hb_words_wish(&wishes, "sum[kg]=linear+0.1*reciprocal", &err), 0);
     assert_int_equal(hb_pool_new(&pool, 2, NULL, NULL, NULL), 0);
-    if (hb_words_fit(&with, m, &d, function, TWICE, &wishes, 300, 1, NULL, pool, NULL, result, &err))
+    const hb_word_source from = {
+        .model = m, .data = &d, .function = function, .nfunctions = TWICE, .examples = 300, .seed = 1};
+    if (hb_words_fit(&with, &from, &wishes, pool, NULL, result, &err))
         fail_msg("%s", err.text);
     assert_true(result[0].kept && !result[1].kept && result[2].kept && result[3].kept);
     assert_int_equal(result[0].form, HB_WORD_LINEAR);
@@ -246,10 +248,12 @@ static void test_wishes_that_make_no_sense(void **state)
     assert_int_equal(hb_words_wish(&wishes, "mass[kg]", &err), 0);
     assert_int_equal(hb_words_wish(&wishes, "mass=linear", &err), -EINVAL);
     assert_int_equal(hb_pool_new(&pool, 1, NULL, NULL, NULL), 0);
-    assert_int_equal(hb_words_fit(&with, m, &d, NULL, 0, &wishes, 50, 1, NULL, pool, NULL, NULL, &err), -EINVAL);
+    hb_word_source from = {.model = m, .data = &d, .examples = 50, .seed = 1};
+    assert_int_equal(hb_words_fit(&with, &from, &wishes, pool, NULL, NULL, &err), -EINVAL);
     assert_non_null(strstr(err.text, "20 functions"));
-    assert_int_equal(hb_words_fit(&with, m, &d, function, TWICE, &wishes, 50, 1, NULL, pool, NULL, NULL, &err),
-                     -EINVAL);
+    from.function = function;
+    from.nfunctions = TWICE;
+    assert_int_equal(hb_words_fit(&with, &from, &wishes, pool, NULL, NULL, &err), -EINVAL);
     assert_non_null(strstr(err.text, "linear, noise"));
     hb_pool_free(pool);
     fleet_data_free(&d);

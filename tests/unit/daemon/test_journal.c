@@ -202,6 +202,21 @@ static void what_does_not_fit_is_a_gap(void **state)
     finish(&b);
 }
 
+/* n messages that do not compress, a second apart */
+static void put_noise(hb_journal *j, int n)
+{
+    static uint8_t noise[60000];
+    uint32_t seed = 1;
+
+    for (int i = 0; i < n; i++) {
+        for (size_t k = 0; k < sizeof noise; k++)
+            noise[k] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
+        hb_journal_put(j, HB_TOPIC_TELEMETRY, day + (uint64_t)i * 1000000000, day, noise, sizeof noise, NULL, 0);
+        if (i % 10 == 9)
+            await_written(j, i + 1);
+    }
+}
+
 /* Files of a megabyte: another one follows, and the oldest go when there are too many. */
 static void rotation_and_quota(void **state)
 {
@@ -210,21 +225,13 @@ static void rotation_and_quota(void **state)
     hb_journal_report report;
     struct stat st;
     double sum = 0;
-    uint32_t seed = 1;
 
     (void)state;
     start(&b);
     b.config->recorder.file_size = 1;
     b.config->recorder.quota = 4;
     hb_journal *j = begin(&b);
-    for (int i = 0; i < 200; i++) {
-        static uint8_t noise[60000];
-        for (size_t k = 0; k < sizeof noise; k++)
-            noise[k] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
-        hb_journal_put(j, HB_TOPIC_TELEMETRY, day + (uint64_t)i * 1000000000, day, noise, sizeof noise, NULL, 0);
-        if (i % 10 == 9)
-            await_written(j, i + 1);
-    }
+    put_noise(j, 200);
     hb_journal_read(j, &report);
     hb_journal_free(j);
     assert_true(report.files >= 8);
@@ -252,7 +259,6 @@ static void the_quota_is_ours_alone(void **state)
     char *name[64], path[400];
     double sum = 0;
     int kept = 0, own = 0;
-    uint32_t seed = 1;
     struct stat st;
 
     (void)state;
@@ -268,14 +274,7 @@ static void the_quota_is_ours_alone(void **state)
         fclose(f);
     }
     hb_journal *j = begin(&b);
-    for (int i = 0; i < 100; i++) {
-        static uint8_t noise[60000];
-        for (size_t k = 0; k < sizeof noise; k++)
-            noise[k] = (uint8_t)((seed = seed * 1664525 + 1013904223) >> 24);
-        hb_journal_put(j, HB_TOPIC_TELEMETRY, day + (uint64_t)i * 1000000000, day, noise, sizeof noise, NULL, 0);
-        if (i % 10 == 9)
-            await_written(j, i + 1);
-    }
+    put_noise(j, 100);
     hb_journal_free(j);
     int n = list(&b, name);
     for (int i = 0; i < n; i++) {

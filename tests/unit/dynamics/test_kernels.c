@@ -123,8 +123,8 @@ static void test_few_equal_a_batch(void **state)
                 hb_real *x = random_rows(nin, 8), *batch = new_rows(nout), *y = new_rows(nout);
 
                 hb_network_columns(&shape, 0, parameter, columns);
-                hb_network_forward(hb_kernels_at(k), &shape, (hb_activation)activation, parameter, x, batch, HB_STRIDE,
-                                   NULL, scratch, NULL);
+                const hb_network network = {hb_kernels_at(k), &shape, (hb_activation)activation, parameter};
+                hb_network_forward(&network, x, batch, HB_STRIDE, NULL, scratch, NULL);
                 for (int n = 1; n <= HB_FEW; n++) {
                     hb_network_forward_few(hb_kernels_at(k), &shape, (hb_activation)activation, columns, x, y, n, few,
                                            scratch);

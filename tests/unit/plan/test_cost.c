@@ -212,9 +212,11 @@ static void evaluate(lanes *l, const setting *s)
 {
     for (int k = 0; k <= NH; k++) {
         const hb_real *u = k < NH ? l->u[k] : NULL, *before = u && k ? l->u[k - 1] : NULL;
-        hb_cost_stage(&s->cost, &s->goal, NX, NU, NH, k, N, l->x[k], u, before, l->cost);
-        hb_cost_stage_gradient(&s->cost, &s->goal, NX, NU, NH, k, N, l->x[k], u, before, l->dx[k], u ? l->du[k] : NULL,
-                               before ? l->du[k - 1] : NULL);
+        const hb_stage at = {.k = k, .nh = NH, .n = N, .x = l->x[k], .u = u, .u_before = before};
+        const hb_stage_gradient to = {
+            .dx = l->dx[k], .du = u ? l->du[k] : NULL, .du_before = before ? l->du[k - 1] : NULL};
+        hb_cost_stage(&s->cost, &s->goal, NX, &at, l->cost);
+        hb_cost_stage_gradient(&s->cost, &s->goal, NX, &at, &to);
     }
 }
 
@@ -358,7 +360,7 @@ static void test_gradient_is_finite_where_the_formula_is_not(void **state)
     make_setting(&s, 3, 1);
     memset(l.cost, 0, sizeof l.cost);
     for (int k = 0; k <= NH; k++)
-        hb_cost_stage(&s.cost, &s.goal, NX, NU, NH, k, 5, l.x[k], NULL, NULL, l.cost);
+        hb_cost_stage(&s.cost, &s.goal, NX, &(hb_stage){.k = k, .nh = NH, .n = 5, .x = l.x[k]}, l.cost);
     assert_true(l.cost[1] >= (hb_real)(5 * (NH + 10) / (NH + 1.) * (M_PI * M_PI / 4 - 1e-4)));
 }
 

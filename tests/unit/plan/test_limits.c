@@ -152,9 +152,11 @@ static void evaluate(lanes *l, const hb_cost *c)
     }
     for (int k = 0; k <= NH; k++) {
         const hb_real *u = k < NH ? l->u[k] : NULL, *before = u && k ? l->u[k - 1] : NULL;
-        hb_cost_stage(c, &goal, NX, NU, NH, k, N, l->x[k], u, before, l->cost);
-        hb_cost_stage_gradient(c, &goal, NX, NU, NH, k, N, l->x[k], u, before, l->dx[k], u ? l->du[k] : NULL,
-                               before ? l->du[k - 1] : NULL);
+        const hb_stage at = {.k = k, .nh = NH, .n = N, .x = l->x[k], .u = u, .u_before = before};
+        const hb_stage_gradient to = {
+            .dx = l->dx[k], .du = u ? l->du[k] : NULL, .du_before = before ? l->du[k - 1] : NULL};
+        hb_cost_stage(c, &goal, NX, &at, l->cost);
+        hb_cost_stage_gradient(c, &goal, NX, &at, &to);
     }
 }
 

@@ -279,8 +279,9 @@ static void test_cost_and_states_are_those_of_the_actions(void **state)
             const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, tick, NULL, 0);
             for (int i = 0; i < NH * NU; i++)
                 u[i * HB_STRIDE] = (hb_real)plan->action[i];
-            assert_true(hb_rollout_cost(rollout, r.predictor, &quadratic_cost, &goal, start, NH, r.m->dt, 1, u, false,
-                                        cost, NULL));
+            const hb_plan_problem of = {
+                .model = r.predictor, .cost = &quadratic_cost, .goal = &goal, .x0 = start, .nh = NH, .dt = r.m->dt};
+            assert_true(hb_rollout_cost(rollout, &of, 1, u, false, cost, NULL));
             assert_near(cost[0], plan->cost, 1e-5 * plan->cost);
             assert_near(simulate(&goal, plan->action), plan->cost, 1e-5 * plan->cost);
             for (int i = 0; i < (NH + 1) * NX; i++)
@@ -826,7 +827,7 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     }
 }
 
-/* Insurance is left to what comes behind the reply but for a few samples, unless that is never done, or there is no
+/* A restart is left to what comes behind the reply but for a few samples, unless that is never done, or there is no
  * plan yet. */
 static void test_few_samples_go_before_the_reply(void **state)
 {

@@ -77,11 +77,18 @@ static void set_goal(bench *b)
     b->goal = (hb_goal){.target = b->target, .ntargets = 1, .last_control = b->control, .trim = b->control};
 }
 
+static hb_plan_problem problem(const bench *b, const hb_cost *c, int nh)
+{
+    return (hb_plan_problem){.model = b->p, .cost = c, .goal = &b->goal, .x0 = b->x0, .nh = nh, .dt = b->m->dt};
+}
+
 static void evaluate(bench *b, const hb_cost *c, bool gradient)
 {
-    assert_true(hb_rollout_cost(b->r, b->p, c, &b->goal, b->x0, b->nh, b->m->dt, b->n, b->u, gradient, b->cost, NULL));
+    const hb_plan_problem of = problem(b, c, b->nh);
+
+    assert_true(hb_rollout_cost(b->r, &of, b->n, b->u, gradient, b->cost, NULL));
     if (gradient)
-        assert_true(hb_rollout_gradient(b->r, b->p, c, &b->goal, b->u, b->du, NULL));
+        assert_true(hb_rollout_gradient(b->r, &of, b->u, b->du, NULL));
 }
 
 static void test_golden_costs_gradients_and_trajectories(void **state)
@@ -319,10 +326,22 @@ static void step_once(bench *b, const double *x, const double *u, double *x_next
     memcpy(b->x0, x, (size_t)b->m->nx * sizeof *x);
     for (int i = 0; i < b->m->nu; i++)
         b->u[i * HB_STRIDE] = (hb_real)u[i];
-    assert_true(
-        hb_rollout_cost(b->r, b->p, &(hb_cost){0}, &b->goal, b->x0, 1, b->m->dt, 1, b->u, false, b->cost, NULL));
+    const hb_plan_problem of = problem(b, &(hb_cost){0}, 1);
+    assert_true(hb_rollout_cost(b->r, &of, 1, b->u, false, b->cost, NULL));
     for (int i = 0; i < b->m->nx; i++)
         x_next[i] = hb_rollout_states(b->r)[(b->m->nx + i) * HB_STRIDE];
+}
+
+/* n states around the trained mean, and the first controls of the problem */
+static void random_steps(const bench *b, uint64_t seed, int n, double *x, double *u)
+{
+    const hb_model *m = b->m;
+
+    for (int i = 0; i < n * m->nx; i++)
+        x[i] = m->state_mean[i % m->nx] +
+               0.3 * m->state_std[i % m->nx] * hb_random_normal((hb_random_key){seed, 0}, (uint64_t)i);
+    for (int i = 0; i < n * m->nu; i++)
+        u[i] = b->u[i * HB_STRIDE];
 }
 
 /* Steps side by side are those one by one; and the predictor tells when its coefficients became others. */
@@ -338,11 +357,7 @@ static void test_steps_side_by_side(void **state)
         int nx = m->nx, nu = m->nu;
         double x[NH * 13], u[NH * 4], next[NH * 13], one[13];
         random_problem(&b, (uint64_t)v);
-        for (int i = 0; i < NH * nx; i++)
-            x[i] = m->state_mean[i % nx] +
-                   0.3 * m->state_std[i % nx] * hb_random_normal((hb_random_key){9, 0}, (uint64_t)i);
-        for (int i = 0; i < NH * nu; i++)
-            u[i] = b.u[i * HB_STRIDE];
+        random_steps(&b, 9, NH, x, u);
         assert_true(hb_rollout_steps(b.r, b.p, m->dt, 30, NH, x, u, next));
         assert_int_equal(hb_rollout_steps(b.r, b.p, m->dt, 1e-3, NH, x, u, next), m->ninputs == 0);
         for (int k = 0; k < NH; k++) {
@@ -377,11 +392,7 @@ static void test_jacobians_are_those_of_finite_differences(void **state)
         int nx = m->nx, nu = m->nu;
         double x[NH * 13], u[NH * 4], a[NH * 13 * 13], bu[NH * 13 * 4], at[17], side[2][13];
         random_problem(&b, (uint64_t)v);
-        for (int i = 0; i < NH * nx; i++)
-            x[i] = m->state_mean[i % nx] +
-                   0.3 * m->state_std[i % nx] * hb_random_normal((hb_random_key){8, 0}, (uint64_t)i);
-        for (int i = 0; i < NH * nu; i++)
-            u[i] = b.u[i * HB_STRIDE];
+        random_steps(&b, 8, NH, x, u);
         assert_true(hb_rollout_jacobians(b.r, b.p, m->dt, NH, x, u, a, bu, NULL));
         for (int k = 0; k < NH; k++)
             for (int j = 0; j < nx + nu; j++) {
@@ -479,13 +490,14 @@ static void test_asks_before_every_piece_and_stops_when_told(void **state)
     bench b = bench_new(m, NULL, NH, N);
     hb_cost c = mixed_cost(m);
     random_problem(&b, 1);
+    const hb_plan_problem of = problem(&b, &c, NH);
 
     for (int pieces = 0; pieces <= 2 * NH; pieces++) {
         allowance a = {.left = pieces};
         hb_proceed proceed = {spend, &a};
-        bool cost = hb_rollout_cost(b.r, b.p, &c, &b.goal, b.x0, NH, m->dt, N, b.u, true, b.cost, &proceed);
+        bool cost = hb_rollout_cost(b.r, &of, N, b.u, true, b.cost, &proceed);
         assert_int_equal(cost, pieces >= NH);
-        bool gradient = cost && hb_rollout_gradient(b.r, b.p, &c, &b.goal, b.u, b.du, &proceed);
+        bool gradient = cost && hb_rollout_gradient(b.r, &of, b.u, b.du, &proceed);
         assert_int_equal(gradient, pieces >= 2 * NH);
         assert_int_equal(a.asked, pieces + !gradient);
     }
@@ -510,9 +522,9 @@ static void test_ranges_of_lanes_give_the_same_bytes(void **state)
         hb_real *du = new_rows(NH * m->nu), *costs = new_rows(1);
         for (int first = 0; first < N; first += 48) {
             int n = N - first < 48 ? N - first : 48;
-            assert_true(
-                hb_rollout_cost(b.r, b.p, &cost, &b.goal, b.x0, NH, m->dt, n, b.u + first, true, costs + first, NULL));
-            assert_true(hb_rollout_gradient(b.r, b.p, &cost, &b.goal, b.u + first, du + first, NULL));
+            const hb_plan_problem of = problem(&b, &cost, NH);
+            assert_true(hb_rollout_cost(b.r, &of, n, b.u + first, true, costs + first, NULL));
+            assert_true(hb_rollout_gradient(b.r, &of, b.u + first, du + first, NULL));
         }
         assert_memory_equal(costs, b.cost, N * sizeof *costs);
         for (int i = 0; i < NH * m->nu; i++)

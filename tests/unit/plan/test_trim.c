@@ -28,7 +28,8 @@ static double unrest(const hb_model *m, const hb_predictor *p, const double *x, 
     assert_int_equal(hb_rollout_new(&r, m, 1, NULL), 0);
     for (int i = 0; i < m->nu; i++)
         rows[i * HB_STRIDE] = (hb_real)u[i];
-    hb_rollout_cost(r, p, &(hb_cost){0}, &goal, x, 1, m->dt, 1, rows, false, cost, NULL);
+    const hb_plan_problem of = {.model = p, .cost = &(hb_cost){0}, .goal = &goal, .x0 = x, .nh = 1, .dt = m->dt};
+    hb_rollout_cost(r, &of, 1, rows, false, cost, NULL);
     for (int i = 0; i < m->nx; i++)
         if (i == 5 || i >= 10)
             worst = fmax(worst, fabs(hb_rollout_states(r)[(m->nx + i) * HB_STRIDE] - x[i]) / m->state_std[i]);
@@ -124,7 +125,9 @@ static void test_rates_are_arrested(void **state)
                 assert_true(u[i] >= 0 && u[i] <= 0.15);
                 rows[i * HB_STRIDE] = (hb_real)(arrested ? u[i] : trim[i % 4]);
             }
-            hb_rollout_cost(r, p, &(hb_cost){0}, &goal, x, STEPS, m->dt, 1, rows, false, cost, NULL);
+            const hb_plan_problem of = {
+                .model = p, .cost = &(hb_cost){0}, .goal = &goal, .x0 = x, .nh = STEPS, .dt = m->dt};
+            hb_rollout_cost(r, &of, 1, rows, false, cost, NULL);
             const hb_real *end = hb_rollout_states(r) + STEPS * 13 * HB_STRIDE;
             rate[arrested] = hypot(end[10 * HB_STRIDE], end[11 * HB_STRIDE]);
             free(rows);

@@ -16,7 +16,7 @@ daemon="libzmq3-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libo
 clients="libmujoco-dev libhdf5-dev zlib1g-dev libopenmpi-dev openmpi-bin libgif-dev libpng-dev libwebsockets-dev gnuplot-nox python3
          python3-zmq python3-protobuf python3-numpy"
 tests="libcmocka-dev liblzma-dev clang libclang-rt-14-dev scdoc man-db systemd python3-pip python3-setuptools
-       python3-wheel procps zsh"
+       python3-wheel procps zsh zstd"
 # command:package, of what often comes from elsewhere than Debian: installed where the command is missing
 commands="node:nodejs npm:npm"
 packaging="bash-completion debhelper debootstrap dh-python dpkg-dev lintian systemd-container"

@@ -101,7 +101,8 @@ static void print_estimate(const Hilbert__V1__Status *s)
     printf("estimate     %s%s: %" PRIu32 " samples over %.1f s%s\n", s->adapting ? "" : "not used (adapt is false), ",
            hb_json_word(&hilbert__v1__estimate_status__descriptor, (int)h->status, status, sizeof status), h->samples,
            h->span_seconds, s->resumed ? ", taken over from before a restart" : "");
-    printf("  one-step error %.3g (expected %.3g), condition %.2g\n", h->one_step_error, h->expected_error, h->condition);
+    printf("  one-step error %.3g (expected %.3g), condition %.2g\n", h->one_step_error, h->expected_error,
+           h->condition);
     printf("  probably: adapting pays %.0f %%, out of span %.0f %%, the newest sample is an outlier %.0f %%\n",
            100 * h->adapted, 100 * h->out_of_span, 100 * h->outlier);
     printf("  version %" PRIu64 ", %" PRIu64 " change%s of dynamics, %" PRIu64 " rejected, %" PRIu64 " not believed\n",

@@ -203,8 +203,8 @@ static void test_sums_stay_those_of_a_fresh_computation(void **state)
         for (int i = 0; i < 5000; i++) {
             push(&f);
             if (f.b.window > 10 && i % 3 == 0)
-            if (i > 100 && i % 113 == 0)
-                assert_same(&f, 1e-9);
+                if (i > 100 && i % 113 == 0)
+                    assert_same(&f, 1e-9);
         }
         finish(&f);
     }

@@ -367,10 +367,12 @@ static hb_reason take_from_request(hb_controller *c, const hb_request *r, double
     remember_request(c, r);
     if (reason != HB_REASON_NONE)
         return reason;
+    const bool hangs = stands_still(c, &o);
     o.x = c->sample;
     hb_controller_hear_answers(c);
     reason = hb_transitions_add(&c->telemetry, &o, &c->told, c->safe, &transition);
-    c->doubt = doubt(c, o.time_us, reason == HB_REASON_NONE || reason == HB_REASON_GATHERED);
+    const bool joined = reason == HB_REASON_NONE || reason == HB_REASON_GATHERED;
+    c->doubt = hangs ? HB_REASON_FROZEN : doubt(c, o.time_us, joined);
     c->used_as = learn(c, &transition, reason, false);
     c->used = true;
     c->used_us = r->time_us;

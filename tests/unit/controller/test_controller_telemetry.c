@@ -219,6 +219,43 @@ static void test_a_request_is_learned_from_before_it_is_answered(void **state)
     assert_int_equal(hb_controller_observe_request(f->c, &r, f->clock.time), HB_REASON_FIRST);
 }
 
+/* A state that hangs is no news, whether a sample or a request repeats it: what is learned, and what is said of it, is
+ * the same with requests that come before their samples as without. */
+static void test_a_request_that_repeats_a_frozen_state_is_frozen(void **state)
+{
+    enum { MOVING = 12, PERIODS = 24 };
+    fixture *f = *state;
+    hb_reason said[2][PERIODS], fault[2];
+    int samples[2], frozen = 0;
+
+    for (int asks = 0; asks < 2; asks++) {
+        start(f);
+        f->x[0] = f->x[1] = 0;
+        for (int k = 0; k < PERIODS; k++) {
+            hb_request r = request(f);
+            hb_reason at_request = asks ? hb_controller_observe_request(f->c, &r, f->clock.time) : HB_REASON_NONE;
+            f->u[0] = sin(0.7 * k) + 0.2;
+            said[asks][k] = observe(f);
+            assert_true(!asks || at_request == said[asks][k]);
+            if (k < MOVING)
+                move(f->x, 0.6, f->u[0], period);
+            pass(f, period);
+        }
+        samples[asks] = hb_controller_health(f->c)->samples;
+        fault[asks] = hb_controller_health(f->c)->fault;
+        assert_int_equal(command(f)->status, HB_STATUS_STALE);
+    }
+    for (int k = 0; k < PERIODS; k++) {
+        assert_int_equal(said[1][k], said[0][k]);
+        frozen += said[0][k] == HB_REASON_FROZEN;
+    }
+    /* all but those until the state was the same for long enough, and the verdict on the last transition before */
+    assert_true(frozen >= PERIODS - MOVING - 2 - (int)ceil(f->s.stale_after / period));
+    assert_int_equal(samples[1], samples[0]);
+    assert_int_equal(fault[1], HB_REASON_FROZEN);
+    assert_int_equal(fault[0], HB_REASON_FROZEN);
+}
+
 static void test_forget_and_seed(void **state)
 {
     fixture *f = *state;
@@ -381,6 +418,7 @@ int main(void)
         TEST(test_samples_set_aside_are_counted_by_reason),
         TEST(test_requests_stand_in_for_telemetry),
         TEST(test_a_request_is_learned_from_before_it_is_answered),
+        TEST(test_a_request_that_repeats_a_frozen_state_is_frozen),
         TEST(test_forget_and_seed),
         TEST(test_commands_end_with_their_window),
         TEST(test_unsent_answers_are_not_flown),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/progress.h"
+#include "data/log_check.h"
 #include "model/physics.h"
 #include "train/identify.h"
 #include "train/prior.h"
@@ -351,6 +352,10 @@ int hb_recipe_choose(hb_settings *s, const hb_dataset *d, FILE *out, const volat
     /* what somebody wrote into a file of physics is meant, unless it is asked for; nominal defaults are anybody's */
     for (int i = 0; c.physics && c.physics->physics && s->identify < 0 && i < c.physics->nparameters; i++)
         given[i] = true;
+    if (c.physics && c.physics == hb_nominal_find("quadrotor") && c.logs && out) {
+        int ratio = hb_nominal_parameter(c.physics, "torque_ratio");
+        hb_log_check(d, NULL, given[ratio] ? parameter[ratio] : NAN, stderr);
+    }
     if (c.physics && (s->identify == 1 || (s->identify < 0 && c.logs && !s->stream)))
         status = identify(&c, parameter, given, stop, err);
     if (!status) {

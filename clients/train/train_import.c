@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "data/flight_log.h"
 #include "data/import_log.h"
+#include "data/log_check.h"
 #include "data/recorded_flight.h"
 #include "data/recording_import.h"
 #include "train/train.h"
@@ -46,7 +47,8 @@ static void print_help(void)
         "  -h, --help             this text\n");
 }
 
-static int describe(const char *output)
+/* map: of logs; NULL: not by a description */
+static int describe(const char *output, const hb_log_map *map)
 {
     hb_dataset *d = NULL;
     hb_error err = {0};
@@ -56,6 +58,8 @@ static int describe(const char *output)
         return hb_train_complain(HB_EXIT_FAILURE, &err);
     printf("\n");
     hb_dataset_describe(d, stdout);
+    fflush(stdout);
+    hb_log_check(d, map, NAN, stderr);
     hb_dataset_free(d);
     return HB_EXIT_OK;
 }
@@ -78,7 +82,7 @@ static int import_recordings(const hb_recording_import *import, const char *outp
             fprintf(stderr, "warning: %s: was cut off; it was read up to there\n", import->file[i]);
     }
     free(result);
-    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
+    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output, NULL);
 }
 #endif
 
@@ -114,7 +118,7 @@ static int import_files(const hb_flight_import *import, const char *output)
             fprintf(stderr, "warning: %s: ends within a message, at offset %zu\n", import->file[i], result[i].cut_off);
     }
     free(result);
-    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
+    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output, NULL);
 }
 
 static void print_log(const char *path, const hb_log_result *r)
@@ -176,9 +180,10 @@ static int import_logs(const char *map_path, int n, const char *const *file, dou
     fflush(stdout);
     if (!status)
         print_findings(n, file, result);
+    int code = status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output, map);
     free(map);
     free(result);
-    return status ? hb_train_complain(HB_EXIT_FAILURE, &err) : describe(output);
+    return code;
 }
 
 static void print_describe_help(void)

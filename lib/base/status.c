@@ -24,3 +24,10 @@ const char *const hb_reason_help[] = {
     HB_REASONS(X)
 #undef X
 };
+
+bool hb_reason_is_fault(hb_reason reason)
+{
+    return reason == HB_REASON_DIMENSION || reason == HB_REASON_NOT_FINITE || reason == HB_REASON_QUATERNION ||
+           reason == HB_REASON_BAD_CONTROL || reason == HB_REASON_FROZEN || reason == HB_REASON_IMPLAUSIBLE ||
+           reason == HB_REASON_MIXED;
+}

@@ -2,6 +2,8 @@
 #ifndef HB_STATUS_H
 #define HB_STATUS_H
 
+#include <stdbool.h>
+
 /* The ladder: every reply carries one, from best to worst, and each is counted. */
 #define HB_STATUSES(X)                                                                                                 \
     X(CONVERGED, "converged", "by the model, less than 1.5 % of the cost is left to gain")                             \
@@ -64,5 +66,8 @@ typedef enum {
 } hb_reason;
 
 extern const char *const hb_reason_name[], *const hb_reason_help[];
+
+/* Whether a sample that was set aside for this reason says that something is wrong with telemetry. */
+bool hb_reason_is_fault(hb_reason reason);
 
 #endif

@@ -1,170 +1,66 @@
 /* One vehicle's loop on two threads.
  *
- *     thread of telemetry                               thread of planning
+ *     learner (thread of telemetry)                     commander (thread of planning)
  *     sample, joined with the one before it             request
  *       -> transition -> estimator                        -> newest snapshot -> predictor
  *       -> snapshot of coefficients and health            -> state propagated to the moment the action applies
- *                  \________ three buffers ________/      -> plan -> action and status
+ *                  \__________ exchange __________/       -> plan -> action and status
  *
- * The writer fills a buffer that no other thread holds and swaps it with the one in the middle; the reader swaps its
- * own with the middle when that is fresh. Neither ever waits. */
-#include "controller/controller_internal.h"
+ * Both know the vehicle. Requests of guests have a commander of their own. */
+#include "controller/controller.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "controller/commander.h"
 #include "controller/controller_settings.h"
+#include "controller/exchange.h"
+#include "controller/learner.h"
+#include "controller/vehicle.h"
 
-static const double same_control = 2e-3; /* of a control's range: what a vehicle may round off */
-static const double confirms = 0.25;     /* seconds by which a report may lead or trail the command that it states */
-static const double longest_step = 3;    /* times the model's period: no plan has longer steps */
-static const double follows = 0.05;      /* standard deviations by which a long step may differ from short ones */
+struct hb_controller {
+    hb_vehicle vehicle;
+    hb_exchange exchange;
+    hb_learner learner;
+    hb_commander commander, guest;
+};
 
 /* ---- set-up ---- */
 
 static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s, hb_arena *arena)
 {
-    size_t nx = (size_t)m->nx, nu = (size_t)m->nu;
     hb_controller *taken = hb_arena_take(arena, 1, sizeof *taken), none = {0}, *c = taken ? taken : &none;
 
-    for (int i = 0; i < 3; i++) {
-        c->buffer[i].coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof(hb_real));
-        c->buffer[i].report = hb_arena_take(arena, nu, sizeof(double));
-    }
-    c->telemetry = c->requests = (hb_transitions){
-        .nx = m->nx,
-        .nu = m->nu,
-        .rotations = hb_rotations_of(m),
-        .period = m->dt,
-        .shortest = s->min_period * m->dt,
-        .max_gap = s->max_period * m->dt,
-        .parts = m->integration == HB_DIRECT || m->nu == 0 ? 1 : HB_TRANSITION_PARTS,
-    };
-    hb_transitions_lay_out(&c->telemetry, arena);
-    hb_transitions_lay_out(&c->requests, arena);
-    c->told = c->history = (hb_command_history){.nu = m->nu, .close = c->close, .slack_us = llround(confirms * 1e6)};
-    hb_command_history_lay_out(&c->told, arena);
-    hb_command_history_lay_out(&c->history, arena);
-    hb_channels_lay_out(&c->channels, m, arena);
-    c->standing = hb_arena_take(arena, nx, sizeof(double));
-    c->report = hb_arena_take(arena, nu, sizeof(double));
-    c->sample = hb_arena_take(arena, nx, sizeof(double));
-    c->asked_state = hb_arena_take(arena, nx, sizeof(double));
-    c->effective = hb_arena_take(arena, nu, sizeof(double));
-    c->actuator_state = hb_arena_take(arena, nu, sizeof(double));
-    c->arrest = hb_arena_take(arena, (size_t)HB_ARREST * nu, sizeof(double));
-    c->cost_rows = hb_arena_take(arena, (nx + 2 * nu) * HB_STRIDE, sizeof(hb_real));
-    c->trim = hb_arena_take(arena, nu, sizeof(double));
-    c->trim_for = hb_arena_take(arena, nx, sizeof(double));
-    c->target = hb_arena_take(arena, (size_t)(s->planner.horizon + 1) * nx, sizeof(double));
-    c->action = hb_arena_take(arena, nu, sizeof(double));
-    c->safe = hb_arena_take(arena, nu, sizeof(double));
-    c->x0 = hb_arena_take(arena, nx, sizeof(double));
-    c->request_state = hb_arena_take(arena, nx, sizeof(double));
-    c->last_control = hb_arena_take(arena, nu, sizeof(double));
+    hb_vehicle_lay_out(&c->vehicle, m, arena);
+    hb_exchange_lay_out(&c->exchange, m, arena);
+    hb_learner_lay_out(&c->learner, &c->vehicle, m, s, arena);
+    hb_commander_lay_out(&c->commander, &c->vehicle, m, s, arena);
+    hb_commander_lay_out(&c->guest, &c->vehicle, m, s, arena);
     return taken;
-}
-
-static void take_settings(hb_controller *c, const hb_controller_settings *s)
-{
-    const hb_model *m = c->m;
-
-    c->s = *s;
-    for (int i = 0; i < c->nu; i++)
-        c->safe[i] =
-            s->nsafe_action ? s->safe_action[i] : fmin(fmax(m->control_trim[i], m->control_min[i]), m->control_max[i]);
-}
-
-/* The state (nx) a given time after a state off the mean in one channel, in n steps. */
-static void step_from(hb_controller *c, int channel, double seconds, int n, double *x)
-{
-    const hb_model *m = c->m;
-
-    for (int i = 0; i < c->nx; i++)
-        x[i] = m->state_mean[i] + (i == channel ? m->state_std[i] : 0);
-    for (int i = 0; i < c->nu; i++)
-        c->effective[i] =
-            m->control_trim[i] + (channel == c->nx + i ? (m->control_max[i] - m->control_trim[i]) / 2 : 0);
-    for (int k = 0; k < n; k++)
-        hb_stepper_step(c->stepper, x, c->effective, seconds / n);
-}
-
-/* The longest step that one integration of the average model follows: rates that settle within a period are followed
- * well at the period that the model was trained with, and explode at three times that. */
-static double longest_followed(hb_controller *c)
-{
-    const hb_model *m = c->m;
-
-    for (int quarters = (int)(4 * longest_step); quarters > 4; quarters--) {
-        const double seconds = quarters / 4.0 * m->dt;
-        double worst = 0;
-        for (int channel = 0; channel <= c->nx + c->nu; channel++) {
-            step_from(c, channel, seconds, 1, c->x0);
-            step_from(c, channel, seconds, (int)ceil(quarters / 4.0), c->sample);
-            for (int i = 0; i < c->nx; i++) {
-                double off = fabs(c->x0[i] - c->sample[i]) / m->state_std[i];
-                worst = off <= worst ? worst : off; /* a NaN stays */
-            }
-        }
-        if (worst <= follows)
-            return seconds;
-    }
-    return m->dt;
-}
-
-/* Without what the thread of telemetry needs. */
-static int planning_half(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
-                         hb_error *err)
-{
-    hb_arena arena = {0};
-    int r;
-
-    lay_out(m, s, &arena);
-    if ((r = hb_arena_allocate(&arena, err)))
-        return r;
-    hb_controller *c = lay_out(m, s, &arena);
-
-    c->m = m;
-    c->nx = m->nx;
-    c->nu = m->nu;
-    c->writing = 0;
-    c->hear_until = UINT_MAX;
-    c->reading = 1;
-    atomic_init(&c->middle, 2);
-    for (int i = 0; i < m->nu; i++)
-        c->close[i] = same_control * (m->control_max[i] - m->control_min[i]);
-    take_settings(c, s);
-    hb_channels_find(&c->channels, m);
-    if ((r = hb_stepper_new(&c->stepper, m, err)) ||
-        (m->nu > 0 && ((r = hb_planner_new(&c->planner, m, &s->planner, &s->cost, pool, err)) ||
-                       (r = hb_trim_new(&c->trimming, m, err))))) {
-        hb_controller_free(c);
-        return r;
-    }
-    c->average_until_us = INT64_MIN;
-    c->most_step = m->integration == HB_DIRECT ? m->dt : longest_followed(c);
-    *ret = c;
-    return 0;
 }
 
 int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,
                       void *memory, hb_error *resumed, hb_error *err)
 {
-    hb_controller *c = NULL;
+    hb_arena arena = {0};
     int r = hb_controller_check(m, s, err);
 
-    if (r || (r = planning_half(&c, m, s, pool, err)))
+    if (r)
         return r;
-    if ((r = hb_estimator_new(&c->estimator, m, &s->estimator, memory, resumed, err)) ||
-        (r = hb_stepper_new(&c->average, m, err)) || (r = planning_half(&c->guest, m, s, pool, err))) {
+    lay_out(m, s, &arena);
+    if ((r = hb_arena_allocate(&arena, err)))
+        return r;
+    hb_controller *c = lay_out(m, s, &arena);
+
+    hb_vehicle_init(&c->vehicle, m, s);
+    hb_exchange_init(&c->exchange);
+    c->guest.guest = true;
+    if ((r = hb_commander_init(&c->commander, &c->vehicle, &c->exchange, pool, err)) ||
+        (r = hb_commander_init(&c->guest, &c->vehicle, &c->exchange, pool, err)) ||
+        (r = hb_learner_init(&c->learner, &c->vehicle, &c->exchange, memory, resumed, err))) {
         hb_controller_free(c);
         return r;
     }
-    c->guest->owner = c;
-    hb_controller_publish(c);
     *ret = c;
     return 0;
 }
@@ -173,128 +69,200 @@ void hb_controller_free(hb_controller *c)
 {
     if (!c)
         return;
-    hb_controller_free(c->guest);
-    hb_trim_free(c->trimming);
-    hb_planner_free(c->planner);
-    hb_stepper_free(c->average);
-    hb_stepper_free(c->stepper);
-    hb_estimator_free(c->estimator);
+    hb_commander_free(&c->guest);
+    hb_commander_free(&c->commander);
+    hb_learner_free(&c->learner);
     free(c);
-}
-
-/* ---- counters ---- */
-
-void hb_controller_count(hb_controller *c, size_t index, uint64_t amount)
-{
-    atomic_fetch_add_explicit(&(c->owner ? c->owner : c)->counter[index], amount, memory_order_relaxed);
 }
 
 void hb_controller_counters(const hb_controller *c, hb_counters *ret)
 {
-    uint64_t value[sizeof(hb_counters) / sizeof(uint64_t)];
-
-    for (size_t i = 0; i < sizeof value / sizeof *value; i++)
-        value[i] = atomic_load_explicit(&c->counter[i], memory_order_relaxed);
-    memcpy(ret, value, sizeof value);
+    hb_exchange_counters(&c->exchange, ret);
 }
 
 /* ---- change of settings and of models ---- */
 
 int hb_controller_retune(hb_controller *c, const hb_controller_settings *s, hb_error *err)
 {
-    const hb_estimator_settings before = c->s.estimator;
-    int r = hb_controller_check(c->m, s, err);
+    const hb_controller_settings *now = &c->vehicle.s;
+    const hb_estimator_settings before = now->estimator;
+    int r = hb_controller_check(c->vehicle.m, s, err);
 
     if (r)
         return r;
-    if (!hb_controller_same_estimation(&c->s, s))
+    if (!hb_controller_same_estimation(now, s))
         return hb_fail(err, EINVAL,
                        "estimator, telemetry.min_period, telemetry.max_period: the window and how it is solved change "
                        "with a restart "
                        "only");
-    if ((r = hb_estimator_retune(c->estimator, &s->estimator, err)))
+    if ((r = hb_estimator_retune(c->learner.estimator, &s->estimator, err)))
         return r;
-    if (c->planner && (r = hb_planner_retune(c->planner, &s->planner, &s->cost, err))) {
-        hb_estimator_retune(c->estimator, &before, NULL);
+    if (c->commander.planner && (r = hb_planner_retune(c->commander.planner, &s->planner, &s->cost, err))) {
+        hb_estimator_retune(c->learner.estimator, &before, NULL);
         return r;
     }
-    if (c->guest->planner)
-        hb_planner_retune(c->guest->planner, &s->planner, &s->cost, NULL);
-    if (s->adapt != c->s.adapt)
-        c->nrecent = 0;
-    take_settings(c, s);
-    take_settings(c->guest, s);
-    hb_controller_publish(c);
+    if (c->guest.planner)
+        hb_planner_retune(c->guest.planner, &s->planner, &s->cost, NULL);
+    if (s->adapt != now->adapt)
+        c->learner.nrecent = 0;
+    hb_vehicle_configure(&c->vehicle, s);
+    hb_learner_publish(&c->learner);
     return 0;
-}
-
-static void copy_history(hb_command_history *to, const hb_command_history *from)
-{
-    hb_command_history copy = *from;
-
-    copy.close = to->close;
-    copy.u = to->u;
-    if (from->nu > 0)
-        memcpy(copy.u, from->u, (size_t)from->count * (size_t)from->nu * sizeof *from->u);
-    *to = copy;
 }
 
 void hb_controller_take_over(hb_controller *to, hb_controller *from)
 {
-    for (size_t i = 0; i < sizeof to->counter / sizeof *to->counter; i++) {
-        uint64_t mine = atomic_load_explicit(&to->counter[i], memory_order_relaxed);
-        atomic_store_explicit(&to->counter[i], atomic_exchange_explicit(&from->counter[i], mine, memory_order_relaxed),
-                              memory_order_relaxed);
-    }
+    hb_exchange_swap_counters(&to->exchange, &from->exchange);
     /* what was answered last is in both histories, or on its way to one */
-    hb_controller_hear_answers(from);
-    copy_history(&to->told, &from->told);
-    copy_history(&to->history, &from->history);
-    to->reported_us_seen = from->reported_us_seen;
-    to->running = from->running;
-    to->heard = from->heard;
-    to->awake_at = from->awake_at;
-    to->time_us = from->time_us;
-    to->before_us = from->before_us;
-    to->reset_counter = from->reset_counter;
-    to->planned = from->planned;
-    to->planned_us = from->planned_us;
-    to->followed = from->followed;
-    to->preparing = from->preparing;
-    to->rested = from->rested;
-    to->usual_period = from->usual_period;
-    to->clocks_agree = from->clocks_agree;
-    to->trimmed = false;
-    if (to->planner)
-        hb_planner_take_over(to->planner, from->planner);
+    hb_learner_hear_answers(&from->learner);
+    hb_vehicle_copy_history(&to->learner.told, &from->learner.told);
+    hb_commander_take_over(&to->commander, &from->commander);
+}
+
+/* ---- thread of telemetry ---- */
+
+hb_reason hb_controller_observe(hb_controller *c, const hb_observation *o, double now)
+{
+    return hb_learner_observe(&c->learner, o, now, false);
+}
+
+hb_reason hb_controller_observe_more(hb_controller *c, const hb_observation *o, double now)
+{
+    return hb_learner_observe(&c->learner, o, now, true);
+}
+
+bool hb_controller_work(hb_controller *c)
+{
+    return hb_estimator_work(c->learner.estimator);
+}
+
+hb_reason hb_controller_observe_request(hb_controller *c, const hb_request *r, double now)
+{
+    return hb_learner_observe_request(&c->learner, r, now);
+}
+
+void hb_controller_hear(hb_controller *c, int64_t from_us, const double *action)
+{
+    hb_learner_hear(&c->learner, from_us, action);
+}
+
+void hb_controller_answered(hb_controller *c, const hb_request *r, const double *action)
+{
+    hb_learner_answered(&c->learner, r, action);
+}
+
+void hb_controller_flown(hb_controller *c, const hb_request *r, const double *action)
+{
+    /* before the note that another answer replaces this one is overwritten */
+    hb_learner_hear_answers(&c->learner);
+    hb_learner_answered(&c->learner, r, action);
+}
+
+void hb_controller_forget(hb_controller *c)
+{
+    hb_learner_forget(&c->learner);
+}
+
+const hb_health *hb_controller_health(const hb_controller *c)
+{
+    return &c->learner.health;
+}
+
+const hb_real *hb_controller_coefficients(const hb_controller *c, const double **variance)
+{
+    if (variance)
+        *variance = hb_estimator_variance(c->learner.estimator);
+    return hb_estimator_coefficients(c->learner.estimator);
+}
+
+const double *hb_controller_covariance(const hb_controller *c)
+{
+    return hb_estimator_covariance(c->learner.estimator);
+}
+
+double hb_controller_error(const hb_controller *c, const double *std)
+{
+    return hb_learner_error(&c->learner, std);
+}
+
+int hb_controller_seed(hb_controller *c, const hb_real *coefficient, hb_error *err)
+{
+    return hb_learner_seed(&c->learner, coefficient, err);
+}
+
+/* ---- thread of planning ---- */
+
+/* Who plans for a request; every guest is a stranger. */
+static hb_commander *commander_of(hb_controller *c, const hb_request *r)
+{
+    if (!r->guest)
+        return &c->commander;
+    hb_commander_meet(&c->guest);
+    return &c->guest;
+}
+
+const hb_command *hb_controller_command(hb_controller *c, const hb_request *r, const hb_clock *clock)
+{
+    return hb_commander_command(commander_of(c, r), r, clock);
+}
+
+bool hb_controller_prepare(hb_controller *c, const hb_clock *clock, const atomic_bool *interrupt, uint64_t most)
+{
+    return hb_commander_prepare(&c->commander, clock, interrupt, most);
+}
+
+bool hb_controller_will_correct(hb_controller *c)
+{
+    return hb_commander_will_correct(&c->commander);
+}
+
+const hb_command *hb_controller_fallback(hb_controller *c, const hb_request *r, hb_reason why, double now)
+{
+    return hb_commander_fallback(commander_of(c, r), r, why, now);
+}
+
+const hb_command *hb_controller_dry_run(hb_controller *c, const double *x, double budget, const hb_clock *clock)
+{
+    return hb_commander_dry_run(&c->commander, x, budget, clock);
+}
+
+int hb_controller_predict(hb_controller *c, const double *x, const double *controls, int steps, double dt,
+                          double *states, hb_error *err)
+{
+    return hb_commander_predict(&c->commander, x, controls, steps, dt, states, err);
 }
 
 /* ---- replay ---- */
 
 uint64_t hb_controller_snapshots(const hb_controller *c)
 {
-    return c->snapshots;
-}
-
-uint64_t hb_controller_snapshot_taken(const hb_controller *c)
-{
-    return c->buffer[c->reading].number;
+    return c->exchange.snapshots;
 }
 
 uint64_t hb_controller_heard(const hb_controller *c)
 {
-    return atomic_load_explicit(&c->answers_out, memory_order_relaxed);
+    return atomic_load_explicit(&c->exchange.answers_out, memory_order_relaxed);
 }
 
 void hb_controller_hear_until(hb_controller *c, uint64_t answers)
 {
-    c->hear_until = (unsigned)answers;
+    c->exchange.hear_until = (unsigned)answers;
+}
+
+uint64_t hb_controller_snapshot_taken(const hb_controller *c)
+{
+    return c->exchange.buffer[c->exchange.reading].number;
+}
+
+const hb_prepared *hb_controller_prepared(hb_controller *c)
+{
+    return hb_commander_prepared(&c->commander);
 }
 
 void hb_controller_script(hb_controller *c, const hb_decisions *preparing, const hb_decisions *planning)
 {
-    if (c->planner)
-        hb_planner_script(c->planner, preparing, planning);
-    if (c->guest && c->guest->planner)
-        hb_planner_script(c->guest->planner, preparing, planning);
+    if (c->commander.planner)
+        hb_planner_script(c->commander.planner, preparing, planning);
+    if (c->guest.planner)
+        hb_planner_script(c->guest.planner, preparing, planning);
 }

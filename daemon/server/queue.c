@@ -237,32 +237,28 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
     return room;
 }
 
-static void copy(const hb_queue *q, hb_waiting *to, const hb_envelope *e, const hb_action_request *r, double budget)
+void hb_queue_put(hb_queue *q, hb_client *c, const hb_envelope *e, const hb_action_request *r, double budget)
 {
-    size_t ntarget = (size_t)r->request.ntargets * (size_t)q->nx;
+    const hb_request *from = &r->request;
+    double due = from->received + budget;
+    hb_waiting *to = &c->waiting;
 
+    c->due = c->waits ? fmin(c->due, due) : due;
+    c->waits = true;
     to->envelope = *e;
     to->id = r->id;
     to->want_plan = r->want_plan;
     to->budget = budget;
-    to->request = r->request;
-    to->request.x = memcpy(to->x, r->request.x, (size_t)q->nx * sizeof *to->x);
-    if (r->request.target)
-        to->request.target = memcpy(to->target, r->request.target, ntarget * sizeof *to->target);
-    if (r->request.target_time)
+    to->request = *from;
+    to->request.x = memcpy(to->x, from->x, (size_t)q->nx * sizeof *to->x);
+    if (from->target)
+        to->request.target =
+            memcpy(to->target, from->target, (size_t)from->ntargets * (size_t)q->nx * sizeof *to->target);
+    if (from->target_time)
         to->request.target_time =
-            memcpy(to->target_time, r->request.target_time, (size_t)r->request.ntargets * sizeof *to->target_time);
-    if (r->request.applied)
-        to->request.applied = memcpy(to->applied, r->request.applied, (size_t)q->nu * sizeof *to->applied);
-}
-
-void hb_queue_put(hb_queue *q, hb_client *c, const hb_envelope *e, const hb_action_request *r, double budget)
-{
-    double due = r->request.received + budget;
-
-    c->due = c->waits ? fmin(c->due, due) : due;
-    copy(q, &c->waiting, e, r, budget);
-    c->waits = true;
+            memcpy(to->target_time, from->target_time, (size_t)from->ntargets * sizeof *to->target_time);
+    if (from->applied)
+        to->request.applied = memcpy(to->applied, from->applied, (size_t)q->nu * sizeof *to->applied);
 }
 
 /* ---- turns ---- */
@@ -287,9 +283,14 @@ hb_client *hb_queue_next(hb_queue *q)
 
 void hb_queue_take(hb_queue *q, hb_client *c)
 {
-    const hb_action_request r = {.id = c->waiting.id, .want_plan = c->waiting.want_plan, .request = c->waiting.request};
+    const hb_waiting spare = q->in_hand;
 
-    copy(q, &q->in_hand, &c->waiting.envelope, &r, c->waiting.budget);
+    /* the two places change their memory, so that nothing is copied */
+    q->in_hand = c->waiting;
+    c->waiting.x = spare.x;
+    c->waiting.target = spare.target;
+    c->waiting.target_time = spare.target_time;
+    c->waiting.applied = spare.applied;
     q->in_hand.request.fresh = c->fresh;
     q->in_hand.request.guest = c != q->pilot;
     q->current_client = c;

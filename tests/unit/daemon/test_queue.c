@@ -73,6 +73,29 @@ static void test_a_request_keeps_what_it_points_to(void **state)
     hb_queue_free(q);
 }
 
+static void test_the_one_in_hand_stays_while_others_are_put(void **state)
+{
+    (void)state;
+    hb_queue *q;
+
+    assert_int_equal(hb_queue_new(&q, 2, 1, 4, &(hb_pilot){0}, NULL), 0);
+    ask(q, 1, 100, 1);
+    for (uint64_t turn = 1; turn <= 5; turn++) {
+        const double now = 1 + 0.01 * (double)turn;
+        const uint64_t expected = serve(q);
+        assert_true(expected);
+        const hb_request *r = &hb_queue_in_hand(q)->request;
+        const int client = expected < 200 ? 1 : 2;
+        for (int i = 0; i < 3; i++) {
+            ask(q, 1, 100 + turn, now);
+            ask(q, 2, 200 + turn, now);
+        }
+        assert_true(r->x[0] == (double)expected && r->x[1] == 1);
+        assert_true(r->target[0] == 2 && r->target[3] == client && r->applied[0] == 5);
+    }
+    hb_queue_free(q);
+}
+
 static void test_a_client_has_one_place(void **state)
 {
     (void)state;
@@ -386,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_request_keeps_what_it_points_to),
+        cmocka_unit_test(test_the_one_in_hand_stays_while_others_are_put),
         cmocka_unit_test(test_a_client_has_one_place),
         cmocka_unit_test(test_a_flood_crowds_out_only_itself),
         cmocka_unit_test(test_when_everyone_waits_a_newcomer_is_turned_away),

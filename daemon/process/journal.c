@@ -1,6 +1,5 @@
 #include "process/journal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,14 +12,14 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "mcap/mcap_writer.h"
+#include "process/journal_folder.h"
+#include "process/message_ring.h"
 
 enum {
-    RING = 1 << 22,             /* bytes, a power of two: minutes of an ordinary flight */
     CHUNK = 1 << 18,            /* bytes of a chunk that is written before its time */
     CHUNKS = 16384,             /* of a file */
     LEVEL = 6,                  /* of compression */
@@ -28,16 +27,8 @@ enum {
     CHUNK_MS = 1000,            /* after which a chunk is written */
     AGAIN_MS = 5000,            /* until the disk is tried again */
     HEAD_ROOM = 64,             /* bytes that are added to the first message of a file */
-    ENTRIES = 32768,            /* bytes of a directory read at a time */
     NOTE = HB_CONFIG_PATH_SIZE, /* bytes of a note */
 };
-
-/* A message in the ring, followed by its bytes, padded to 8. */
-typedef struct put_record {
-    uint32_t size;
-    uint32_t topic;
-    uint64_t log_time, publish_time;
-} put_record;
 
 /* A text that one thread writes now and then, and others read: the newer of two. */
 typedef struct note {
@@ -45,43 +36,54 @@ typedef struct note {
     char text[2][NOTE];
 } note;
 
+/* What each file begins with, with room for what is added to it, and what the first one does besides. */
+typedef struct file_head {
+    uint8_t *each, *first;
+    size_t neach, nfirst;
+} file_head;
+
+/* The file that is being written. */
+typedef struct recorded_file {
+    int fd;                   /* -1: there is none */
+    uint32_t number;          /* of the next */
+    double largest;           /* bytes; */
+    double oldest;            /* seconds until it ends */
+    double quota;             /* bytes of all files of this name */
+    bool whole;               /* nothing is missing since the daemon began */
+    uint64_t opened, flushed; /* ms */
+    uint64_t overhead;        /* bytes when it was begun */
+    uint32_t sequence[HB_NTOPICS + 1];
+} recorded_file;
+
+/* What other threads may read. */
+typedef struct report_parts {
+    note file, error;
+    _Atomic uint64_t bytes, messages, lost, files, pruned, errors;
+} report_parts;
+
 struct hb_journal {
-    char directory[HB_CONFIG_PATH_SIZE], name[HB_NAME_SIZE];
-    double file_size, file_age, quota; /* bytes, seconds, bytes */
-    size_t largest;
     hb_log *log;
     hb_clock clock;
-
-    /* the ring: bytes put in and taken out, ever */
-    uint8_t *ring;
-    _Atomic uint64_t in, out;
+    hb_message_ring ring;
     uint64_t missed; /* messages since the last that fitted; the putting thread's */
-
-    uint8_t *head, *first; /* of each file, with room for what is added to it, and of the first */
-    size_t nhead, nfirst;
-    _Atomic bool ready; /* they are there */
+    report_parts told;
 
     _Atomic bool on, stop;
+    _Atomic bool ready; /* the head is there */
     int wake;
     pthread_t thread;
     bool stepped, running;
 
     /* the recorder's thread */
+    file_head head;
+    hb_journal_named named;
     hb_mcap_writer *writer;
     uint8_t *message; /* taken out of the ring */
-    uint8_t *entries;
-    int folder, fd;
-    bool whole;  /* nothing is missing so far */
-    bool was_on; /* when it last looked */
-    uint32_t number;
-    uint64_t opened, flushed, failed; /* ms */
-    uint64_t overhead;                /* bytes of the file when it was begun */
-    uint64_t skipped;                 /* messages that could not be written since the last that was */
-    uint32_t sequence[HB_NTOPICS + 1];
-    hb_journal_named named;
-
-    note file, error;
-    _Atomic uint64_t bytes, messages, lost, files, pruned, errors;
+    hb_journal_folder folder;
+    recorded_file file;
+    bool was_on;      /* when it last looked */
+    uint64_t failed;  /* ms; 0: the disk takes what is written */
+    uint64_t skipped; /* messages that could not be written since the last that was */
 };
 
 static uint64_t milliseconds(const hb_journal *j)
@@ -110,45 +112,7 @@ static void add(_Atomic uint64_t *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* ---- the ring ---- */
-
-static void copy_in(hb_journal *j, uint64_t at, const void *data, size_t size)
-{
-    size_t from = at % RING, part = size < RING - from ? size : RING - from;
-
-    if (part)
-        memcpy(j->ring + from, data, part);
-    if (size > part)
-        memcpy(j->ring, (const uint8_t *)data + part, size - part);
-}
-
-static void copy_out(const hb_journal *j, uint64_t at, void *to, size_t size)
-{
-    size_t from = at % RING, part = size < RING - from ? size : RING - from;
-
-    memcpy(to, j->ring + from, part);
-    if (size > part)
-        memcpy((uint8_t *)to + part, j->ring, size - part);
-}
-
-static uint64_t padded(uint64_t size)
-{
-    return (size + 7) & ~UINT64_C(7);
-}
-
-static bool put(hb_journal *j, const put_record *r, const void *a, size_t na, const void *b, size_t nb)
-{
-    uint64_t in = atomic_load_explicit(&j->in, memory_order_relaxed),
-             out = atomic_load_explicit(&j->out, memory_order_acquire), needed = sizeof *r + padded(na + nb);
-
-    if (na + nb > j->largest || needed > RING - (in - out))
-        return false;
-    copy_in(j, in, r, sizeof *r);
-    copy_in(j, in + sizeof *r, a, na);
-    copy_in(j, in + sizeof *r + na, b, nb);
-    atomic_store_explicit(&j->in, in + needed, memory_order_release);
-    return true;
-}
+/* ---- putting ---- */
 
 /* A field of one of our messages: its number and a value. */
 static size_t put_field(uint8_t *to, int field, uint64_t value)
@@ -168,21 +132,21 @@ void hb_journal_put(hb_journal *j, hb_topic topic, uint64_t log_time, uint64_t p
                     const void *b, size_t nb)
 {
     uint8_t gap[16];
-    put_record r = {.size = (uint32_t)(na + nb), .topic = topic, .log_time = log_time, .publish_time = publish_time};
+    const hb_ring_message r = {
+        .size = (uint32_t)(na + nb), .topic = topic, .log_time = log_time, .publish_time = publish_time};
 
     if (!hb_journal_on(j))
         return;
     if (j->missed) {
         size_t n = put_field(gap, GAP_LOST, j->missed);
-        if (put(j,
-                &(put_record){
-                    .size = (uint32_t)n, .topic = HB_TOPIC_GAPS, .log_time = log_time, .publish_time = log_time},
-                gap, n, NULL, 0))
+        const hb_ring_message lost = {
+            .size = (uint32_t)n, .topic = HB_TOPIC_GAPS, .log_time = log_time, .publish_time = log_time};
+        if (hb_message_ring_put(&j->ring, &lost, gap, n, NULL))
             j->missed = 0;
     }
-    if (j->missed || !put(j, &r, a, na, b, nb)) {
+    if (j->missed || !hb_message_ring_put(&j->ring, &r, a, na, b)) {
         j->missed++;
-        add(&j->lost, 1);
+        add(&j->told.lost, 1);
     }
 }
 
@@ -204,78 +168,30 @@ void hb_journal_read(const hb_journal *j, hb_journal_report *ret)
 {
     *ret = (hb_journal_report){
         .on = hb_journal_on(j),
-        .bytes = atomic_load_explicit(&j->bytes, memory_order_relaxed),
-        .messages = atomic_load_explicit(&j->messages, memory_order_relaxed),
-        .lost = atomic_load_explicit(&j->lost, memory_order_relaxed),
-        .files = atomic_load_explicit(&j->files, memory_order_relaxed),
-        .pruned = atomic_load_explicit(&j->pruned, memory_order_relaxed),
-        .errors = atomic_load_explicit(&j->errors, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&j->told.bytes, memory_order_relaxed),
+        .messages = atomic_load_explicit(&j->told.messages, memory_order_relaxed),
+        .lost = atomic_load_explicit(&j->told.lost, memory_order_relaxed),
+        .files = atomic_load_explicit(&j->told.files, memory_order_relaxed),
+        .pruned = atomic_load_explicit(&j->told.pruned, memory_order_relaxed),
+        .errors = atomic_load_explicit(&j->told.errors, memory_order_relaxed),
     };
-    read_note(&j->file, ret->file, sizeof ret->file);
-    read_note(&j->error, ret->error, sizeof ret->error);
+    read_note(&j->told.file, ret->file, sizeof ret->file);
+    read_note(&j->told.error, ret->error, sizeof ret->error);
 }
 
 /* ---- files ---- */
 
-/* A directory entry as getdents64 returns it. */
-typedef struct entry {
-    uint64_t inode, offset;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-} entry;
-
-/* Whether begin_file would give such a name: NAME-20261118T091500.000Z-000.mcap. Files of an instance whose name begins
- * as ours does, and those that somebody has put aside under another one, are not. */
-static bool ours(const hb_journal *j, const char *name)
-{
-    static const char pattern[] = "-ddddddddTdddddd.dddZ-ddd";
-    size_t n = strlen(j->name);
-
-    if (strncmp(name, j->name, n))
-        return false;
-    name += n;
-    for (const char *p = pattern; *p; p++, name++)
-        if (*p == 'd' ? *name < '0' || *name > '9' : *name != *p)
-            return false;
-    while (*name >= '0' && *name <= '9') /* three digits, more from the thousandth file on */
-        name++;
-    return strcmp(name, ".mcap") == 0;
-}
-
-/* The first of our files by name, which begins with the time, and the size of them all; "": there is none. */
-static double survey(hb_journal *j, char oldest[256])
-{
-    double sum = 0;
-    long n;
-
-    *oldest = '\0';
-    lseek(j->folder, 0, SEEK_SET);
-    while ((n = syscall(SYS_getdents64, j->folder, j->entries, ENTRIES)) > 0)
-        for (long at = 0; at < n;) {
-            const entry *e = (const void *)(j->entries + at);
-            struct stat st;
-            at += e->size;
-            if (!ours(j, e->name) || fstatat(j->folder, e->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
-                continue;
-            sum += (double)st.st_size;
-            if (!*oldest || strcmp(e->name, oldest) < 0)
-                snprintf(oldest, 256, "%s", e->name);
-        }
-    return sum;
-}
-
 /* Makes room for one more file. */
 static void prune(hb_journal *j)
 {
-    char oldest[256];
+    char oldest[HB_JOURNAL_FILE_NAME];
 
-    while (survey(j, oldest) + j->file_size > j->quota && *oldest) {
-        if (unlinkat(j->folder, oldest, 0))
+    while (hb_journal_folder_survey(&j->folder, oldest) + j->file.largest > j->file.quota && *oldest) {
+        if (unlinkat(j->folder.fd, oldest, 0))
             return;
-        add(&j->pruned, 1);
+        add(&j->told.pruned, 1);
         hb_log_line(j->log, HB_LOG_NOTICE, "recorder: %s was removed, to keep to recorder.quota (%g MB)", oldest,
-                    1e-6 * j->quota);
+                    1e-6 * j->file.quota);
     }
 }
 
@@ -284,8 +200,8 @@ static void fail(hb_journal *j, const char *what, const char *why)
     char text[256];
 
     snprintf(text, sizeof text, "%s: %s", what, why);
-    write_note(&j->error, text);
-    add(&j->errors, 1);
+    write_note(&j->told.error, text);
+    add(&j->told.errors, 1);
     if (!j->failed)
         hb_log_line(j->log, HB_LOG_ERROR, "recorder: %s; flying goes on", text);
     j->failed = milliseconds(j);
@@ -296,76 +212,58 @@ static void end_file(hb_journal *j, bool whole)
 {
     hb_error err;
 
-    if (j->fd < 0)
+    if (j->file.fd < 0)
         return;
     if (whole && hb_mcap_writer_end(j->writer, &err))
-        fail(j, j->directory, err.text);
-    fsync(j->fd);
-    close(j->fd);
-    j->fd = -1;
-    write_note(&j->file, "");
-    atomic_store_explicit(&j->bytes, 0, memory_order_relaxed);
+        fail(j, j->folder.path, err.text);
+    fsync(j->file.fd);
+    close(j->file.fd);
+    j->file.fd = -1;
+    write_note(&j->told.file, "");
+    atomic_store_explicit(&j->told.bytes, 0, memory_order_relaxed);
 }
 
 static int write_message(hb_journal *j, hb_topic topic, uint64_t log_time, uint64_t publish_time, const void *data,
                          size_t size, hb_error *err)
 {
-    return hb_mcap_writer_message(j->writer, (uint16_t)(topic + 1), j->sequence[topic]++, log_time, publish_time, data,
-                                  size, err);
+    return hb_mcap_writer_message(j->writer, (uint16_t)(topic + 1), j->file.sequence[topic]++, log_time, publish_time,
+                                  data, size, err);
 }
 
 /* The first message: which daemon, model and configuration. */
 static int write_head(hb_journal *j, uint64_t time, hb_error *err)
 {
-    size_t n = j->nhead;
+    size_t n = j->head.neach;
 
-    n += put_field(j->head + n, RECORDING_FILE, j->number);
-    n += put_field(j->head + n, RECORDING_WHOLE, j->whole);
-    if (j->number == 0 && j->nfirst) {
-        memcpy(j->head + n, j->first, j->nfirst);
-        n += j->nfirst;
+    n += put_field(j->head.each + n, RECORDING_FILE, j->file.number);
+    n += put_field(j->head.each + n, RECORDING_WHOLE, j->file.whole);
+    if (j->file.number == 0 && j->head.nfirst) {
+        memcpy(j->head.each + n, j->head.first, j->head.nfirst);
+        n += j->head.nfirst;
     }
-    return write_message(j, HB_TOPIC_RECORDING, time, time, j->head, n, err);
-}
-
-/* Opens the folder again when its path now names another one. */
-static bool is_replaced(hb_journal *j)
-{
-    struct stat opened, there;
-
-    if (j->folder < 0 || (fstat(j->folder, &opened) == 0 && stat(j->directory, &there) == 0 &&
-                          there.st_ino == opened.st_ino && there.st_dev == opened.st_dev))
-        return false;
-    close(j->folder);
-    j->folder = -1;
-    return true;
+    return write_message(j, HB_TOPIC_RECORDING, time, time, j->head.each, n, err);
 }
 
 static void begin_file(hb_journal *j, uint64_t time)
 {
-    char name[256], path[NOTE];
-    time_t seconds = (time_t)(time / 1000000000);
-    struct tm t;
+    char name[HB_JOURNAL_FILE_NAME], path[NOTE];
     hb_error err;
 
-    gmtime_r(&seconds, &t);
-    snprintf(name, sizeof name, "%s-%04d%02d%02dT%02d%02d%02d.%03uZ-%03u.mcap", j->name, t.tm_year + 1900, t.tm_mon + 1,
-             t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (unsigned)(time / 1000000 % 1000), j->number);
-    is_replaced(j);
-    if (j->folder < 0)
-        j->folder = open(j->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (j->folder < 0) {
-        fail(j, j->directory, strerror(errno));
+    hb_journal_folder_file_name(&j->folder, time, j->file.number, name);
+    hb_journal_folder_replaced(&j->folder);
+    int opened = hb_journal_folder_open(&j->folder);
+    if (opened) {
+        fail(j, j->folder.path, strerror(-opened));
         return;
     }
     prune(j);
-    j->fd = openat(j->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-    if (j->fd < 0) {
+    j->file.fd = openat(j->folder.fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    if (j->file.fd < 0) {
         fail(j, name, strerror(errno));
         return;
     }
-    memset(j->sequence, 0, sizeof j->sequence);
-    int r = hb_mcap_writer_begin(j->writer, j->fd, HB_RECORDING_PROFILE, "hilbertd " HB_VERSION, &err);
+    memset(j->file.sequence, 0, sizeof j->file.sequence);
+    int r = hb_mcap_writer_begin(j->writer, j->file.fd, HB_RECORDING_PROFILE, "hilbertd " HB_VERSION, &err);
     for (int i = 0; i < HB_NTOPICS && !r; i++) {
         uint16_t schema = hb_mcap_writer_schema(j->writer, hb_topic_descriptor[i]->name, "protobuf", hb_descriptor_set,
                                                 hb_descriptor_set_size);
@@ -384,42 +282,42 @@ static void begin_file(hb_journal *j, uint64_t time)
     if (r) {
         fail(j, name, err.text);
         end_file(j, false);
-        unlinkat(j->folder, name, 0);
+        unlinkat(j->folder.fd, name, 0);
         return;
     }
-    snprintf(path, sizeof path, "%.200s/%s", j->directory, name);
-    write_note(&j->file, path);
-    write_note(&j->error, "");
+    snprintf(path, sizeof path, "%.200s/%s", j->folder.path, name);
+    write_note(&j->told.file, path);
+    write_note(&j->told.error, "");
     if (j->failed)
         hb_log_line(j->log, HB_LOG_NOTICE, "recorder: goes on in %s", path);
     j->failed = 0;
-    j->number++;
-    j->opened = j->flushed = milliseconds(j);
-    j->overhead = hb_mcap_writer_size(j->writer);
-    add(&j->files, 1);
+    j->file.number++;
+    j->file.opened = j->file.flushed = milliseconds(j);
+    j->file.overhead = hb_mcap_writer_size(j->writer);
+    add(&j->told.files, 1);
 }
 
 /* A chunk of n messages was written, or not: then the file ends here. */
 static void after_writing(hb_journal *j, int r, uint64_t n, const hb_error *err)
 {
-    j->flushed = milliseconds(j);
+    j->file.flushed = milliseconds(j);
     if (!r) {
-        add(&j->messages, n);
-        fdatasync(j->fd);
-        atomic_store_explicit(&j->bytes, hb_mcap_writer_size(j->writer), memory_order_relaxed);
+        add(&j->told.messages, n);
+        fdatasync(j->file.fd);
+        atomic_store_explicit(&j->told.bytes, hb_mcap_writer_size(j->writer), memory_order_relaxed);
         return;
     }
-    fail(j, j->directory, err->text);
-    j->whole = false;
+    fail(j, j->folder.path, err->text);
+    j->file.whole = false;
     j->skipped += n;
-    add(&j->lost, n);
+    add(&j->told.lost, n);
     end_file(j, false);
 }
 
 static void flush(hb_journal *j)
 {
     hb_error err;
-    uint64_t waiting = j->fd >= 0 ? hb_mcap_writer_waiting(j->writer) : 0;
+    uint64_t waiting = j->file.fd >= 0 ? hb_mcap_writer_waiting(j->writer) : 0;
 
     if (!waiting)
         return;
@@ -432,15 +330,15 @@ static void notice_removal(hb_journal *j)
 {
     struct stat file;
 
-    if (j->fd < 0 || fstat(j->fd, &file))
+    if (j->file.fd < 0 || fstat(j->file.fd, &file))
         return;
-    bool moved = is_replaced(j);
+    bool moved = hb_journal_folder_replaced(&j->folder);
     if (!moved && file.st_nlink > 0)
         return;
-    fail(j, j->directory,
+    fail(j, j->folder.path,
          moved ? "the folder was removed or replaced, and the recording in it is lost"
                : "the recording was removed while it was written, and is lost");
-    j->whole = false;
+    j->file.whole = false;
     end_file(j, false);
 }
 
@@ -450,28 +348,28 @@ static bool have_file(hb_journal *j, uint64_t time)
     uint64_t now = milliseconds(j);
 
     /* the chunk that is gathered and the index, about as long as the head, still belong to it */
-    double end = (double)(hb_mcap_writer_size(j->writer) + CHUNK + j->overhead);
-    if (j->fd >= 0 &&
-        (end >= j->file_size || (double)(now - j->opened) >= 1e3 * j->file_age || hb_mcap_writer_full(j->writer))) {
+    double end = (double)(hb_mcap_writer_size(j->writer) + CHUNK + j->file.overhead);
+    if (j->file.fd >= 0 && (end >= j->file.largest || (double)(now - j->file.opened) >= 1e3 * j->file.oldest ||
+                            hb_mcap_writer_full(j->writer))) {
         flush(j);
         end_file(j, true);
     }
-    if (j->fd < 0 && (!j->failed || now - j->failed >= AGAIN_MS))
+    if (j->file.fd < 0 && (!j->failed || now - j->failed >= AGAIN_MS))
         begin_file(j, time);
-    return j->fd >= 0;
+    return j->file.fd >= 0;
 }
 
-static void write_record(hb_journal *j, const put_record *r)
+static void write_record(hb_journal *j, const hb_ring_message *r)
 {
     uint64_t waiting, size;
     hb_error err;
 
     if (r->topic == HB_TOPIC_GAPS)
-        j->whole = false;
+        j->file.whole = false;
     if (!have_file(j, r->log_time)) {
-        j->whole = false;
+        j->file.whole = false;
         j->skipped++;
-        add(&j->lost, 1);
+        add(&j->told.lost, 1);
         return;
     }
     if (j->skipped) {
@@ -490,32 +388,26 @@ static void write_record(hb_journal *j, const put_record *r)
 /* All that is in the ring. */
 static void drain(hb_journal *j)
 {
-    uint64_t out = atomic_load_explicit(&j->out, memory_order_relaxed);
+    hb_ring_message m;
 
-    while (out != atomic_load_explicit(&j->in, memory_order_acquire)) {
-        put_record r;
-        copy_out(j, out, &r, sizeof r);
-        copy_out(j, out + sizeof r, j->message, r.size);
-        out += sizeof r + padded(r.size);
-        atomic_store_explicit(&j->out, out, memory_order_release);
-        write_record(j, &r);
-    }
+    while (hb_message_ring_take(&j->ring, &m, j->message))
+        write_record(j, &m);
 }
 
 void hb_journal_step(hb_journal *j)
 {
     drain(j);
-    if (milliseconds(j) - j->flushed >= CHUNK_MS) {
+    if (milliseconds(j) - j->file.flushed >= CHUNK_MS) {
         flush(j);
         notice_removal(j);
     }
     bool on = atomic_load_explicit(&j->on, memory_order_acquire);
     /* it may also have been switched on and off again since it last looked */
-    if (!on && (j->was_on || j->fd >= 0)) {
+    if (!on && (j->was_on || j->file.fd >= 0)) {
         drain(j);
         flush(j);
         end_file(j, true);
-        j->whole = false; /* what comes next does not follow on it */
+        j->file.whole = false; /* what comes next does not follow on it */
     }
     j->was_on = on;
 }
@@ -536,7 +428,7 @@ static void *record(void *context)
     while (!atomic_load_explicit(&j->stop, memory_order_acquire)) {
         bool on = atomic_load_explicit(&j->on, memory_order_acquire);
         struct pollfd wait = {.fd = j->wake, .events = POLLIN};
-        if (poll(&wait, 1, on || j->fd >= 0 ? WAKE_MS : -1) > 0) {
+        if (poll(&wait, 1, on || j->file.fd >= 0 ? WAKE_MS : -1) > 0) {
             uint64_t count;
             ssize_t n = read(j->wake, &count, sizeof count);
             (void)n;
@@ -576,25 +468,19 @@ int hb_journal_new(hb_journal **ret, const hb_journal_settings *s, hb_error *err
 
     if (!j)
         return hb_fail(err, ENOMEM, "out of memory");
-    snprintf(j->directory, sizeof j->directory, "%s", c->recorder.directory);
-    snprintf(j->name, sizeof j->name, "%s", c->name);
-    for (char *p = j->name; *p; p++)
-        if (*p == '/')
-            *p = '_';
-    j->file_size = 1e6 * c->recorder.file_size;
-    j->file_age = c->recorder.file_age;
-    j->quota = 1e6 * c->recorder.quota;
-    j->largest = s->largest;
+    j->file.largest = 1e6 * c->recorder.file_size;
+    j->file.oldest = c->recorder.file_age;
+    j->file.quota = 1e6 * c->recorder.quota;
     j->log = s->log;
     j->clock = s->clock;
     j->stepped = s->stepped;
-    j->folder = j->fd = -1;
-    j->whole = true;
+    j->file.fd = -1;
+    j->file.whole = true;
     atomic_init(&j->on, c->recorder.enabled);
-    j->ring = calloc(1, RING);
-    j->entries = aligned_alloc(64, ENTRIES);
     j->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = !j->ring || !j->entries || j->wake < 0 ? hb_fail(err, ENOMEM, "recorder: out of memory") : 0;
+    bool made = hb_message_ring_new(&j->ring, s->largest) == 0;
+    made = hb_journal_folder_new(&j->folder, c->recorder.directory, c->name) == 0 && made && j->wake >= 0;
+    int r = made ? 0 : hb_fail(err, ENOMEM, "recorder: out of memory");
     if (!r)
         r = hb_journal_check(c, err);
     if (r) {
@@ -612,28 +498,28 @@ void hb_journal_name(hb_journal *j, const hb_journal_named *named)
 
 int hb_journal_head(hb_journal *j, const void *head, size_t size, const void *first, size_t nfirst, hb_error *err)
 {
-    const size_t message = (size + HEAD_ROOM + nfirst > j->largest ? size + HEAD_ROOM + nfirst : j->largest);
+    const size_t message = (size + HEAD_ROOM + nfirst > j->ring.largest ? size + HEAD_ROOM + nfirst : j->ring.largest);
     const hb_mcap_writer_settings settings = {
         .chunk_size = CHUNK, .message = message, .chunks = CHUNKS, .level = LEVEL};
     int r = hb_mcap_writer_new(&j->writer, &settings, err);
 
     if (r)
         return r;
-    j->head = malloc(size + HEAD_ROOM + nfirst);
-    j->first = malloc(nfirst + 1);
+    j->head.each = malloc(size + HEAD_ROOM + nfirst);
+    j->head.first = malloc(nfirst + 1);
     j->message = malloc(message + 8);
-    if (!j->head || !j->first || !j->message)
+    if (!j->head.each || !j->head.first || !j->message)
         return hb_fail(err, ENOMEM, "recorder: out of memory");
-    memcpy(j->head, head, size);
+    memcpy(j->head.each, head, size);
     if (nfirst)
-        memcpy(j->first, first, nfirst);
-    j->nhead = size;
-    j->nfirst = nfirst;
-    j->folder = open(j->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (j->folder < 0 && hb_journal_on(j))
-        return hb_fail(err, errno, "recorder.directory: %s: %s", j->directory, strerror(errno));
+        memcpy(j->head.first, first, nfirst);
+    j->head.neach = size;
+    j->head.nfirst = nfirst;
+    int why = hb_journal_folder_open(&j->folder);
+    if (why && hb_journal_on(j))
+        return hb_fail(err, -why, "recorder.directory: %s: %s", j->folder.path, strerror(-why));
     atomic_store_explicit(&j->ready, true, memory_order_release);
-    int why = j->stepped ? 0 : pthread_create(&j->thread, NULL, record, j);
+    why = j->stepped ? 0 : pthread_create(&j->thread, NULL, record, j);
     if (why)
         return hb_fail(err, why, "cannot start the recorder's thread: %s", strerror(why));
     j->running = !j->stepped;
@@ -655,13 +541,11 @@ void hb_journal_free(hb_journal *j)
     }
     if (j->wake >= 0)
         close(j->wake);
-    if (j->folder >= 0)
-        close(j->folder);
+    hb_journal_folder_free(&j->folder);
     hb_mcap_writer_free(j->writer);
     free(j->message);
-    free(j->first);
-    free(j->head);
-    free(j->entries);
-    free(j->ring);
+    free(j->head.first);
+    free(j->head.each);
+    hb_message_ring_free(&j->ring);
     free(j);
 }

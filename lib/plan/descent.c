@@ -88,7 +88,7 @@ int hb_descent_new(hb_descent **ret, const hb_model *m, const hb_control_map *ma
     d->nu = m->nu;
     d->map = map;
     d->probes = m->architecture == HB_SHARED;
-    failed = hb_gauss_newton_new(&d->newton, m->nx, m->nu, max_directions, max_horizon, HB_BY_SIZE, err);
+    failed = hb_gauss_newton_new(&d->newton, m->nx, m->nu, max_directions, max_horizon, err);
     if (failed) {
         hb_descent_free(d);
         return failed;
@@ -166,12 +166,13 @@ static void propose(hb_descent *d, int level, int i, int lane, int count)
 {
     hb_gauss_newton *n = d->newton;
     const int size = n->nh * n->nv;
-    const bool failed = hb_gauss_newton_step(n, n->curvature * damping[level][i], d->step) != 0;
+    double gain;
+    const bool failed = hb_gauss_newton_step(n, n->curvature * damping[level][i], d->step, &gain) != 0;
 
     if (failed)
         memset(d->step, 0, (size_t)size * sizeof *d->step);
     if (i == 0) {
-        d->expected = failed ? INFINITY : hb_gauss_newton_decrease(n, d->step);
+        d->expected = failed ? INFINITY : gain;
         d->moved = failed ? INFINITY : largest(d->step, size);
     }
     for (int j = 0; j < count; j++)

@@ -8,7 +8,7 @@
  * Where actuators lag, f sees e[k] = u[k] + (a[k] - u[k]) share and a[k+1] = u[k] + (a[k] - u[k]) keep: B is the
  * Jacobian by e, and da/dw goes along with S.
  *
- * Beyond some size H is not written down: see riccati.h.
+ * H is never written down: see riccati.h.
  *
  * A step d minimises g.d + d.(H + damping I) d / 2 subject to low <= M d[k] <= high for every k. */
 #ifndef HB_GAUSS_NEWTON_H
@@ -34,19 +34,12 @@ typedef struct hb_gauss_newton {
 
     /* worked out by hb_gauss_newton_condense, and not to be changed */
     double *gradient; /* nh x nv */
-    double *hessian;  /* (nh nv) x (nh nv), lower triangle; not with `riccati` */
     double curvature; /* mean of the Hessian's diagonal */
-
-    struct hb_riccati *riccati; /* NULL: the Hessian is dense */
 
     struct hb_gauss_newton_scratch *scratch;
 } hb_gauss_newton;
 
-/* How steps are solved for; HB_BY_SIZE is the faster way for max_nh steps. */
-typedef enum { HB_BY_SIZE, HB_DENSE, HB_SEQUENTIAL } hb_gauss_newton_way;
-
-int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_gauss_newton_way way,
-                        hb_error *err);
+int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_nh, hb_error *err);
 /* Bytes that it takes, about. */
 double hb_gauss_newton_memory(int nx, int nu, int nv, int max_nh);
 void hb_gauss_newton_free(hb_gauss_newton *n);
@@ -56,9 +49,8 @@ void hb_gauss_newton_condense(hb_gauss_newton *n);
 /* The same, but with the Hessian of the last time, and its factor, where the curvatures of the stages are nearly those
  * that it was made of: what is new then is the gradient. */
 void hb_gauss_newton_condense_again(hb_gauss_newton *n);
-/* How much the model falls by a step. */
-double hb_gauss_newton_decrease(const hb_gauss_newton *n, const double *d);
-/* The step d (nh x nv); -1 when the damped Hessian is not positive definite or something is not finite. */
-int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d);
+/* The step d (nh x nv), and by how much the model without damping falls with it; -1 when the damped Hessian is not
+ * positive definite or something is not finite. */
+int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d, double *gain);
 
 #endif

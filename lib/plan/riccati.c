@@ -19,7 +19,8 @@ struct hb_riccati {
     double *inverse;          /* nh x nv x nv: G^-1 */
     double *forward;          /* nh x nv: G^-1 times what is left of the right-hand side */
     double *p, *moved;        /* ny x ny */
-    double *closed;           /* ny x ny: Y - W K */
+    double *closed;           /* nh x ny x ny: C = Y - W K, */
+    double *closed_turned;    /* and its transpose */
     double *pw, *g;           /* ny x nv and nv x nv */
     double *mixed;            /* nv x ny: G K */
     double *now, *next;       /* ny */
@@ -40,7 +41,8 @@ static hb_riccati *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv, siz
     to->forward = hb_arena_take(arena, nh * nv, number);
     to->p = hb_arena_take(arena, ny * ny, number);
     to->moved = hb_arena_take(arena, ny * ny, number);
-    to->closed = hb_arena_take(arena, ny * ny, number);
+    to->closed = hb_arena_take(arena, nh * ny * ny, number);
+    to->closed_turned = hb_arena_take(arena, nh * ny * ny, number);
     to->pw = hb_arena_take(arena, ny * nv, number);
     to->g = hb_arena_take(arena, nv * nv, number);
     to->mixed = hb_arena_take(arena, nv * ny, number);
@@ -77,6 +79,11 @@ static double *y_at(const hb_riccati *r, int k)
 static double *w_at(const hb_riccati *r, int k)
 {
     return r->w + (ptrdiff_t)k * r->ny * r->nv;
+}
+
+static double *gain_at(const hb_riccati *r, int k)
+{
+    return r->gain + (ptrdiff_t)k * r->nv * r->ny;
 }
 
 /* Y and W of step k */
@@ -234,43 +241,6 @@ double hb_riccati_curvature(hb_riccati *r)
     return sum / (r->nh * r->nv);
 }
 
-/* y[k+1] from y[k] in r->now, which it becomes */
-static void move_on(hb_riccati *r, int k, const double *w)
-{
-    double *swap = r->now;
-
-    memset(r->next, 0, (size_t)r->ny * sizeof *r->next);
-    add_product(r, r->ny, r->ny, 1, y_at(r, k), r->now, r->next);
-    add_product(r, r->ny, r->nv, 1, w_at(r, k), w, r->next);
-    r->now = r->next;
-    r->next = swap;
-}
-
-double hb_riccati_form(hb_riccati *r, const double *d)
-{
-    const int nx = r->nx, nu = r->nu, nv = r->nv, ny = r->ny;
-    double sum = 0;
-
-    memset(r->now, 0, (size_t)ny * sizeof *r->now);
-    for (int k = 0;; k++) {
-        const double *q = r->q + (ptrdiff_t)k * nx * nx, *w = d + k * nv, *y = r->now;
-        for (int i = 0; i < nx; i++)
-            for (int j = 0; j < nx; j++)
-                sum += y[i] * q[i * nx + j] * y[j];
-        if (k == r->nh)
-            return sum;
-        for (int i = 0; r->before >= 0 && i < nu; i++)
-            sum += r->slew[k * nu + i] * y[r->before + i] * y[r->before + i];
-        for (int v = 0; v < nv; v++) {
-            for (int z = 0; z < nv; z++)
-                sum += w[v] * r->r[((ptrdiff_t)k * nv + v) * nv + z] * w[z];
-            for (int i = 0; i < ny; i++)
-                sum += 2 * w[v] * r->c[((ptrdiff_t)k * nv + v) * ny + i] * y[i];
-        }
-        move_on(r, k, w);
-    }
-}
-
 /* ---- factor and solve ---- */
 
 /* a <- a^-1 for a symmetric matrix of a few rows; -1 when it is not positive definite: its pivots tell */
@@ -300,13 +270,17 @@ static int invert(int n, double *a)
 static void close_loop(hb_riccati *r, int k, double damping)
 {
     const int nv = r->nv, ny = r->ny;
-    const double *gain = r->gain + (ptrdiff_t)k * nv * ny, *c = r->c + (ptrdiff_t)k * nv * ny, *w = w_at(r, k);
+    const double *gain = gain_at(r, k), *c = r->c + (ptrdiff_t)k * nv * ny, *w = w_at(r, k);
+    double *closed = r->closed + (ptrdiff_t)k * ny * ny, *turned = r->closed_turned + (ptrdiff_t)k * ny * ny;
 
-    memcpy(r->closed, y_at(r, k), (size_t)(ny * ny) * sizeof *r->closed);
+    memcpy(closed, y_at(r, k), (size_t)(ny * ny) * sizeof *closed);
     for (int i = 0; i < nv * ny; i++)
         r->mixed[i] = -gain[i];
-    add_product(r, ny, nv, ny, w, r->mixed, r->closed);
-    move_back(r, k, r->closed, ny);
+    add_product(r, ny, nv, ny, w, r->mixed, closed);
+    for (int i = 0; i < ny; i++)
+        for (int j = 0; j < ny; j++)
+            turned[j * ny + i] = closed[i * ny + j];
+    move_back(r, k, closed, ny);
     /* with mixed = (R + damping I) K / 2 - C, K^T mixed + mixed^T K is what is missing */
     memcpy(r->g, r->r + (ptrdiff_t)k * nv * nv, (size_t)(nv * nv) * sizeof *r->g);
     for (int v = 0; v < nv; v++)
@@ -327,7 +301,7 @@ int hb_riccati_factor(hb_riccati *r, double damping)
 
     begin(r);
     for (int k = r->nh - 1; k >= 0; k--) {
-        double *gain = r->gain + (ptrdiff_t)k * nv * ny, *inverse = r->inverse + (ptrdiff_t)k * nv * nv;
+        double *gain = gain_at(r, k), *inverse = r->inverse + (ptrdiff_t)k * nv * nv;
 
         of_controls(r, k, damping);
         memcpy(inverse, r->g, (size_t)(nv * nv) * sizeof *inverse);
@@ -343,39 +317,71 @@ int hb_riccati_factor(hb_riccati *r, double damping)
     return 0;
 }
 
+/* out (columns) += x^T v for v of `rows` numbers: v is a row, so that whole rows of x are added up */
+static void add_times(const hb_riccati *r, int rows, int columns, const double *v, const double *x, double *out)
+{
+    r->products->add(1, rows, columns, v, 0, 1, x, columns, out, 0);
+}
+
+/* zeros */
+static double *clear(double *x, int n)
+{
+    return memset(x, 0, (size_t)n * sizeof *x);
+}
+
+static void swap(hb_riccati *r)
+{
+    double *now = r->now;
+
+    r->now = r->next;
+    r->next = now;
+}
+
+/* by the adjoint: l[k] = ly[k] + Y^T l[k+1], g[k] = M^T lu[k] + W^T l[k+1] */
+void hb_riccati_gradient(hb_riccati *r, const hb_gauss_newton *n, double *gradient)
+{
+    const int nx = r->nx, nu = r->nu, nv = r->nv, ny = r->ny;
+
+    memcpy(clear(r->now, ny), n->lx + r->nh * nx, (size_t)nx * sizeof *r->now);
+    for (int k = r->nh - 1; k >= 0; k--) {
+        double *g = clear(gradient + k * nv, nv);
+        add_times(r, nu, nv, n->lu + k * nu, n->direction, g);
+        add_times(r, ny, nv, r->now, w_at(r, k), g);
+        memcpy(clear(r->next, ny), n->lx + k * nx, (size_t)nx * sizeof *r->next);
+        add_times(r, ny, ny, r->now, y_at(r, k), r->next);
+        swap(r);
+    }
+}
+
+/* With C = Y - W K, what later steps make of the right-hand side is l <- C^T l + K^T d; and on from there,
+ * w = -K y - G^-1 (W^T l - d), y <- C y - W G^-1 (W^T l - d). */
 void hb_riccati_solve(hb_riccati *r, double *d)
 {
     const int nv = r->nv, ny = r->ny;
 
-    /* back: what later steps make of the right-hand side */
-    memset(r->now, 0, (size_t)ny * sizeof *r->now);
+    clear(r->now, ny);
     for (int k = r->nh - 1; k >= 0; k--) {
-        const double *gain = r->gain + (ptrdiff_t)k * nv * ny;
-        const double *inverse = r->inverse + (ptrdiff_t)k * nv * nv;
-        double *left = d + k * nv, *swap = r->now;
+        double *left = d + k * nv;
 
+        add_times(r, ny, ny, r->now, r->closed + (ptrdiff_t)k * ny * ny, clear(r->next, ny));
+        add_times(r, nv, ny, left, gain_at(r, k), r->next);
         for (int v = 0; v < nv; v++)
             left[v] = -left[v];
-        add_transposed(r, ny, nv, 1, w_at(r, k), r->now, left);
-        memset(r->next, 0, (size_t)ny * sizeof *r->next);
-        add_transposed(r, ny, ny, 1, y_at(r, k), r->now, r->next);
+        add_times(r, ny, nv, r->now, w_at(r, k), left);
+        add_times(r, nv, nv, left, r->inverse + (ptrdiff_t)k * nv * nv, clear(r->forward + k * nv, nv));
+        swap(r);
+    }
+    clear(r->now, ny);
+    for (int k = 0; k < r->nh; k++) {
+        double *w = d + k * nv, *forward = r->forward + k * nv;
+
+        for (int v = 0; v < nv; v++)
+            w[v] = forward[v] = -forward[v];
         for (int v = 0; v < nv; v++)
             for (int i = 0; i < ny; i++)
-                r->next[i] -= gain[v * ny + i] * left[v];
-        memset(r->forward + k * nv, 0, (size_t)nv * sizeof *r->forward);
-        add_product(r, nv, nv, 1, inverse, left, r->forward + k * nv);
-        r->now = r->next;
-        r->next = swap;
-    }
-    /* and on: w = -K y - G^-1 (what is left of it) */
-    memset(r->now, 0, (size_t)ny * sizeof *r->now);
-    for (int k = 0; k < r->nh; k++) {
-        const double *gain = r->gain + (ptrdiff_t)k * nv * ny;
-        for (int v = 0; v < nv; v++) {
-            d[k * nv + v] = -r->forward[k * nv + v];
-            for (int i = 0; i < ny; i++)
-                d[k * nv + v] -= gain[v * ny + i] * r->now[i];
-        }
-        move_on(r, k, d + k * nv);
+                w[v] -= gain_at(r, k)[v * ny + i] * r->now[i];
+        add_times(r, ny, ny, r->now, r->closed_turned + (ptrdiff_t)k * ny * ny, clear(r->next, ny));
+        add_product(r, ny, nv, 1, w_at(r, k), forward, r->next);
+        swap(r);
     }
 }

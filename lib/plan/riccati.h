@@ -22,8 +22,8 @@ void hb_riccati_free(hb_riccati *r);
 void hb_riccati_take(hb_riccati *r, const struct hb_gauss_newton *n, const double *q);
 /* Mean of the Hessian's diagonal. */
 double hb_riccati_curvature(hb_riccati *r);
-/* d . H d */
-double hb_riccati_form(hb_riccati *r, const double *d);
+/* The gradient (nh x nv) with the derivatives lx and lu of a problem, whose Jacobians are those taken. */
+void hb_riccati_gradient(hb_riccati *r, const struct hb_gauss_newton *n, double *gradient);
 /* Prepares for hb_riccati_solve with H + damping I; -1 when that is not positive definite. */
 int hb_riccati_factor(hb_riccati *r, double damping);
 /* d = (H + damping I)^-1 d */

@@ -81,13 +81,13 @@ static double cost_change(const linear_problem *p, const double *d)
     return total;
 }
 
-static hb_gauss_newton *to_newton(const linear_problem *p, double bound, hb_gauss_newton_way way)
+static hb_gauss_newton *to_newton(const linear_problem *p, double bound)
 {
     hb_gauss_newton *n;
     hb_error err;
 
     /* room for more than is used */
-    if (hb_gauss_newton_new(&n, NX, NU, NU, NH + 2, way, &err))
+    if (hb_gauss_newton_new(&n, NX, NU, NU, NH + 2, &err))
         fail_msg("%s", err.text);
     n->nv = p->nv;
     n->nh = NH;
@@ -153,22 +153,14 @@ static void test_condensed_derivatives_are_those_of_the_simulated_cost(void **st
             make_problem(&p, seed / 2, nv);
             p.lags = seed % 2;
             differentiate(&p, gradient, hessian);
-            double trace = 0, d[MAX];
-            for (int i = 0; i < size; i++) {
+            double trace = 0;
+            for (int i = 0; i < size; i++)
                 trace += hessian[i * size + i];
-                d[i] = draw(seed, 7000 + i);
-            }
-            for (hb_gauss_newton_way way = HB_DENSE; way <= HB_SEQUENTIAL; way++) {
-                hb_gauss_newton *n = to_newton(&p, 1e9, way);
-                for (int i = 0; i < size; i++) {
-                    assert_near(n->gradient[i], gradient[i], 1e-9);
-                    for (int j = 0; way == HB_DENSE && j <= i; j++)
-                        assert_near(n->hessian[i * size + j], hessian[i * size + j], 1e-9);
-                }
-                assert_near(n->curvature, trace / size, 1e-9);
-                assert_near(hb_gauss_newton_decrease(n, d), -cost_change(&p, d), 1e-9);
-                hb_gauss_newton_free(n);
-            }
+            hb_gauss_newton *n = to_newton(&p, 1e9);
+            for (int i = 0; i < size; i++)
+                assert_near(n->gradient[i], gradient[i], 1e-9);
+            assert_near(n->curvature, trace / size, 1e-9);
+            hb_gauss_newton_free(n);
         }
 }
 
@@ -176,23 +168,25 @@ static void test_free_step_is_the_minimum(void **state)
 {
     (void)state;
 
-    for (int nv = 2; nv <= 2 * NU - 1; nv++) {
-        linear_problem p;
-        double d[MAX];
-        const hb_gauss_newton_way way = nv <= NU ? HB_DENSE : HB_SEQUENTIAL;
-        make_problem(&p, 9, nv <= NU ? nv : nv - NU + 1);
-        hb_gauss_newton *n = to_newton(&p, 1e9, way);
-        assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
-        double least = cost_change(&p, d);
-        assert_true(least < 0);
-        for (int i = 0; i < NH * p.nv; i++)
-            for (int side = -1; side <= 1; side += 2) {
-                d[i] += side * 1e-3;
-                assert_true(cost_change(&p, d) > least);
-                d[i] -= side * 1e-3;
-            }
-        hb_gauss_newton_free(n);
-    }
+    for (int nv = 2; nv <= NU; nv++)
+        for (uint64_t seed = 9; seed < 13; seed++) {
+            linear_problem p;
+            double d[MAX], gain;
+            make_problem(&p, seed, nv);
+            p.lags = seed % 2;
+            hb_gauss_newton *n = to_newton(&p, 1e9);
+            assert_int_equal(hb_gauss_newton_step(n, 0, d, &gain), 0);
+            double least = cost_change(&p, d);
+            assert_true(least < 0);
+            assert_near(gain, -least, 1e-9);
+            for (int i = 0; i < NH * p.nv; i++)
+                for (int side = -1; side <= 1; side += 2) {
+                    d[i] += side * 1e-3;
+                    assert_true(cost_change(&p, d) > least);
+                    d[i] -= side * 1e-3;
+                }
+            hb_gauss_newton_free(n);
+        }
 }
 
 /* with M diagonal the bounds are a box in w: projected gradient descent, slow and sure */
@@ -203,10 +197,11 @@ static void test_bounded_step_is_the_minimum_within_bounds(void **state)
 
     for (uint64_t seed = 0; seed < 40; seed++) {
         linear_problem p;
-        double d[MAX], slow[MAX] = {0}, gradient[MAX], hessian[MAX * MAX];
-        make_problem(&p, seed / 2, NU);
-        hb_gauss_newton *n = to_newton(&p, 0.15, seed % 2 ? HB_SEQUENTIAL : HB_DENSE);
-        assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
+        double d[MAX], slow[MAX] = {0}, gradient[MAX], hessian[MAX * MAX], gain;
+        make_problem(&p, seed, NU);
+        hb_gauss_newton *n = to_newton(&p, 0.15);
+        assert_int_equal(hb_gauss_newton_step(n, 0, d, &gain), 0);
+        assert_near(gain, -cost_change(&p, d), 1e-9);
 
         differentiate(&p, gradient, hessian);
         double largest = 0;
@@ -242,14 +237,15 @@ static void test_bounded_step_in_few_directions(void **state)
     (void)state;
     int bound_hit = 0;
 
-    for (uint64_t seed = 0; seed < 40; seed++) {
+    for (uint64_t seed = 0; seed < 20; seed++) {
         linear_problem p;
         enum { NV = 2 };
-        double d[MAX];
-        make_problem(&p, seed / 2, NV);
-        hb_gauss_newton *n = to_newton(&p, 0.1, seed % 2 ? HB_SEQUENTIAL : HB_DENSE);
-        assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
+        double d[MAX], gain;
+        make_problem(&p, seed, NV);
+        hb_gauss_newton *n = to_newton(&p, 0.1);
+        assert_int_equal(hb_gauss_newton_step(n, 0, d, &gain), 0);
         double found = cost_change(&p, d);
+        assert_near(gain, -found, 1e-9);
         for (int trial = -1; trial < 2000; trial++) {
             double near[MAX];
             bool feasible = true;
@@ -271,65 +267,117 @@ static void test_bounded_step_in_few_directions(void **state)
         }
         hb_gauss_newton_free(n);
     }
-    assert_true(bound_hit > 40);
+    assert_true(bound_hit > 20);
 }
 
-/* A long horizon, of a system that is unstable, with costs of very different size: the recursion against the matrix,
- * bounds active in some. */
-static void test_recursion_equals_the_matrix(void **state)
+/* the gradient of the model at a step, by a rollout of the linear system and its adjoint, with the damping's: written
+ * out for a long problem whose states, actuators and controls are as the header has them */
+static void model_gradient(const hb_gauss_newton *n, double damping, const double *d, double *g)
+{
+    enum { STATES = 6, LONG = 60 };
+    const int nu = n->nu, nv = n->nv;
+    double x[LONG + 1][STATES] = {0}, u[LONG + 1][NU] = {0}, a[NU] = {0}, l[STATES], da[NU] = {0};
+
+    for (int k = 0; k < LONG; k++)
+        for (int i = 0; i < nu; i++) {
+            for (int v = 0; v < nv; v++)
+                u[k][i] += n->direction[i * nv + v] * d[k * nv + v];
+            const double e = n->lags ? u[k][i] + (a[i] - u[k][i]) * n->share[i] : u[k][i];
+            a[i] = u[k][i] + (a[i] - u[k][i]) * n->keep[i];
+            for (int j = 0; j < STATES; j++) {
+                if (i == 0)
+                    for (int m = 0; m < STATES; m++)
+                        x[k + 1][j] += n->a[(k * STATES + j) * STATES + m] * x[k][m];
+                x[k + 1][j] += n->b[(k * STATES + j) * nu + i] * e;
+            }
+        }
+    for (int j = 0; j < STATES; j++)
+        l[j] = n->lx[LONG * STATES + j] + n->q[(LONG * STATES + j) * STATES + j] * x[LONG][j];
+    for (int k = LONG - 1; k >= 0; k--) {
+        double before[STATES];
+        for (int v = 0; v < nv; v++)
+            g[k * nv + v] = damping * d[k * nv + v];
+        for (int i = 0; i < nu; i++) {
+            double of_e = 0, of_u;
+            for (int j = 0; j < STATES; j++)
+                of_e += n->b[(k * STATES + j) * nu + i] * l[j];
+            of_u = n->lags ? (1 - n->share[i]) * of_e + (1 - n->keep[i]) * da[i] : of_e;
+            da[i] = n->share[i] * of_e + n->keep[i] * da[i];
+            of_u += n->lu[k * nu + i] + n->r[(k * nu + i) * nu + i] * u[k][i];
+            of_u += n->slew[k * nu + i] * (u[k][i] - (k ? u[k - 1][i] : 0));
+            of_u -= k + 1 < LONG ? n->slew[(k + 1) * nu + i] * (u[k + 1][i] - u[k][i]) : 0;
+            for (int v = 0; v < nv; v++)
+                g[k * nv + v] += n->direction[i * nv + v] * of_u;
+        }
+        for (int j = 0; j < STATES; j++) {
+            before[j] = n->lx[k * STATES + j] + n->q[(k * STATES + j) * STATES + j] * x[k][j];
+            for (int m = 0; m < STATES; m++)
+                before[j] += n->a[(k * STATES + m) * STATES + j] * l[m];
+        }
+        memcpy(l, before, sizeof l);
+    }
+}
+
+/* A long horizon, of a system that is unstable, with costs of very different size: at the step the model's gradient is
+ * zero, or points out of the bounds that the step is at. */
+static void test_long_steps_are_minima(void **state)
 {
     (void)state;
-    enum { LONG = 60, NV = 3, STATES = 6 };
-    hb_gauss_newton *way[2];
-    double d[2][LONG * NV];
+    enum { LONG = 60, STATES = 6 };
+    double d[LONG * NU], zero[LONG * NU] = {0}, start[LONG * NU], g[LONG * NU], gain;
     int bound_hit = 0;
 
     for (uint64_t seed = 0; seed < 8; seed++) {
-        for (int i = 0; i < 2; i++) {
-            hb_gauss_newton *n;
-            hb_error err;
-            if (hb_gauss_newton_new(&n, STATES, NU, NV, LONG, i ? HB_SEQUENTIAL : HB_DENSE, &err))
-                fail_msg("%s", err.text);
-            n->lags = seed % 2;
-            for (int j = 0; j < NU; j++) {
-                n->keep[j] = 0.2 * j;
-                n->share[j] = 0.25 * j;
-            }
-            for (int j = 0; j < NU * NV; j++)
-                n->direction[j] = draw(seed, 8000 + j);
-            for (int j = 0; j < LONG * STATES * STATES; j++)
-                n->a[j] = 1.1 * (j / STATES % STATES == j % STATES) + 0.05 * draw(seed, 10000 + j);
-            for (int j = 0; j < LONG * STATES * NU; j++)
-                n->b[j] = 0.2 * draw(seed, 20000 + j);
-            for (int j = 0; j < (LONG + 1) * STATES; j++) {
-                n->lx[j] = draw(seed, 30000 + j);
-                n->q[j * STATES + j % STATES] = (j < LONG * STATES ? 1 : 1e4) * fabs(draw(seed, 40000 + j));
-            }
-            for (int j = 0; j < LONG * NU; j++) {
-                n->lu[j] = draw(seed, 50000 + j);
-                n->r[j * NU + j % NU] = j % NU ? fabs(draw(seed, 60000 + j)) : 0;
-                n->slew[j] = seed % 4 < 2 ? 0 : fabs(draw(seed, 70000 + j));
-                n->low[j] = seed < 4 ? -1e9 : -0.1;
-                n->high[j] = seed < 4 ? 1e9 : 0.1;
-            }
-            hb_gauss_newton_condense(n);
-            assert_int_equal(hb_gauss_newton_step(n, 0.01, d[i]), 0);
-            way[i] = n;
+        const bool bounded = seed >= 4;
+        const int nv = bounded ? NU : NU - 1;
+        hb_gauss_newton *n;
+        hb_error err;
+        if (hb_gauss_newton_new(&n, STATES, NU, nv, LONG, &err))
+            fail_msg("%s", err.text);
+        n->lags = seed % 2;
+        for (int j = 0; j < NU; j++) {
+            n->keep[j] = 0.2 * j;
+            n->share[j] = 0.25 * j;
         }
-        const double decrease = hb_gauss_newton_decrease(way[0], d[0]);
-        assert_near(way[1]->curvature, way[0]->curvature, 1e-9 * way[0]->curvature);
-        assert_true(decrease > 0);
-        assert_near(hb_gauss_newton_decrease(way[1], d[1]), decrease, 1e-5 * decrease);
-        for (int j = 0; j < LONG * NV; j++)
-            assert_near(d[1][j], d[0][j], 1e-4);
+        for (int j = 0; j < NU * nv; j++)
+            n->direction[j] = bounded ? j / nv == j % nv : draw(seed, 8000 + j);
+        for (int j = 0; j < LONG * STATES * STATES; j++)
+            n->a[j] = 1.1 * (j / STATES % STATES == j % STATES) + 0.05 * draw(seed, 10000 + j);
+        for (int j = 0; j < LONG * STATES * NU; j++)
+            n->b[j] = 0.2 * draw(seed, 20000 + j);
+        for (int j = 0; j < (LONG + 1) * STATES; j++) {
+            n->lx[j] = draw(seed, 30000 + j);
+            n->q[j * STATES + j % STATES] = (j < LONG * STATES ? 1 : 1e4) * fabs(draw(seed, 40000 + j));
+        }
         for (int j = 0; j < LONG * NU; j++) {
-            double u = 0;
-            for (int v = 0; v < NV; v++)
-                u += way[0]->direction[j % NU * NV + v] * d[0][j / NU * NV + v];
-            bound_hit += fabs(u) > 0.1 - 1e-6;
+            n->lu[j] = draw(seed, 50000 + j);
+            n->r[j * NU + j % NU] = j % NU ? fabs(draw(seed, 60000 + j)) : 0;
+            /* the dual converges slowly where a control costs nothing of its own */
+            n->slew[j] = seed < 2 ? 0 : fabs(draw(seed, 70000 + j));
+            n->low[j] = bounded ? -0.1 : -1e9;
+            n->high[j] = bounded ? 0.1 : 1e9;
         }
-        hb_gauss_newton_free(way[0]);
-        hb_gauss_newton_free(way[1]);
+        hb_gauss_newton_condense(n);
+        assert_int_equal(hb_gauss_newton_step(n, 0.01, d, &gain), 0);
+
+        double largest = 0, expected = 0;
+        model_gradient(n, 0, zero, start);
+        model_gradient(n, 0, d, g);
+        for (int j = 0; j < LONG * nv; j++) {
+            assert_near(n->gradient[j], start[j], 1e-9 * fmax(1, fabs(start[j])));
+            largest = fmax(largest, fabs(start[j]));
+            expected -= (start[j] + g[j]) / 2 * d[j];
+        }
+        assert_true(gain > 0);
+        assert_near(gain, expected, 1e-6 * expected);
+        model_gradient(n, 0.01, d, g);
+        for (int j = 0; j < LONG * nv; j++) {
+            const int at = bounded ? (d[j] > 0.1 - 1e-4) - (d[j] < -0.1 + 1e-4) : 0;
+            bound_hit += at != 0;
+            assert_true(!bounded || fabs(d[j]) < 0.1 + 1e-4);
+            assert_true(at > 0 ? g[j] < 1e-6 * largest : at < 0 ? g[j] > -1e-6 * largest : fabs(g[j]) < 1e-6 * largest);
+        }
+        hb_gauss_newton_free(n);
     }
     assert_true(bound_hit > 100);
 }
@@ -339,43 +387,43 @@ static void test_condensing_again(void **state)
 {
     (void)state;
 
-    for (hb_gauss_newton_way way = HB_DENSE; way <= HB_SEQUENTIAL; way++)
-        for (int much = 0; much < 2; much++) {
-            linear_problem p, now;
-            double d[MAX], expected[MAX];
-            make_problem(&p, 4, NU);
-            hb_gauss_newton *n = to_newton(&p, 0.3, way);
-            assert_int_equal(hb_gauss_newton_step(n, 0.1, d), 0);
+    for (int much = 0; much < 2; much++) {
+        linear_problem p, now;
+        double d[MAX], expected[MAX], gain, expected_gain;
+        make_problem(&p, 4, NU);
+        hb_gauss_newton *n = to_newton(&p, 0.3);
+        assert_int_equal(hb_gauss_newton_step(n, 0.1, d, &gain), 0);
 
-            make_problem(&now, 5, NU);
-            memcpy(p.lx, now.lx, sizeof p.lx);
-            memcpy(n->lx, now.lx, sizeof now.lx);
-            for (int k = 0; k <= NH; k++)
-                for (int i = 0; i < NX; i++) {
-                    n->q[(k * NX + i) * NX + i] *= much ? 1.5 : 1.05;
-                    p.q[k][i] *= much ? 1.5 : 1;
-                }
-            hb_gauss_newton_condense_again(n);
-            hb_gauss_newton *fresh = to_newton(&p, 0.3, way);
-            assert_int_equal(hb_gauss_newton_step(n, 0.1, d), 0);
-            assert_int_equal(hb_gauss_newton_step(fresh, 0.1, expected), 0);
-            assert_memory_equal(d, expected, sizeof d);
-            assert_true(hb_gauss_newton_decrease(n, d) == hb_gauss_newton_decrease(fresh, d));
-            hb_gauss_newton_free(n);
-            hb_gauss_newton_free(fresh);
-        }
+        make_problem(&now, 5, NU);
+        memcpy(p.lx, now.lx, sizeof p.lx);
+        memcpy(n->lx, now.lx, sizeof now.lx);
+        for (int k = 0; k <= NH; k++)
+            for (int i = 0; i < NX; i++) {
+                n->q[(k * NX + i) * NX + i] *= much ? 1.5 : 1.05;
+                p.q[k][i] *= much ? 1.5 : 1;
+            }
+        hb_gauss_newton_condense_again(n);
+        hb_gauss_newton *fresh = to_newton(&p, 0.3);
+        assert_int_equal(hb_gauss_newton_step(n, 0.1, d, &gain), 0);
+        assert_int_equal(hb_gauss_newton_step(fresh, 0.1, expected, &expected_gain), 0);
+        assert_memory_equal(d, expected, sizeof d);
+        assert_true(gain == expected_gain);
+        hb_gauss_newton_free(n);
+        hb_gauss_newton_free(fresh);
+    }
 }
 
 static void test_damping_shortens_and_bad_numbers_are_refused(void **state)
 {
     (void)state;
     linear_problem p;
-    double d[MAX], damped[MAX], length[2] = {0};
+    double d[MAX], damped[MAX], length[2] = {0}, gain;
 
     make_problem(&p, 3, NU);
-    hb_gauss_newton *n = to_newton(&p, 1e9, HB_DENSE);
-    assert_int_equal(hb_gauss_newton_step(n, 0, d), 0);
-    assert_int_equal(hb_gauss_newton_step(n, 1e3, damped), 0);
+    hb_gauss_newton *n = to_newton(&p, 1e9);
+    assert_int_equal(hb_gauss_newton_step(n, 0, d, &gain), 0);
+    assert_int_equal(hb_gauss_newton_step(n, 1e3, damped, &gain), 0);
+    assert_near(gain, -cost_change(&p, damped), 1e-9);
     for (int i = 0; i < MAX; i++) {
         length[0] += d[i] * d[i];
         length[1] += damped[i] * damped[i];
@@ -385,20 +433,11 @@ static void test_damping_shortens_and_bad_numbers_are_refused(void **state)
     assert_true(length[1] < 0.01 * length[0]);
 
     n->gradient[2] = NAN;
-    assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
-    n->r[0] = -1e3;
-    hb_gauss_newton_condense(n);
-    assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
-    hb_gauss_newton_free(n);
-
-    /* likewise by the recursion */
-    n = to_newton(&p, 1e9, HB_SEQUENTIAL);
-    n->gradient[2] = NAN;
-    assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
+    assert_int_equal(hb_gauss_newton_step(n, 0, d, &gain), -1);
     n->gradient[2] = 0;
     n->r[0] = -1e3;
     hb_gauss_newton_condense(n);
-    assert_int_equal(hb_gauss_newton_step(n, 0, d), -1);
+    assert_int_equal(hb_gauss_newton_step(n, 0, d, &gain), -1);
     hb_gauss_newton_free(n);
     hb_gauss_newton_free(NULL);
 }
@@ -410,7 +449,7 @@ int main(void)
         cmocka_unit_test(test_free_step_is_the_minimum),
         cmocka_unit_test(test_bounded_step_is_the_minimum_within_bounds),
         cmocka_unit_test(test_bounded_step_in_few_directions),
-        cmocka_unit_test(test_recursion_equals_the_matrix),
+        cmocka_unit_test(test_long_steps_are_minima),
         cmocka_unit_test(test_condensing_again),
         cmocka_unit_test(test_damping_shortens_and_bad_numbers_are_refused),
     };

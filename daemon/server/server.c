@@ -1,12 +1,8 @@
 #include "server/server.h"
 
-#include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "process/notify.h"
 #include "process/realtime.h"
@@ -37,239 +33,6 @@ void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const voi
     frame[e->nframes] = (hb_frame){data, size};
     if (!e->nframes || !s->transport.send(s->transport.context, to, frame, e->nframes + 1))
         s->status.counters.replies_undelivered++;
-}
-
-/* ---- telemetry ---- */
-
-/* Sequence numbers that decrease mean that the publisher restarted, or that there are two. Gaps count as losses only
- * after a few increasing ones. */
-static void count_losses(hb_server *s, uint64_t sequence)
-{
-    enum { ASCENDING = 10, LARGEST = 10000 };
-
-    if (!sequence || !s->telemetry.sequence || sequence <= s->telemetry.sequence ||
-        sequence - s->telemetry.sequence > LARGEST)
-        s->telemetry.ascending = 0;
-    else if (s->telemetry.ascending < ASCENDING)
-        s->telemetry.ascending++;
-    else
-        s->status.counters.telemetry_lost += sequence - s->telemetry.sequence - 1;
-    s->telemetry.sequence = sequence;
-}
-
-static void note_newest(hb_server *s, const hb_observation *o, double arrived)
-{
-    s->telemetry.arrived = arrived;
-    memcpy(s->telemetry.state, o->x, (size_t)s->model->nx * sizeof *o->x);
-    if (s->model->nu)
-        memcpy(s->telemetry.control, o->u, (size_t)s->model->nu * sizeof *o->u);
-    s->telemetry.sampled = true;
-}
-
-/* In lock-step a sample that comes by itself could be learned from before or after a request, as it happens. */
-static void set_aside(hb_server *s)
-{
-    unsigned held;
-
-    s->status.counters.set_aside[HB_REASON_CLOCK]++;
-    if (hb_log_due(&s->limit.clock, hb_server_now(s), &held))
-        hb_log_line(s->log, HB_LOG_WARNING,
-                    "telemetry: samples are set aside: with latency.clock: vehicle they come with the requests "
-                    "(ActionRequest.telemetry; lockstep of the clients) (%u more before)",
-                    held);
-}
-
-/* Empties the socket into the ring; what does not fit pushes the oldest out. */
-static void receive_telemetry(hb_server *s)
-{
-    size_t nx = (size_t)s->model->nx, nu = (size_t)s->model->nu;
-    hb_envelope envelope;
-
-    for (int i = 0; i < HB_REQUESTS_A_TURN; i++) {
-        hb_observation o;
-        uint64_t sequence;
-        int n = hb_server_receive(s, HB_CHANNEL_TELEMETRY, &envelope);
-        if (n == HB_NOTHING)
-            return;
-        s->status.counters.telemetry++;
-        if (s->vehicle.lockstep) {
-            set_aside(s);
-            continue;
-        }
-        hb_reason why = n == HB_OVERSIZED ? HB_REASON_TOO_LARGE
-                        : n < 0 || envelope.nframes
-                            ? HB_REASON_MALFORMED
-                            : hb_wire_read_telemetry(s->wire, s->frame, (size_t)n, &o, &sequence);
-        bool nonsense = why == HB_REASON_NOT_FINITE; /* the controller gets it, and reports the fault */
-        if (why != HB_REASON_NONE && !nonsense) {
-            s->status.counters.set_aside[why]++;
-            continue;
-        }
-        count_losses(s, sequence);
-        if (s->telemetry.count == HB_RING) {
-            s->telemetry.first = (s->telemetry.first + 1) % HB_RING;
-            s->telemetry.count--;
-            s->status.counters.telemetry_overrun++;
-        }
-        hb_sample *sample = &s->telemetry.ring[(s->telemetry.first + s->telemetry.count++) % HB_RING];
-        sample->arrived = hb_server_flight_now(s);
-        sample->sequence = sequence;
-        sample->observation = o;
-        sample->observation.x = memcpy(sample->x, o.x, nx * sizeof *sample->x);
-        sample->observation.u = sample->u;
-        if (nu)
-            memcpy(sample->u, o.u, nu * sizeof *sample->u);
-        if (!nonsense)
-            note_newest(s, &o, sample->arrived);
-    }
-}
-
-void hb_server_learn_carried(hb_server *s, int nsamples)
-{
-    for (int i = 0; i < nsamples; i++) {
-        hb_sample sample = {.arrived = hb_server_flight_now(s)};
-        hb_reason why = hb_wire_request_sample(s->wire, i, &sample.observation, &sample.sequence);
-
-        s->status.counters.telemetry++;
-        count_losses(s, sample.sequence);
-        if (why == HB_REASON_NONE)
-            note_newest(s, &sample.observation, sample.arrived);
-        hb_controller_observe(s->controller, &sample.observation, sample.arrived);
-        hb_shadow_observe(s->shadow.thread, &sample.observation, sample.arrived);
-        hb_server_record_sample(s, &sample, false);
-    }
-    s->telemetry.work_left |= nsamples > 0;
-}
-
-/* Learns from the oldest sample of the ring, or, when they pile up, from several at once. */
-static void learn(hb_server *s)
-{
-    int n = s->telemetry.count < HB_ESTIMATOR_TOGETHER ? s->telemetry.count > 0 : HB_ESTIMATOR_TOGETHER;
-
-    s->telemetry.work_left |= n > 0;
-    for (; n > 0; n--) {
-        hb_sample *sample = &s->telemetry.ring[s->telemetry.first];
-        (n > 1 ? hb_controller_observe_more : hb_controller_observe)(s->controller, &sample->observation,
-                                                                     sample->arrived);
-        hb_shadow_observe(s->shadow.thread, &sample->observation, sample->arrived);
-        hb_server_record_sample(s, sample, n > 1);
-        s->telemetry.first = (s->telemetry.first + 1) % HB_RING;
-        s->telemetry.count--;
-    }
-}
-
-/* ---- the main thread's orders ---- */
-
-/* Both return false when it has to wait for a later turn. */
-static bool take_reload(hb_server *s, const hb_order *order)
-{
-    if (order->error)
-        hb_fail(&s->orders.error, EINVAL, "%s", order->error);
-    else if (s->shadow.thread && !hb_shadow_claim(s->shadow.thread))
-        return false;
-    else {
-        s->retuned = order->settings;
-        s->shadow.retuned = order->shadow_settings;
-        const bool stays = hb_server_reload_target(s, &s->retuned, &s->shadow.retuned);
-        if (hb_server_retune(s, &s->retuned, &s->shadow.retuned, &s->orders.error) == 0) {
-            s->status.period = order->status_period;
-            hb_server_reloaded_target(s, &order->settings);
-            hb_server_record_change(s,
-                                    &(hb_recorded_change){.stays = stays ? s->settings.target : NULL,
-                                                          .prepared = s->record.prepared_before},
-                                    order->configuration);
-        }
-    }
-    s->status.counters.reloads++;
-    s->status.counters.reload_errors += s->orders.error.code != 0;
-    hb_server_reloaded(s, order, s->orders.error.code ? s->orders.error.text : NULL);
-    return true;
-}
-
-/* Answers a client with the settings in force. */
-static bool take_settings(hb_server *s, const hb_order *order)
-{
-    hb_server_answer(s, &s->control.setter, &(hb_control_reply){.settings = order->told, .error = order->error});
-    return true;
-}
-
-static bool take_promotion(hb_server *s, const hb_order *order)
-{
-    if (order->error)
-        hb_fail(&s->orders.error, EINVAL, "%s", order->error);
-    else if (hb_server_promote(s, &s->orders.error) == -EAGAIN)
-        return false;
-    hb_server_promoted(s, s->orders.error.code ? s->orders.error.text : NULL);
-    return true;
-}
-
-static void take_order(hb_server *s)
-{
-    if (atomic_load_explicit(&s->orders.state, memory_order_acquire) != HB_ORDER_POSTED ||
-        !hb_worker_idle(s->actions.worker))
-        return;
-    s->orders.error = (hb_error){0};
-    if (!(s->orders.order->promote ? take_promotion
-          : s->orders.order->told  ? take_settings
-                                   : take_reload)(s, s->orders.order))
-        return;
-    atomic_store_explicit(&s->orders.state, HB_ORDER_DONE, memory_order_release);
-    hb_wake(s->orders.done_fd);
-}
-
-void hb_server_order_post(hb_server *s, const hb_order *order)
-{
-    s->orders.order = order;
-    atomic_store_explicit(&s->orders.state, HB_ORDER_POSTED, memory_order_release);
-    hb_wake(s->orders.wake_fd);
-}
-
-int hb_server_order_taken(hb_server *s, hb_error *err)
-{
-    if (atomic_load_explicit(&s->orders.state, memory_order_acquire) != HB_ORDER_DONE)
-        return 1;
-    atomic_store_explicit(&s->orders.state, HB_ORDER_NONE, memory_order_relaxed);
-    *err = s->orders.error;
-    return -s->orders.error.code;
-}
-
-int hb_server_order(hb_server *s, const hb_order *order, hb_error *err)
-{
-    int r;
-
-    hb_server_order_post(s, order);
-    while ((r = hb_server_order_taken(s, err)) > 0) {
-        struct pollfd done = {.fd = s->orders.done_fd, .events = POLLIN};
-        if (poll(&done, 1, -1) > 0)
-            hb_wake_drain(s->orders.done_fd);
-    }
-    return r;
-}
-
-void hb_server_stop(hb_server *s)
-{
-    atomic_store_explicit(&s->orders.stop, true, memory_order_release);
-    hb_wake(s->orders.wake_fd);
-}
-
-hb_worker *hb_server_worker(hb_server *s)
-{
-    return s->actions.worker;
-}
-
-int hb_server_setting_fd(const hb_server *s)
-{
-    return s->orders.setting_fd;
-}
-
-const hb_setting_wish *hb_server_setting_wish(const hb_server *s)
-{
-    return &s->control.wish;
-}
-
-int hb_server_reload_fd(const hb_server *s)
-{
-    return s->orders.reload_fd;
 }
 
 /* ---- the loop ---- */
@@ -389,15 +152,15 @@ bool hb_server_turn(hb_server *s)
     if (s->transport.keep_names)
         s->transport.keep_names(s->transport.context, hb_queue_flown(s->actions.queue, hb_server_now(s)));
     hb_server_collect(s);
-    take_order(s);
+    hb_server_take_order(s);
     hb_server_set_target(s);
     hb_server_receive_requests(s);
     hb_server_serve(s);
-    receive_telemetry(s);
+    hb_server_receive_telemetry(s);
     /* in turns without a sample, and one piece each, so that a request that comes meanwhile does not wait for long */
     if (s->telemetry.count == 0 && has_work(s))
         s->telemetry.work_left = hb_controller_work(s->controller);
-    learn(s);
+    hb_server_learn(s);
     hb_server_receive_control(s);
     judge_handshakes(s);
     hb_server_guard(s);
@@ -409,6 +172,11 @@ bool hb_server_turn(hb_server *s)
     hb_server_each_second(s, now);
     feed_watchdog(s, now);
     return true;
+}
+
+hb_worker *hb_server_worker(hb_server *s)
+{
+    return s->actions.worker;
 }
 
 void hb_server_run(hb_server *s)
@@ -537,11 +305,6 @@ static void fill_in(hb_server *s, const hb_server_settings *set)
     s->limit.clock.period = 5;
     s->limit.reset.period = s->limit.target.period = 1;
     s->limit.guest.period = 60;
-    s->orders.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->orders.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->orders.reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->orders.promote_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->orders.setting_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
@@ -584,9 +347,7 @@ int hb_server_new(hb_server **ret, const hb_server_settings *set, hb_error *err)
         .stepped = set->stepped || s->vehicle.lockstep,
         .started = shadow_started,
     };
-    if (s->orders.wake_fd < 0 || s->orders.done_fd < 0 || s->orders.reload_fd < 0 || s->orders.promote_fd < 0 ||
-        s->orders.setting_fd < 0)
-        r = hb_fail(err, errno, "eventfd: %s", strerror(errno));
+    r = hb_server_orders_open(&s->orders, err);
     if (!r)
         r = hb_wire_new(&s->wire, &sizes, err);
     if (!r)
@@ -612,10 +373,6 @@ void hb_server_free(hb_server *s)
     hb_worker_free(s->actions.worker);
     hb_queue_free(s->actions.queue);
     hb_wire_free(s->wire);
-    const int fds[] = {s->orders.wake_fd, s->orders.done_fd, s->orders.reload_fd, s->orders.promote_fd,
-                       s->orders.setting_fd};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    hb_server_orders_close(&s->orders);
     free(s);
 }

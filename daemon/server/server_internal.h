@@ -226,12 +226,21 @@ static inline double hb_server_flight_now(const hb_server *s)
 {
     return s->flight.now(s->flight.context);
 }
-/* In lock-step: learns from the samples that the request read last carries. */
-void hb_server_learn_carried(hb_server *s, int nsamples);
 /* Receives a message: the envelope, then the last frame in s->frame. Returns its size, or see hb_transport. */
 int hb_server_receive(hb_server *s, hb_channel from, hb_envelope *e);
 /* Sends a reply; one that cannot be delivered is counted. */
 void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const void *data, size_t size);
+
+/* server_telemetry.c */
+void hb_server_receive_telemetry(hb_server *s);
+void hb_server_learn(hb_server *s);
+/* In lock-step: learns from the samples that the request read last carries. */
+void hb_server_learn_carried(hb_server *s, int nsamples);
+
+/* server_orders.c */
+int hb_server_orders_open(hb_server_orders *o, hb_error *err);
+void hb_server_orders_close(const hb_server_orders *o); /* also where opening failed */
+void hb_server_take_order(hb_server *s);                /* if there is one, and the worker is idle */
 
 /* server_control.c: the target that a client has set stays in force, after a restart and a reload too, until the file
  * has another one than before. */

@@ -2,8 +2,97 @@
 
 #include <math.h>
 
+#include <stdio.h>
+#include <string.h>
+
+#include "data/log_frames.h"
 #include "data/rotor_order.h"
 #include "data/vehicles.h"
+
+/* --- frames --- */
+
+static const hb_log_signal *state_of(const hb_log_map *m, const char *name)
+{
+    for (int i = 0; i < m->nstates; i++)
+        if (strcmp(m->signal[i].name, name) == 0)
+            return &m->signal[i];
+    return NULL;
+}
+
+/* The line of a state that is `sign` times what the description has for another one, divided by a unit. */
+static void print_line(const hb_log_map *m, const char *name, const char *from, int sign, double unit, FILE *out)
+{
+    const hb_log_signal *to = state_of(m, name), *of = state_of(m, from);
+
+    if (!to || !of || (strcmp(name, from) == 0 && sign > 0 && unit == 1))
+        return;
+    bool slope = strncmp(to->text, "derivative(", strlen("derivative(")) == 0; /* it follows its position */
+    if (slope)
+        return;
+    fprintf(out, "    '%s[%s]': ", to->name, to->unit);
+    fprintf(out, sign > 0 && unit == 1 ? "%s%s" : "%s(%s)", sign < 0 ? "-" : "", of->text);
+    if (unit != 1)
+        fprintf(out, " / %.10g", unit);
+    fprintf(out, "\n");
+}
+
+static void print_remedy(const hb_frames *f, const hb_log_map *m, FILE *out)
+{
+    static const char *const place[] = {"x", "y", "z"}, *const velocity[] = {"vx", "vy", "vz"},
+                             *const part[] = {"qx", "qy", "qz", "qw"}, *const rate[] = {"wx", "wy", "wz"};
+
+    fprintf(out, "  In the description:\n");
+    if (f->world_rates)
+        fprintf(out, "    rates: world\n");
+    if (f->turned_rates)
+        fprintf(out, "    rates: body\n");
+    for (int i = 0; i < 3; i++)
+        print_line(m, place[i], place[f->position.axis[i]], f->position.sign[i], 1, out);
+    for (int i = 0; i < 3; i++)
+        if (f->body_velocity && state_of(m, velocity[i]))
+            fprintf(out, "    '%s[%s]': derivative(%s)\n", velocity[i], state_of(m, velocity[i])->unit, place[i]);
+        else
+            print_line(m, velocity[i], velocity[f->velocity.axis[i]], f->velocity.sign[i], f->velocity_unit, out);
+    for (int i = 0; i < 4; i++)
+        print_line(m, part[i], part[f->quaternion[i]], f->quaternion_sign[i], 1, out);
+    for (int i = 0; i < 3; i++)
+        print_line(m, rate[i], rate[f->rates.axis[i]], f->rates.sign[i], f->rate_unit, out);
+}
+
+static int warn_of_frames(const hb_frames *f, const hb_log_map *map, FILE *out)
+{
+    fprintf(out,
+            "warning: the log's frames are not what its flights say (the physics has z up, the body's x forward, y "
+            "left, z up):\n");
+    if (f->attitude_wrong && (f->real_first || f->inverse))
+        fprintf(out, "  its rates are those of its quaternion when that is read with%s%s%s\n",
+                f->real_first ? " its real part first" : "", f->real_first && f->inverse ? " and" : "",
+                f->inverse ? " the other sense (from the world to the body)" : "");
+    if (f->world_rates)
+        fprintf(out, "  its rates are those of its quaternion in the world's frame\n");
+    if (f->turned_rates)
+        fprintf(out, "  its rates were the body's before 'rates: world' turned them\n");
+    if (f->rate_unit != 1)
+        fprintf(out, "  its rates are %.4g times those of its quaternion%s\n", f->rate_unit,
+                f->rate_unit > 1 ? ": degrees per second" : "");
+    if (f->attitude_wrong && !f->real_first && !f->inverse && !f->world_rates && !f->turned_rates && f->rate_unit == 1)
+        fprintf(out, "  axes of its rates are not those of its quaternion\n");
+    if (f->body_velocity)
+        fprintf(out, "  its velocities are those of its positions as the body sees them\n");
+    else if (f->motion_wrong)
+        fprintf(out, "  its velocities are those of its positions along other axes, or in another unit\n");
+    if (f->push_wrong)
+        fprintf(out, "  it accelerates as it tilts when %s\n",
+                f->body_down && f->world_down ? "z points down, of the world and of the body (NED, FRD)"
+                : f->body_down                ? "the body's z points down (FRD)"
+                : f->world_down               ? "the world's z, to which the attitude is given, points down (NED)"
+                                              : "positions have other axes than the attitude's world");
+    if (map)
+        print_remedy(f, map, out);
+    return 1;
+}
+
+/* --- rotors --- */
 
 static int warn_of_order(const hb_rotor_order *o, const hb_dataset *d, const hb_log_map *map, FILE *out)
 {
@@ -51,10 +140,14 @@ static int warn_of_sense(const hb_rotor_order *o, double ratio, FILE *out)
 int hb_log_check(const hb_dataset *d, const hb_log_map *map, double torque_ratio, FILE *out)
 {
     hb_rotor_order order;
+    hb_frames frames;
     int warnings = 0;
 
-    if (hb_rotor_order_find(&order, d, NULL))
-        return 0;
+    if (!hb_frames_find(&frames, d, NULL) && (frames.attitude_wrong || frames.motion_wrong || frames.push_wrong))
+        warnings += warn_of_frames(&frames, map, out);
+    /* rotors are told by rates of the body: those come first */
+    if (warnings || hb_rotor_order_find(&order, d, NULL))
+        return warnings;
     double ratio = ratio_of(d, torque_ratio);
     if (order.wrong)
         warnings += warn_of_order(&order, d, map, out);

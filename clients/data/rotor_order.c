@@ -7,13 +7,13 @@
 
 #include "base/numeric.h"
 #include "base/statistics.h"
+#include "data/blocks.h"
 #include "data/vehicles.h"
 
-enum { AXES = 3, BLOCKS = 40, ORDERS = 24, FEWEST = 10 * BLOCKS, COLUMNS = HB_ROTORS + AXES };
+enum { AXES = 3, ORDERS = 24, FEWEST = 10 * HB_BLOCKS, COLUMNS = HB_ROTORS + AXES };
 
-static const double apart = 0.04;     /* seconds between rates that are subtracted: beyond sensors' noise */
-static const double clip = 5;         /* times the median change: a glitch counts no more than that */
-static const double beyond_doubt = 5; /* standard deviations */
+static const double apart = 0.04; /* seconds between rates that are subtracted: beyond sensors' noise */
+static const double clip = 5;     /* times the median change: a glitch counts no more than that */
 /* signs of nominal:quadrotor: its rotors are front left, back left, back right, front right */
 static const double sign[AXES][HB_ROTORS] = {{1, 1, -1, -1}, {-1, 1, 1, -1}, {-1, 1, -1, 1}};
 
@@ -23,7 +23,7 @@ typedef struct sums {
 } sums;
 
 typedef struct tally {
-    sums block[BLOCKS], all;
+    sums block[HB_BLOCKS], all;
 } tally;
 
 typedef struct rows {
@@ -114,7 +114,7 @@ static void add_up(tally *t, const rows *r, double *sorted)
         most[a] = clip * hb_quantile(sorted, (int)r->n, 0.5);
     }
     for (size_t i = 0; i < r->n; i++) {
-        sums *to = &t->block[i * BLOCKS / r->n];
+        sums *to = &t->block[i * HB_BLOCKS / r->n];
         double row[COLUMNS];
         memcpy(row, r->row + i * COLUMNS, sizeof row);
         for (int a = 0; a < AXES; a++)
@@ -123,7 +123,7 @@ static void add_up(tally *t, const rows *r, double *sorted)
             for (int q = 0; q < COLUMNS; q++)
                 to->s[p][q] += row[p] * row[q];
     }
-    for (int b = 0; b < BLOCKS; b++)
+    for (int b = 0; b < HB_BLOCKS; b++)
         for (int p = 0; p < COLUMNS; p++)
             for (int q = 0; q < COLUMNS; q++)
                 t->all.s[p][q] += t->block[b].s[p][q];
@@ -191,18 +191,6 @@ static void permutation(int index, int *ret)
     }
 }
 
-/* Mean of what blocks say, in deviations of that mean. */
-static double deviations(const double *value)
-{
-    double sum = 0, squares = 0;
-
-    for (int b = 0; b < BLOCKS; b++)
-        sum += value[b];
-    for (int b = 0; b < BLOCKS; b++)
-        squares += pow(value[b] - sum / BLOCKS, 2);
-    return squares > 0 ? sum / sqrt(squares * BLOCKS / (BLOCKS - 1)) : 0;
-}
-
 static double explained(const tally *t, const int *rotor)
 {
     double share = 0;
@@ -215,7 +203,7 @@ static double explained(const tally *t, const int *rotor)
 static void judge(const tally *t, hb_rotor_order *ret)
 {
     int given[HB_ROTORS], rotor[HB_ROTORS];
-    double unit[AXES], least = INFINITY, better[BLOCKS] = {0};
+    double unit[AXES], least = INFINITY, better[HB_BLOCKS] = {0};
 
     permutation(0, given);
     for (int a = 0; a < AXES; a++)
@@ -230,21 +218,21 @@ static void judge(const tally *t, hb_rotor_order *ret)
             memcpy(ret->rotor, rotor, sizeof rotor);
         }
     }
-    for (int b = 0; b < BLOCKS; b++)
+    for (int b = 0; b < HB_BLOCKS; b++)
         for (int a = 0; a < AXES; a++)
             better[b] += (left(&t->block[b], a, given, gain(t, a, given)) -
                           left(&t->block[b], a, ret->rotor, gain(t, a, ret->rotor))) /
                          unit[a];
-    ret->deviations = deviations(better);
-    ret->wrong = ret->deviations > beyond_doubt;
+    ret->deviations = hb_blocks_deviations(better);
+    ret->wrong = ret->deviations > hb_beyond_doubt;
     ret->explained = explained(t, ret->rotor);
     ret->as_given = explained(t, given);
     double g = gain(t, AXES - 1, ret->rotor);
     ret->reversed = g < 0;
-    for (int b = 0; b < BLOCKS; b++)
+    for (int b = 0; b < HB_BLOCKS; b++)
         better[b] = left(&t->block[b], AXES - 1, ret->rotor, -g) - left(&t->block[b], AXES - 1, ret->rotor, g);
-    ret->reversed_deviations = deviations(better);
-    ret->sense_told = ret->reversed_deviations > beyond_doubt;
+    ret->reversed_deviations = hb_blocks_deviations(better);
+    ret->sense_told = ret->reversed_deviations > hb_beyond_doubt;
 }
 
 /* Behind the delay and lag with which four free coefficients explain most. */

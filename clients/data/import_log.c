@@ -8,6 +8,7 @@
 
 #include "base/statistics.h"
 #include "data/log_expression.h"
+#include "data/log_glitches.h"
 #include "data/log_table.h"
 
 enum { MAX_LAG = 5 }; /* rows by which a velocity is tried against its position */
@@ -15,7 +16,6 @@ enum { MAX_LAG = 5 }; /* rows by which a velocity is tried against its position 
 static const double default_gap = 3;    /* of the log's rows */
 static const double shortest = 1;       /* seconds of an episode */
 static const double hung = 0.25;        /* seconds in which no state changes at all */
-static const double alone = 10;         /* times what a signal changes by from row to row in 99 of 100 rows */
 static const double odd_velocity = 0.2; /* of a velocity's deviation, that its position's slope may differ by */
 
 /* One file on its way. */
@@ -28,6 +28,7 @@ typedef struct flight {
     double *time;  /* n */
     double *value; /* n x nsignals */
     bool *good;    /* n */
+    bool *jump;    /* n: no transition leads to this row */
     hb_log_result *result;
     hb_error *err;
 } flight;
@@ -125,7 +126,7 @@ static int differentiate(flight *f, int signal, const char *name)
         double up = 0, down = 0, value = NAN;
         bool believed = i >= 2 && i + 2 < f->n;
         for (size_t k = 0; believed && k < 5; k++)
-            believed = f->good[i + k - 2];
+            believed = f->good[i + k - 2] && (k == 0 || !f->jump[i + k - 2]);
         if (believed) {
             for (size_t k = 0; k < 5; k++) {
                 size_t at = i + k - 2;
@@ -242,43 +243,38 @@ static void straighten(flight *f)
 
 /* --- what is not to be believed --- */
 
-static double middle(double a, double b, double c)
+static int cut_glitches(flight *f)
 {
-    return fmax(fmin(a, b), fmin(fmax(a, b), c));
-}
+    hb_log_glitches found[HB_LOG_SIGNALS];
+    const hb_log_rows rows = {.n = f->n,
+                              .nsignals = (size_t)nsignals(f->map),
+                              .nstates = (size_t)f->map->nstates,
+                              .period = f->result->period,
+                              .time = f->time,
+                              .value = f->value,
+                              .good = f->good,
+                              .jump = f->jump};
+    int status = hb_log_glitches_cut(&rows, found, f->err);
 
-/* Rows that stand alone: far from both neighbours, measured by what the signal usually changes by. */
-static int cut_spikes(flight *f)
-{
-    size_t ns = (size_t)nsignals(f->map);
-    double *step = malloc(f->n * sizeof *step);
-    bool *bad = calloc(f->n, sizeof *bad);
-
-    if (!step || !bad) {
-        free(step);
-        free(bad);
-        return hb_fail(f->err, ENOMEM, "out of memory");
+    for (int s = 0; s < nsignals(f->map) && !status; s++) {
+        const hb_log_glitches *g = &found[s];
+        const char *name = f->map->signal[s].name;
+        f->result->glitches += g->rows;
+        f->result->far += g->far;
+        f->result->jumps += g->jumps;
+        if (g->rows)
+            find_odd(f->result,
+                     "%s has glitches, which are cut: %zu rows in %d places, up to %.4g (99 of 100 steps are "
+                     "below %.3g)",
+                     name, g->rows, g->glitches, g->furthest, g->usual);
+        if (g->far)
+            find_odd(f->result, "%s is far out, which is cut: %zu rows, up to %.4g (expected %.3g to %.3g at most)",
+                     name, g->far, g->furthest, g->low, g->high);
+        if (g->jumps)
+            find_odd(f->result, "%s jumps, and episodes end there: in %d places (99 of 100 steps are below %.3g)", name,
+                     g->jumps, g->usual);
     }
-    for (size_t s = 0; s < ns; s++) {
-        int n = 0;
-        for (size_t i = 1; i < f->n; i++)
-            if (f->good[i] && f->good[i - 1])
-                step[n++] = fabs(f->value[i * ns + s] - f->value[(i - 1) * ns + s]);
-        double usual = n > 20 ? alone * hb_quantile(step, n, 0.99) : INFINITY;
-        for (size_t i = 1; i + 1 < f->n; i++) {
-            const double *v = f->value + i * ns + s;
-            if (f->good[i - 1] && f->good[i] && f->good[i + 1] && usual > 0 &&
-                fabs(v[0] - middle(v[-(ptrdiff_t)ns], v[0], v[ns])) > usual)
-                bad[i] = true;
-        }
-    }
-    for (size_t i = 0; i < f->n; i++) {
-        f->result->spikes += bad[i];
-        f->good[i] = f->good[i] && !bad[i];
-    }
-    free(step);
-    free(bad);
-    return 0;
+    return status;
 }
 
 /* Rows whose time does not go on, and stretches in which not one state changes. */
@@ -538,20 +534,23 @@ static int write_pieces(import *in, flight *f)
 {
     double gap = in->map->gap > 0 ? in->map->gap : default_gap * fmax(f->result->period, 1e-9);
     size_t first = 0, last = 0;
-    bool open = false;
+    bool open = false, jump = false;
     int status = 0;
 
     for (size_t i = 0; i < f->n && !status; i++) {
+        jump = jump || f->jump[i];
         if (!f->good[i])
             continue;
-        if (open && f->time[i] - f->time[last] > gap) {
+        bool late = f->time[i] - f->time[last] > gap;
+        if (open && (late || jump)) {
             status = write_episode(in, f, first, last);
-            f->result->gaps++;
+            f->result->gaps += !jump;
             open = false;
         }
         if (!open)
             first = i;
         open = true;
+        jump = false;
         last = i;
     }
     if (!status && open)
@@ -627,14 +626,15 @@ static int import_file(import *in, const char *path, const char *output, hb_log_
     f.time = calloc(f.n, sizeof *f.time);
     f.value = calloc(f.n * ns, sizeof *f.value);
     f.good = calloc(f.n, sizeof *f.good);
+    f.jump = calloc(f.n, sizeof *f.jump);
     result->rows = f.n;
-    if (!f.time || !f.value || !f.good)
+    if (!f.time || !f.value || !f.good || !f.jump)
         status = hb_fail(err, ENOMEM, "out of memory");
     if (!status && !(status = evaluate_rows(&f))) {
         result->period = median_period(&f);
         cut_still(&f);
         straighten(&f);
-        if (!(status = cut_spikes(&f)))
+        if (!(status = cut_glitches(&f)))
             status = evaluate_slopes(&f);
     }
     if (!status && !in->writer) {
@@ -648,6 +648,7 @@ static int import_file(import *in, const char *path, const char *output, hb_log_
     free(f.time);
     free(f.value);
     free(f.good);
+    free(f.jump);
     hb_log_table_free(&f.table);
     return status;
 }
@@ -689,9 +690,9 @@ int hb_log_import(const hb_log_map *map, int nfiles, const char *const *file, co
         status =
             hb_fail(err, EINVAL,
                     "%s: no stretch of %g s is left (of the first file: %zu rows, %zu no numbers, %zu left out by "
-                    "where, %zu beyond limits, %zu alone, %zu still): is the description right?",
+                    "where, %zu beyond limits, %zu in glitches, %zu far out, %zu still): is the description right?",
                     map->path, map->min_length > 0 ? map->min_length : shortest, result[0].rows, result[0].not_numbers,
-                    result[0].left_out, result[0].beyond, result[0].spikes, result[0].repeated);
+                    result[0].left_out, result[0].beyond, result[0].glitches, result[0].far, result[0].repeated);
     if (!status) {
         status = hb_dataset_writer_close(in->writer, err);
         in->writer = NULL;

@@ -16,13 +16,15 @@ enum { HB_LOG_FINDINGS = 8, HB_LOG_FINDING = 200 };
 /* What came of a file, and what is odd about it. */
 typedef struct hb_log_result {
     int function, episodes;
-    size_t rows, taken;    /* in the file, in episodes */
-    size_t not_numbers;    /* rows with an empty cell or one that is no number */
-    size_t left_out;       /* rows that `where` leaves out */
-    size_t beyond, spikes; /* rows beyond limits; rows that stand alone */
-    size_t repeated;       /* rows in which nothing moved for long: a link or a logger that hung */
-    size_t back;           /* rows whose time does not come after that before */
-    size_t flips;          /* changes of a quaternion's sign that were undone */
+    size_t rows, taken;   /* in the file, in episodes */
+    size_t not_numbers;   /* rows with an empty cell or one that is no number */
+    size_t left_out;      /* rows that `where` leaves out */
+    size_t beyond;        /* rows beyond limits */
+    size_t glitches, far; /* rows of glitches, rows far out (log_glitches.h) */
+    int jumps;            /* of states, which end episodes */
+    size_t repeated;      /* rows in which nothing moved for long: a link or a logger that hung */
+    size_t back;          /* rows whose time does not come after that before */
+    size_t flips;         /* changes of a quaternion's sign that were undone */
     int gaps;
     double seconds, period; /* in episodes; of the log's rows */
     int nfindings;

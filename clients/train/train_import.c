@@ -30,7 +30,7 @@ static void print_help(void)
         "rates (position at 10 Hz) are refused with the cure.\n\n"
         "Or from CSV logs of any origin, gzip or not, by a description of their columns that 'hilbert-train describe' "
         "begins:\n"
-        "empty cells, spikes and stretches that stand still are cut out, quaternions get one sign, everything is\n"
+        "empty cells, glitches and stretches that stand still are cut out, quaternions get one sign, everything is\n"
         "resampled to one period, and what is odd is said.\n\n"
         "  -o, --output FILE      the data set to write\n"
         "      --map LOG.yaml     description of CSV logs\n"
@@ -126,9 +126,13 @@ static void print_log(const char *path, const hb_log_result *r)
     const struct {
         size_t n;
         const char *what;
-    } cut[] = {
-        {r->not_numbers, "not all numbers"}, {r->left_out, "left out by where"},      {r->beyond, "beyond limits"},
-        {r->spikes, "standing alone"},       {r->repeated, "in which nothing moves"}, {r->back, "out of time"}};
+    } cut[] = {{r->not_numbers, "not all numbers"},
+               {r->left_out, "left out by where"},
+               {r->beyond, "beyond limits"},
+               {r->glitches, "in glitches"},
+               {r->far, "far out"},
+               {r->repeated, "in which nothing moves"},
+               {r->back, "out of time"}};
 
     printf("%s: function %d, %d episodes, %.1f s; of %zu rows", path, r->function, r->episodes, r->seconds, r->rows);
     bool any = false;
@@ -137,7 +141,7 @@ static void print_log(const char *path, const hb_log_result *r)
             printf("%s %zu %s", any ? "," : "", cut[i].n, cut[i].what);
             any = true;
         }
-    printf("%s; cut by %d gaps", any ? "" : " all are good", r->gaps);
+    printf("%s; cut by %d gaps and %d jumps", any ? "" : " all are good", r->gaps, r->jumps);
     if (r->flips)
         printf("; the quaternion's sign was changed %zu times", r->flips);
     printf("\n");

@@ -121,7 +121,7 @@ static void logs_become_a_data_set(void **state)
     assert_int_equal(r.rows, 1000);
     assert_near(r.period, 0.01, 1e-9);
     assert_int_equal(r.not_numbers, 1);
-    assert_int_equal(r.spikes, 1);
+    assert_int_equal(r.glitches, 1);
     assert_int_equal(r.repeated, 49);
     assert_true(r.flips > 100);
     assert_int_equal(d->header.nx, 9);
@@ -193,6 +193,37 @@ static void controls_are_means(void **state)
         assert_near(d->episode[0].u[i], 0.5, 1e-9);
         assert_near(d->episode[0].x[i + 1] - d->episode[0].x[i], 8, 1e-9);
     }
+    hb_dataset_free(d);
+    free(map);
+}
+
+/* A position that is found elsewhere, from one row to the next, is no motion: no step of an episode has it. */
+static void jumps_end_episodes(void **state)
+{
+    (void)state;
+    const char *log = in_folder("jump.csv"), *map_path = in_folder("jump.yaml"), *output = in_folder("jump.h5");
+    hb_log_map *map = calloc(1, sizeof *map);
+    hb_log_result r = {0};
+    hb_dataset *d = NULL;
+    hb_error err = {0};
+    FILE *out = fopen(log, "w");
+
+    fprintf(out, "t,x\n");
+    for (int i = 0; i < 600; i++)
+        fprintf(out, "%.2f,%.4f\n", 0.01 * i, sin(0.01 * i) + (i >= 300 ? 5 : 0));
+    fclose(out);
+    write_text(map_path, "time: t\ndt: 0.04\nstates: {x: x, v: derivative(x)}\n");
+    if (hb_log_map_read(map, map_path, &err) || hb_log_import(map, 1, &log, output, &r, &err) ||
+        hb_dataset_read(&d, output, NULL, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(r.jumps, 1);
+    assert_int_equal(r.gaps, 0);
+    assert_int_equal(d->nepisodes, 2);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < d->episode[k].nsteps; i++) {
+            assert_near(d->episode[k].x[2 * (i + 1)] - d->episode[k].x[2 * i], 0, 0.05);
+            assert_near(d->episode[k].x[2 * i + 1], 0, 1.01);
+        }
     hb_dataset_free(d);
     free(map);
 }
@@ -321,9 +352,13 @@ static void a_few_packed_bytes_do_not_fill_the_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expressions),         cmocka_unit_test(logs_become_a_data_set),
-        cmocka_unit_test(controls_are_means),  cmocka_unit_test(bad_descriptions_are_refused),
-        cmocka_unit_test(guesses_can_be_used), cmocka_unit_test(a_few_packed_bytes_do_not_fill_the_memory),
+        cmocka_unit_test(expressions),
+        cmocka_unit_test(logs_become_a_data_set),
+        cmocka_unit_test(controls_are_means),
+        cmocka_unit_test(jumps_end_episodes),
+        cmocka_unit_test(bad_descriptions_are_refused),
+        cmocka_unit_test(guesses_can_be_used),
+        cmocka_unit_test(a_few_packed_bytes_do_not_fill_the_memory),
     };
     snprintf(folder, sizeof folder, "/tmp/test_import_log.XXXXXX");
     if (!mkdtemp(folder))

@@ -20,34 +20,25 @@ struct hb_queue {
 
 static void lay_out_place(hb_waiting *w, const hb_queue *sizes, hb_arena *arena)
 {
-    double *x = hb_arena_take(arena, (size_t)sizes->nx, sizeof *x);
-    double *target = hb_arena_take(arena, (size_t)sizes->ntarget, sizeof *target);
-    double *target_time = hb_arena_take(arena, HB_REFERENCE_ROWS, sizeof *target_time);
-    double *applied = hb_arena_take(arena, (size_t)sizes->nu, sizeof *applied);
-
-    if (w) {
-        w->x = x;
-        w->target = target;
-        w->target_time = target_time;
-        w->applied = applied;
-    }
+    w->x = hb_arena_take(arena, (size_t)sizes->nx, sizeof *w->x);
+    w->target = hb_arena_take(arena, (size_t)sizes->ntarget, sizeof *w->target);
+    w->target_time = hb_arena_take(arena, HB_REFERENCE_ROWS, sizeof *w->target_time);
+    w->applied = hb_arena_take(arena, (size_t)sizes->nu, sizeof *w->applied);
 }
 
 static hb_queue *lay_out(const hb_queue *sizes, hb_arena *arena)
 {
-    hb_queue *q = hb_arena_take(arena, 1, sizeof *q);
+    hb_queue none = {0}, *q = hb_arena_object(arena, &none, sizeof none);
 
-    if (q) {
-        q->nx = sizes->nx;
-        q->nu = sizes->nu;
-        q->ntarget = sizes->ntarget;
-        q->configured = sizes->configured;
-        q->vacated = INFINITY;
-    }
-    lay_out_place(q ? &q->in_hand : NULL, sizes, arena);
+    q->nx = sizes->nx;
+    q->nu = sizes->nu;
+    q->ntarget = sizes->ntarget;
+    q->configured = sizes->configured;
+    q->vacated = INFINITY;
+    lay_out_place(&q->in_hand, sizes, arena);
     for (int i = 0; i < HB_QUEUE_CLIENTS; i++)
-        lay_out_place(q ? &q->client[i].waiting : NULL, sizes, arena);
-    return q;
+        lay_out_place(&q->client[i].waiting, sizes, arena);
+    return hb_arena_first(arena);
 }
 
 int hb_queue_new(hb_queue **ret, int nx, int nu, int ntarget, const hb_pilot *pilot, hb_error *err)

@@ -227,43 +227,27 @@ static void shadow_started(void *context)
 static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
 {
     size_t nx = (size_t)set->model->nx, nu = (size_t)set->model->nu, message = (size_t)set->config->sockets.max_message;
-    size_t numbers = message / sizeof(double) + 1;
-    hb_server *s = hb_arena_take(arena, 1, sizeof *s);
-    hb_config *config = hb_arena_take(arena, 1, sizeof *config);
-    uint8_t *frame = hb_arena_take(arena, message, 1);
-    uint8_t *signals = hb_arena_take(arena, hb_signals_size(set->model->nx, set->model->nu), 1);
-    double *state = hb_arena_take(arena, nx, sizeof *state);
-    double *control = hb_arena_take(arena, nu, sizeof *control);
-    double *action = hb_arena_take(arena, nu, sizeof *action);
-    double *target = hb_arena_take(arena, nx, sizeof *target);
-    double *states = hb_arena_take(arena, nx * (size_t)(set->config->controller.planner.horizon + 1), sizeof *states);
-    double *trial = hb_arena_take(arena, nx, sizeof *trial);
-    double *flown = hb_arena_take(arena, nu * (size_t)set->config->controller.planner.horizon, sizeof *flown);
-    hb_prediction p = {.state = hb_arena_take(arena, numbers, sizeof(double)),
-                       .control = hb_arena_take(arena, numbers, sizeof(double)),
-                       .predicted = hb_arena_take(arena, numbers, sizeof(double))};
+    size_t numbers = message / sizeof(double) + 1, nh = (size_t)set->config->controller.planner.horizon;
+    hb_server none = {0}, *s = hb_arena_object(arena, &none, sizeof none);
 
-    if (s) {
-        s->config = config;
-        s->frame = frame;
-        s->record.signals = signals;
-        s->telemetry.state = state;
-        s->telemetry.control = control;
-        s->last.action = action;
-        s->last.target = target;
-        s->last.states = states;
-        s->control.prediction = p;
-        s->shadow.trial = trial;
-        s->actions.flown.action = flown;
-    }
+    s->config = hb_arena_take(arena, 1, sizeof *s->config);
+    s->frame = hb_arena_take(arena, message, 1);
+    s->record.signals = hb_arena_take(arena, hb_signals_size(set->model->nx, set->model->nu), 1);
+    s->telemetry.state = hb_arena_take(arena, nx, sizeof(double));
+    s->telemetry.control = hb_arena_take(arena, nu, sizeof(double));
+    s->last.action = hb_arena_take(arena, nu, sizeof(double));
+    s->last.target = hb_arena_take(arena, nx, sizeof(double));
+    s->last.states = hb_arena_take(arena, nx * (nh + 1), sizeof(double));
+    s->shadow.trial = hb_arena_take(arena, nx, sizeof(double));
+    s->actions.flown.action = hb_arena_take(arena, nu * nh, sizeof(double));
+    s->control.prediction.state = hb_arena_take(arena, numbers, sizeof(double));
+    s->control.prediction.control = hb_arena_take(arena, numbers, sizeof(double));
+    s->control.prediction.predicted = hb_arena_take(arena, numbers, sizeof(double));
     for (int i = 0; i < HB_RING; i++) {
-        double *x = hb_arena_take(arena, nx, sizeof *x), *u = hb_arena_take(arena, nu, sizeof *u);
-        if (s) {
-            s->telemetry.ring[i].x = x;
-            s->telemetry.ring[i].u = u;
-        }
+        s->telemetry.ring[i].x = hb_arena_take(arena, nx, sizeof(double));
+        s->telemetry.ring[i].u = hb_arena_take(arena, nu, sizeof(double));
     }
-    return s;
+    return hb_arena_first(arena);
 }
 
 static void fill_in(hb_server *s, const hb_server_settings *set)

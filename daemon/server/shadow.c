@@ -289,7 +289,7 @@ void hb_shadow_set(hb_shadow *s, const hb_model *m, hb_controller *c)
 
 static hb_shadow *lay_out(const hb_shadow_settings *set, hb_arena *arena)
 {
-    hb_shadow *taken = hb_arena_take(arena, 1, sizeof *taken), none = {0}, *s = taken ? taken : &none;
+    hb_shadow none = {0}, *s = hb_arena_object(arena, &none, sizeof none);
     size_t nc = (size_t)set->most_coefficients;
 
     for (int i = 0; i < RING; i++) {
@@ -298,7 +298,7 @@ static hb_shadow *lay_out(const hb_shadow_settings *set, hb_arena *arena)
     }
     s->view.coefficient = s->coefficient = hb_arena_take(arena, nc, sizeof *s->coefficient);
     s->view.variance = s->variance = hb_arena_take(arena, nc, sizeof *s->variance);
-    return taken;
+    return hb_arena_first(arena);
 }
 
 int hb_shadow_new(hb_shadow **ret, const hb_shadow_settings *set, hb_error *err)

@@ -60,6 +60,18 @@ static void prefer_large_pages(char *base, size_t size)
 #endif
 }
 
+void *hb_arena_object(hb_arena *arena, void *scratch, size_t size)
+{
+    void *taken = hb_arena_take(arena, 1, size);
+
+    return taken ? taken : scratch;
+}
+
+void *hb_arena_first(const hb_arena *arena)
+{
+    return arena->base;
+}
+
 int hb_arena_allocate(hb_arena *arena, hb_error *err)
 {
     size_t size = arena->used ? arena->used : HB_ALIGNMENT;

@@ -46,6 +46,17 @@ enum { HB_ALIGNMENT = 64 };
 /* The next `count` elements of `size` bytes, aligned to HB_ALIGNMENT; NULL while measuring. */
 void *hb_arena_take(hb_arena *arena, size_t count, size_t size);
 
+/* The object itself, with which a lay-out begins; while measuring, a scratch one in its place, so that the same lines
+ * serve both times. The lay-out returns hb_arena_first:
+ *
+ *     hb_thing none = {0}, *t = hb_arena_object(arena, &none, sizeof none);
+ *     t->x = hb_arena_take(arena, nx, sizeof *t->x);
+ *     return hb_arena_first(arena);
+ */
+void *hb_arena_object(hb_arena *arena, void *scratch, size_t size);
+/* What was taken first; NULL while measuring. */
+void *hb_arena_first(const hb_arena *arena);
+
 /* Allocates what was measured and starts over. Free the block with free(arena->base). */
 int hb_arena_allocate(hb_arena *arena, hb_error *err);
 

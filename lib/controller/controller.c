@@ -29,14 +29,14 @@ struct hb_controller {
 
 static hb_controller *lay_out(const hb_model *m, const hb_controller_settings *s, hb_arena *arena)
 {
-    hb_controller *taken = hb_arena_take(arena, 1, sizeof *taken), none = {0}, *c = taken ? taken : &none;
+    hb_controller none = {0}, *c = hb_arena_object(arena, &none, sizeof none);
 
     hb_vehicle_lay_out(&c->vehicle, m, arena);
     hb_exchange_lay_out(&c->exchange, m, arena);
     hb_learner_lay_out(&c->learner, &c->vehicle, m, s, arena);
     hb_commander_lay_out(&c->commander, &c->vehicle, m, s, arena);
     hb_commander_lay_out(&c->guest, &c->vehicle, m, s, arena);
-    return taken;
+    return hb_arena_first(arena);
 }
 
 int hb_controller_new(hb_controller **ret, const hb_model *m, const hb_controller_settings *s, hb_pool *pool,

@@ -14,16 +14,14 @@ struct hb_stepper {
 
 static hb_stepper *lay_out(const hb_model *m, hb_arena *arena)
 {
-    hb_stepper *taken = hb_arena_take(arena, 1, sizeof *taken);
-    hb_stepper s = {.m = m};
+    hb_stepper none = {0}, *s = hb_arena_object(arena, &none, sizeof none);
 
-    s.x = hb_arena_take(arena, (size_t)m->nx, sizeof *s.x);
-    s.z = hb_arena_take(arena, (size_t)m->nx * HB_STRIDE, sizeof *s.z);
-    s.u = hb_arena_take(arena, (size_t)m->nu * HB_STRIDE, sizeof *s.u);
-    s.dt = hb_arena_take(arena, HB_STRIDE, sizeof *s.dt);
-    if (taken)
-        *taken = s;
-    return taken;
+    s->m = m;
+    s->x = hb_arena_take(arena, (size_t)m->nx, sizeof *s->x);
+    s->z = hb_arena_take(arena, (size_t)m->nx * HB_STRIDE, sizeof *s->z);
+    s->u = hb_arena_take(arena, (size_t)m->nu * HB_STRIDE, sizeof *s->u);
+    s->dt = hb_arena_take(arena, HB_STRIDE, sizeof *s->dt);
+    return hb_arena_first(arena);
 }
 
 int hb_stepper_new(hb_stepper **ret, const hb_model *m, hb_error *err)

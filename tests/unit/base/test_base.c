@@ -56,6 +56,35 @@ static void test_arena_hands_out_disjoint_aligned_zeroed_pieces(void **state)
     free(arena.base);
 }
 
+typedef struct thing {
+    double *x;
+    int n;
+} thing;
+
+static thing *lay_out(int n, hb_arena *arena)
+{
+    thing none = {0}, *t = hb_arena_object(arena, &none, sizeof none);
+
+    t->n = n;
+    t->x = hb_arena_take(arena, (size_t)n, sizeof *t->x);
+    return hb_arena_first(arena);
+}
+
+static void test_arena_lays_an_object_out_twice_by_the_same_lines(void **state)
+{
+    (void)state;
+    hb_arena arena = {0};
+
+    assert_null(lay_out(1000, &arena));
+    assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
+    thing *t = lay_out(1000, &arena);
+    assert_ptr_equal(t, arena.base);
+    assert_int_equal(t->n, 1000);
+    assert_true((char *)t->x >= (char *)(t + 1));
+    assert_true((char *)(t->x + t->n) <= arena.base + arena.size);
+    free(t);
+}
+
 static void test_arena_refuses_impossible_sizes(void **state)
 {
     (void)state;
@@ -74,6 +103,7 @@ int main(void)
         cmocka_unit_test(test_fail_fills_text_and_returns_code),
         cmocka_unit_test(test_fail_in_names_the_place),
         cmocka_unit_test(test_arena_hands_out_disjoint_aligned_zeroed_pieces),
+        cmocka_unit_test(test_arena_lays_an_object_out_twice_by_the_same_lines),
         cmocka_unit_test(test_arena_refuses_impossible_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

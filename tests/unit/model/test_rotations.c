@@ -8,7 +8,6 @@
 
 #include "controller/controller.h"
 #include "model/rotations.h"
-#include "plan/reference.h"
 
 static void test_angles_follow_the_shorter_way(void **state)
 {
@@ -26,19 +25,6 @@ static void test_angles_follow_the_shorter_way(void **state)
     x[0] = 7 * M_PI + 0.1;
     hb_rotations_canonical(&r, x);
     assert_near(x[0], 0.1 - M_PI, 1e-14);
-}
-
-static void test_references_turn_the_shorter_way(void **state)
-{
-    (void)state;
-    const bool angle[] = {true};
-    const double target[] = {3, -3};
-    const hb_reference r = {
-        .nx = 1, .n = 2, .rotations = {.nx = 1, .quaternion = -1, .angle = angle}, .target = target, .step = 1};
-    double row;
-
-    hb_reference_at(&r, 0.5, &row);
-    assert_near(row, M_PI, 1e-12);
 }
 
 /* ---- a turntable: heading' = rate, rate' = (1 + c) u ---- */
@@ -179,7 +165,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_angles_follow_the_shorter_way),
-        cmocka_unit_test(test_references_turn_the_shorter_way),
         cmocka_unit_test(test_pi_is_like_any_other_heading),
         cmocka_unit_test(test_files_say_which_states_are_angles),
     };

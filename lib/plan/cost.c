@@ -1,7 +1,12 @@
-/* Terms of the cost, each as value, gradient and Gauss-Newton curvature.
+/* Terms of the cost, and what follows from them: values, gradients and Gauss-Newton curvatures.
+ *
+ * A term is one of two things, and each kind says only which differences, or which residuals:
+ *
+ *     differences d_i of rows       weight * rho(sum of d_i^2), rho(s) = s, the root of s, or what lies between them
+ *     residuals r_j of a quaternion weight * sum of r_j^2
  *
  * Loops run over lanes innermost, on whole groups of HB_LANES, and hold nothing that keeps a compiler from
- * vectorising them: the arc tangent is a series of our own for that reason.
+ * vectorising them: the arc tangent is a series of our own for that reason. One sample alone is a stage of one lane.
  *
  * Tilt. Of the rotation matrix of a quaternion q = (x, y, z, w), not necessarily of unit length, with N = |q|^2,
  *
@@ -131,14 +136,166 @@ static inline hb_real arc_tangent(hb_real y, hb_real x)
     return (y < 0) != (x < 0) ? -angle : angle;
 }
 
-/* roll and pitch of a quaternion, and their derivatives by its elements */
-typedef struct tilt {
-    hb_real roll, pitch;
-    hb_real droll[4], dpitch[4];
-} tilt;
+/* ---- differences ---- */
 
-static inline tilt tilt_of(hb_real x, hb_real y, hb_real z, hb_real w)
+/* One stage of n samples, as a term sees it. */
+typedef struct stage {
+    const hb_cost_term *t;
+    const hb_goal *goal;
+    const double *target; /* nx, of this stage */
+    hb_real weight;
+    int n;            /* lanes that are computed on */
+    ptrdiff_t stride; /* from row to row */
+    const int *row;   /* of each index of the term */
+    const hb_real *x, *u, *u_before;
+} stage;
+
+/* Row a less row b, or less the constant `at` where b is NULL. */
+typedef struct difference {
+    const hb_real *a, *b;
+    hb_real at;
+} difference;
+
+static int ndifferences(const hb_cost_term *t)
 {
+    return t->kind == HB_COST_IMBALANCE ? t->nindices / 2 : t->nindices;
+}
+
+static difference difference_of(const stage *s, int i)
+{
+    const int index = s->t->index[i];
+    const ptrdiff_t at = s->row[i] * s->stride;
+
+    switch (s->t->kind) {
+    case HB_COST_DISTANCE:
+    case HB_COST_SQUARED:
+    case HB_COST_HUBER:
+        return (difference){.a = s->x + at, .at = (hb_real)s->target[index]};
+    case HB_COST_IMBALANCE:
+        return (difference){.a = s->u + s->row[2 * i] * s->stride, .b = s->u + s->row[2 * i + 1] * s->stride};
+    case HB_COST_SLEW:
+        return s->u_before ? (difference){.a = s->u + at, .b = s->u_before + at}
+                           : (difference){.a = s->u + at, .at = (hb_real)s->goal->last_control[index]};
+    case HB_COST_EFFORT:
+        return (difference){.a = s->u + at, .at = (hb_real)s->goal->trim[index]};
+    default: /* HB_COST_VELOCITY, HB_COST_BOUND */
+        return (difference){.a = s->x + at};
+    }
+}
+
+/* of bounds: by how much, with its sign */
+static void work_out(const stage *s, const difference *of, hb_real *restrict d)
+{
+    const hb_real min = (hb_real)s->t->min, max = (hb_real)s->t->max;
+
+    if (s->t->kind == HB_COST_BOUND)
+        for (int l = 0; l < s->n; l++)
+            d[l] = of->a[l] > max ? of->a[l] - max : of->a[l] < min ? of->a[l] - min : 0;
+    else if (of->b)
+        for (int l = 0; l < s->n; l++)
+            d[l] = of->a[l] - of->b[l];
+    else
+        for (int l = 0; l < s->n; l++)
+            d[l] = of->a[l] - of->at;
+}
+
+static void sum_of_squares(const stage *s, hb_real *restrict sum)
+{
+    _Alignas(HB_ALIGNMENT) hb_real d[HB_STRIDE];
+
+    for (int l = 0; l < s->n; l++)
+        sum[l] = 0;
+    for (int i = 0; i < ndifferences(s->t); i++) {
+        const difference of = difference_of(s, i);
+        work_out(s, &of, d);
+        for (int l = 0; l < s->n; l++)
+            sum[l] += d[l] * d[l];
+    }
+}
+
+/* is rho(s) = s? */
+static bool is_square(hb_cost_kind kind)
+{
+    return kind != HB_COST_DISTANCE && kind != HB_COST_HUBER;
+}
+
+/* what a quadratic is divided by so that it grows as a distance beyond the radius: sqrt(1 + d^2 / radius^2) */
+static inline hb_real huber_slack(hb_real square, hb_real radius)
+{
+    return (hb_real)sqrt(1 + square / (radius * radius));
+}
+
+static void differences_value(const stage *s, hb_real *restrict cost)
+{
+    _Alignas(HB_ALIGNMENT) hb_real sum[HB_STRIDE];
+    const hb_real weight = s->weight, radius = (hb_real)s->t->radius;
+
+    sum_of_squares(s, sum);
+    if (s->t->kind == HB_COST_DISTANCE)
+        for (int l = 0; l < s->n; l++)
+            cost[l] += weight * (hb_real)sqrt(sum[l]);
+    else if (s->t->kind == HB_COST_HUBER) /* 2 radius^2 (slack - 1), without its difference of large numbers */
+        for (int l = 0; l < s->n; l++)
+            cost[l] += 2 * weight * sum[l] / (1 + huber_slack(sum[l], radius));
+    else
+        for (int l = 0; l < s->n; l++)
+            cost[l] += weight * sum[l];
+}
+
+/* The slope of the cost by each difference is `pull` times the difference. So is that of the parabola that touches the
+ * cost from above there, whose curvature is `pull`. A distance is divided by no less than `cusp`. */
+static void work_out_pull(const stage *s, hb_real cusp, hb_real *restrict pull)
+{
+    const hb_real weight = s->weight, radius = (hb_real)s->t->radius;
+
+    if (!is_square(s->t->kind))
+        sum_of_squares(s, pull);
+    if (s->t->kind == HB_COST_DISTANCE)
+        for (int l = 0; l < s->n; l++) {
+            const hb_real distance = (hb_real)sqrt(pull[l]);
+            pull[l] = weight / (distance > cusp ? distance : cusp);
+        }
+    else if (s->t->kind == HB_COST_HUBER)
+        for (int l = 0; l < s->n; l++)
+            pull[l] = 2 * weight / huber_slack(pull[l], radius);
+    else
+        for (int l = 0; l < s->n; l++)
+            pull[l] = 2 * weight;
+}
+
+static void differences_gradient(const stage *s, const hb_stage_gradient *to)
+{
+    _Alignas(HB_ALIGNMENT) hb_real pull[HB_STRIDE], d[HB_STRIDE];
+    const bool control = is_control_kind(s->t->kind);
+
+    work_out_pull(s, tiny, pull);
+    for (int i = 0; i < ndifferences(s->t); i++) {
+        const difference of = difference_of(s, i);
+        hb_real *restrict da = control ? to->du + (of.a - s->u) : to->dx + (of.a - s->x);
+
+        work_out(s, &of, d);
+        for (int l = 0; l < s->n; l++)
+            da[l] += pull[l] * d[l];
+        if (of.b) {
+            hb_real *restrict db =
+                s->t->kind == HB_COST_SLEW ? to->du_before + (of.b - s->u_before) : to->du + (of.b - s->u);
+            for (int l = 0; l < s->n; l++)
+                db[l] -= pull[l] * d[l];
+        }
+    }
+}
+
+/* ---- residuals of a quaternion ---- */
+
+/* at most three, and their derivatives by its elements x, y, z, w */
+typedef struct residuals {
+    hb_real r[3], by[3][4];
+} residuals;
+
+/* roll and pitch */
+static inline residuals tilt_residuals(const hb_real q[4], const hb_real target[4])
+{
+    const hb_real x = q[0], y = q[1], z = q[2], w = q[3];
     hb_real length2 = x * x + y * y + z * z + w * w;
     hb_real s = 2 * (x * z - w * y), rolled = 2 * (x * w + y * z), level = x * x + y * y - z * z - w * w;
     hb_real c2 = rolled * rolled + level * level, c = (hb_real)sqrt(c2);
@@ -146,26 +303,33 @@ static inline tilt tilt_of(hb_real x, hb_real y, hb_real z, hb_real w)
     hb_real least = (hb_real)1e-5 * length2 + tiny, least2 = least * least;
     hb_real per_c = 1 / (c > least ? c : least), per_c2 = 2 / (c2 > least2 ? c2 : least2);
     hb_real share = s / (length2 > tiny ? length2 : tiny);
-    hb_real p = level * per_c2, q = rolled * per_c2;
+    hb_real e = level * per_c2, f = rolled * per_c2;
 
-    return (tilt){
-        .roll = arc_tangent(rolled, level),
-        .pitch = arc_tangent(s, c),
-        .droll = {p * w - q * x, p * z - q * y, p * y + q * z, p * x + q * w},
-        .dpitch = {2 * (z - share * x) * per_c, 2 * (-w - share * y) * per_c, 2 * (x - share * z) * per_c,
-                   2 * (-y - share * w) * per_c},
+    (void)target;
+    return (residuals){
+        .r = {arc_tangent(rolled, level), arc_tangent(s, c)},
+        .by = {{e * w - f * x, e * z - f * y, e * y + f * z, e * x + f * w},
+               {2 * (z - share * x) * per_c, 2 * (-w - share * y) * per_c, 2 * (x - share * z) * per_c,
+                2 * (-y - share * w) * per_c}},
     };
 }
 
-/* of length one; upright where the target has none */
-static void attitude_target(const hb_cost_term *t, const double *target, hb_real q[4])
+/* twice the vector of the rotation from the target (of length one): 2 sin of half of its angle */
+static inline residuals attitude_residuals(const hb_real q[4], const hb_real t[4])
 {
-    double length = 0;
+    const hb_real by[3][4] = {{2 * t[3], 2 * t[2], -2 * t[1], -2 * t[0]},
+                              {-2 * t[2], 2 * t[3], 2 * t[0], -2 * t[1]},
+                              {2 * t[1], -2 * t[0], 2 * t[3], -2 * t[2]}};
+    residuals of;
 
-    for (int i = 0; i < 4; i++)
-        length += target[t->index[i]] * target[t->index[i]];
-    for (int i = 0; i < 4; i++)
-        q[i] = (hb_real)(length > 0 ? target[t->index[i]] / sqrt(length) : i == 3);
+    for (int j = 0; j < 3; j++) {
+        of.r[j] = 0;
+        for (int i = 0; i < 4; i++) {
+            of.r[j] += by[j][i] * q[i];
+            of.by[j][i] = by[j][i];
+        }
+    }
+    return of;
 }
 
 /* sine and cosine of the heading of a quaternion of any length, and the derivative of the heading by its elements */
@@ -188,184 +352,83 @@ static inline heading heading_of(hb_real x, hb_real y, hb_real z, hb_real w)
     };
 }
 
-/* excess of a number beyond an interval, with its sign */
-static inline hb_real excess(hb_real x, hb_real min, hb_real max)
+/* with the angle a between both headings, sin a and 1 - cos a: the sum of their squares is 4 sin^2 of half of a */
+static inline residuals yaw_residuals(const hb_real q[4], const hb_real t[4])
 {
-    return x > max ? x - max : x < min ? x - min : 0;
+    const heading to = heading_of(t[0], t[1], t[2], t[3]), a = heading_of(q[0], q[1], q[2], q[3]);
+    const hb_real sine = a.sine * to.cosine - a.cosine * to.sine, cosine = a.cosine * to.cosine + a.sine * to.sine;
+
+    return (residuals){
+        .r = {sine, 1 - cosine},
+        .by = {{cosine * a.d[0], cosine * a.d[1], cosine * a.d[2], cosine * a.d[3]},
+               {sine * a.d[0], sine * a.d[1], sine * a.d[2], sine * a.d[3]}},
+    };
 }
 
-/* sum = sum over the term's indices of (x - target)^2; target NULL: of x^2 */
-static void squares(const hb_cost_term *t, const double *target, int n, const hb_real *x, hb_real *restrict sum)
+static bool is_of_quaternion(hb_cost_kind kind)
 {
-    for (int s = 0; s < n; s++)
-        sum[s] = 0;
-    for (int i = 0; i < t->nindices; i++) {
-        const hb_real *row = x + t->index[i] * HB_STRIDE;
-        hb_real at = target ? (hb_real)target[t->index[i]] : 0;
-        for (int s = 0; s < n; s++)
-            sum[s] += (row[s] - at) * (row[s] - at);
+    return kind == HB_COST_TILT || kind == HB_COST_ATTITUDE || kind == HB_COST_YAW;
+}
+
+/* of length one; upright where the target has none */
+static void target_quaternion(const stage *s, hb_real q[4])
+{
+    double length = 0;
+
+    for (int i = 0; s->target && i < 4; i++)
+        length += s->target[s->t->index[i]] * s->target[s->t->index[i]];
+    for (int i = 0; i < 4; i++)
+        q[i] = (hb_real)(length > 0 ? s->target[s->t->index[i]] / sqrt(length) : i == 3);
+}
+
+/* for every lane l, `residuals of` a kind, and then what is done with it */
+#define OVER_LANES(NAME, ...)                                                                                          \
+    for (int l = 0; l < s->n; l++) {                                                                                   \
+        const residuals of = NAME##_residuals((const hb_real[4]){q[0][l], q[1][l], q[2][l], q[3][l]}, target);         \
+        __VA_ARGS__                                                                                                    \
+    }
+#define OVER_LANES_OF_KIND(...)                                                                                        \
+    if (s->t->kind == HB_COST_TILT)                                                                                    \
+        OVER_LANES(tilt, __VA_ARGS__)                                                                                  \
+    else if (s->t->kind == HB_COST_ATTITUDE)                                                                           \
+        OVER_LANES(attitude, __VA_ARGS__)                                                                              \
+    else                                                                                                               \
+        OVER_LANES(yaw, __VA_ARGS__)
+
+static void quaternion_value(const stage *s, hb_real *restrict cost)
+{
+    const hb_real *q[4], weight = s->weight;
+    hb_real target[4];
+
+    for (int i = 0; i < 4; i++)
+        q[i] = s->x + s->row[i] * s->stride;
+    target_quaternion(s, target);
+    OVER_LANES_OF_KIND(cost[l] += weight * (of.r[0] * of.r[0] + of.r[1] * of.r[1] + of.r[2] * of.r[2]);)
+}
+
+static void quaternion_gradient(const stage *s, hb_real *dx)
+{
+    _Alignas(HB_ALIGNMENT) hb_real d[4][HB_STRIDE];
+    const hb_real *q[4], twice = 2 * s->weight;
+    hb_real target[4];
+
+    for (int i = 0; i < 4; i++)
+        q[i] = s->x + s->row[i] * s->stride;
+    target_quaternion(s, target);
+    OVER_LANES_OF_KIND({
+        d[0][l] = twice * (of.r[0] * of.by[0][0] + of.r[1] * of.by[1][0] + of.r[2] * of.by[2][0]);
+        d[1][l] = twice * (of.r[0] * of.by[0][1] + of.r[1] * of.by[1][1] + of.r[2] * of.by[2][1]);
+        d[2][l] = twice * (of.r[0] * of.by[0][2] + of.r[1] * of.by[1][2] + of.r[2] * of.by[2][2]);
+        d[3][l] = twice * (of.r[0] * of.by[0][3] + of.r[1] * of.by[1][3] + of.r[2] * of.by[2][3]);
+    })
+    for (int i = 0; i < 4; i++) {
+        hb_real *restrict row = dx + s->row[i] * s->stride;
+        for (int l = 0; l < s->n; l++)
+            row[l] += d[i][l];
     }
 }
 
-static void add_scaled(int n, hb_real scale, const hb_real *restrict value, hb_real *restrict cost)
-{
-    for (int s = 0; s < n; s++)
-        cost[s] += scale * value[s];
-}
-
-/* sum of squared differences of two rows: `from` NULL means the constant `at` */
-static void add_square(int n, hb_real scale, const hb_real *row, const hb_real *from, hb_real at,
-                       hb_real *restrict cost)
-{
-    if (from)
-        for (int s = 0; s < n; s++)
-            cost[s] += scale * (row[s] - from[s]) * (row[s] - from[s]);
-    else
-        for (int s = 0; s < n; s++)
-            cost[s] += scale * (row[s] - at) * (row[s] - at);
-}
-
-/* One stage of n samples, all lanes that are computed on, as a term sees it; of the outputs, cost or the gradients. */
-typedef struct stage {
-    const hb_cost_term *t;
-    const hb_goal *goal;
-    const double *target; /* nx, of this stage */
-    hb_real weight;
-    int n;
-    const hb_real *x, *u, *u_before;
-    hb_real *cost;
-    hb_real *dx, *du, *du_before;
-} stage;
-
-static const hb_real *state_row(const stage *s, int i)
-{
-    return s->x + s->t->index[i] * HB_STRIDE;
-}
-
-static const hb_real *control_row(const stage *s, int i)
-{
-    return s->u + s->t->index[i] * HB_STRIDE;
-}
-
-static void distance_value(const stage *s)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-    hb_real *restrict cost = s->cost, weight = s->weight;
-
-    squares(s->t, s->target, s->n, s->x, value);
-    for (int l = 0; l < s->n; l++)
-        cost[l] += weight * (hb_real)sqrt(value[l]);
-}
-
-static void squared_value(const stage *s)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-
-    squares(s->t, s->target, s->n, s->x, value);
-    add_scaled(s->n, s->weight, value, s->cost);
-}
-
-/* what a quadratic is divided by so that it grows as a distance beyond the radius: sqrt(1 + d^2 / radius^2) */
-static inline hb_real huber_slack(hb_real square, hb_real radius)
-{
-    return (hb_real)sqrt(1 + square / (radius * radius));
-}
-
-/* 2 radius^2 (slack - 1), without its difference of large numbers */
-static void huber_value(const stage *s)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-    hb_real *restrict cost = s->cost, weight = s->weight, radius = (hb_real)s->t->radius;
-
-    squares(s->t, s->target, s->n, s->x, value);
-    for (int l = 0; l < s->n; l++)
-        cost[l] += 2 * weight * value[l] / (1 + huber_slack(value[l], radius));
-}
-
-static void velocity_value(const stage *s)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-
-    squares(s->t, NULL, s->n, s->x, value);
-    add_scaled(s->n, s->weight, value, s->cost);
-}
-
-static void tilt_value(const stage *s)
-{
-    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
-    hb_real *restrict cost = s->cost, weight = s->weight;
-
-    for (int l = 0; l < s->n; l++) {
-        tilt a = tilt_of(q0[l], q1[l], q2[l], q3[l]);
-        cost[l] += weight * (a.roll * a.roll + a.pitch * a.pitch);
-    }
-}
-
-static void attitude_value(const stage *s)
-{
-    const hb_real *q[4] = {state_row(s, 0), state_row(s, 1), state_row(s, 2), state_row(s, 3)};
-    hb_real t[4], *restrict cost = s->cost, weight = 4 * s->weight;
-
-    attitude_target(s->t, s->target, t);
-    for (int l = 0; l < s->n; l++) {
-        hb_real along = q[0][l] * t[0] + q[1][l] * t[1] + q[2][l] * t[2] + q[3][l] * t[3];
-        hb_real square = q[0][l] * q[0][l] + q[1][l] * q[1][l] + q[2][l] * q[2][l] + q[3][l] * q[3][l];
-        cost[l] += weight * (square - along * along);
-    }
-}
-
-static void yaw_value(const stage *s)
-{
-    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
-    hb_real t[4], *restrict cost = s->cost, weight = 2 * s->weight;
-
-    attitude_target(s->t, s->target, t);
-    heading to = heading_of(t[0], t[1], t[2], t[3]);
-    for (int l = 0; l < s->n; l++) {
-        heading a = heading_of(q0[l], q1[l], q2[l], q3[l]);
-        cost[l] += weight * (1 - a.cosine * to.cosine - a.sine * to.sine);
-    }
-}
-
-static void bound_value(const stage *s)
-{
-    hb_real min = (hb_real)s->t->min, max = (hb_real)s->t->max, weight = s->weight, *restrict cost = s->cost;
-
-    for (int i = 0; i < s->t->nindices; i++) {
-        const hb_real *row = state_row(s, i);
-        for (int l = 0; l < s->n; l++) {
-            hb_real e = excess(row[l], min, max);
-            cost[l] += weight * e * e;
-        }
-    }
-}
-
-static void imbalance_value(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i += 2)
-        add_square(s->n, s->weight, control_row(s, i), control_row(s, i + 1), 0, s->cost);
-}
-
-static void slew_value(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i++) {
-        int at = s->t->index[i];
-        const hb_real *from = s->u_before ? s->u_before + at * HB_STRIDE : NULL;
-        add_square(s->n, s->weight, control_row(s, i), from, (hb_real)s->goal->last_control[at], s->cost);
-    }
-}
-
-static void effort_value(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i++)
-        add_square(s->n, s->weight, control_row(s, i), NULL, (hb_real)s->goal->trim[s->t->index[i]], s->cost);
-}
-
-static void (*const value_of[])(const stage *s) = {
-#define X(id, name, ...) name##_value,
-    HB_COST_KINDS(X)
-#undef X
-};
+/* ---- stages ---- */
 
 static stage stage_of_term(const hb_cost_term *t, const hb_goal *goal, int nx, const hb_stage *at)
 {
@@ -374,24 +437,28 @@ static stage stage_of_term(const hb_cost_term *t, const hb_goal *goal, int nx, c
                    .target = stage_target(goal, nx, at->k),
                    .weight = (hb_real)stage_weight(t, at->nh, at->k),
                    .n = hb_padded(at->n),
+                   .stride = HB_STRIDE,
+                   .row = t->index,
                    .x = at->x,
                    .u = at->u,
                    .u_before = at->u_before};
 }
 
 /* at the last stage there are no controls */
-static bool counts_at(const hb_cost_term *t, const hb_stage *at)
+static bool counts_at(const hb_cost_term *t, const void *u)
 {
-    return at->u || !is_control_kind(t->kind);
+    return u || !is_control_kind(t->kind);
 }
 
 static void add_term(const hb_cost_term *t, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost)
 {
-    if (!counts_at(t, at))
+    if (!counts_at(t, at->u))
         return;
-    stage s = stage_of_term(t, goal, nx, at);
-    s.cost = cost;
-    value_of[t->kind](&s);
+    const stage s = stage_of_term(t, goal, nx, at);
+    if (is_of_quaternion(t->kind))
+        quaternion_value(&s, cost);
+    else
+        differences_value(&s, cost);
 }
 
 void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at, hb_real *cost)
@@ -399,6 +466,22 @@ void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage
     for (int i = 0; i < c->nterms; i++)
         add_term(&c->term[i], goal, nx, at, cost);
     hb_limits_stage(&c->limits, goal->last_control, at, cost);
+}
+
+void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at,
+                            const hb_stage_gradient *to)
+{
+    for (int i = 0; i < c->nterms; i++) {
+        const hb_cost_term *t = &c->term[i];
+        if (!counts_at(t, at->u))
+            continue;
+        const stage s = stage_of_term(t, goal, nx, at);
+        if (is_of_quaternion(t->kind))
+            quaternion_gradient(&s, to->dx);
+        else
+            differences_gradient(&s, to);
+    }
+    hb_limits_stage_gradient(&c->limits, goal->last_control, at, to);
 }
 
 /* one sample's rows, in all lanes that are computed on */
@@ -439,377 +522,108 @@ void hb_cost_by_term(const hb_cost *c, const hb_goal *goal, int nx, int nu, int 
     }
 }
 
-/* gradient of scale (a - b)^2 for two rows; db NULL: b is the constant `at` */
-static void add_difference(int n, hb_real scale, const hb_real *a, const hb_real *b, hb_real at, hb_real *restrict da,
-                           hb_real *restrict db)
+/* ---- the quadratic model, of one sample ---- */
+
+/* gradient and curvature of the difference d, whose parabola has the curvature `pull` */
+static void add_difference(const hb_cost_term *t, int i, int nx, int nu, double pull, double d, bool is_first,
+                           hb_stage_model *to)
 {
-    if (b)
-        for (int s = 0; s < n; s++) {
-            hb_real d = 2 * scale * (a[s] - b[s]);
-            da[s] += d;
-            db[s] -= d;
+    const int a = t->index[t->kind == HB_COST_IMBALANCE ? 2 * i : i];
+
+    if (!is_control_kind(t->kind)) {
+        to->lx[a] += pull * d;
+        to->q[a * nx + a] += t->kind == HB_COST_BOUND && d == 0 ? 0 : pull;
+        return;
+    }
+    to->lu[a] += pull * d;
+    if (t->kind == HB_COST_SLEW) {
+        to->slew[a] += pull;
+        if (!is_first)
+            to->lu_before[a] -= pull * d;
+        return;
+    }
+    to->r[a * nu + a] += pull;
+    if (t->kind == HB_COST_IMBALANCE) {
+        const int b = t->index[2 * i + 1];
+        to->lu[b] -= pull * d;
+        to->r[b * nu + b] += pull;
+        to->r[a * nu + b] -= pull;
+        to->r[b * nu + a] -= pull;
+    }
+}
+
+static void add_differences(const stage *s, int nx, int nu, hb_stage_model *to)
+{
+    hb_real cost = 0, pull, d;
+
+    /* Close to a target the true distance has a cusp that no parabola follows: a bowl instead. */
+    work_out_pull(s, (hb_real)distance_bowl, &pull);
+    if (!is_square(s->t->kind))
+        differences_value(s, &cost);
+    for (int i = 0; i < ndifferences(s->t); i++) {
+        const difference of = difference_of(s, i);
+        work_out(s, &of, &d);
+        if (is_square(s->t->kind))
+            cost += pull * d * d / 2;
+        add_difference(s->t, i, nx, nu, (double)pull, (double)d, !s->u_before, to);
+    }
+    to->cost += (double)cost;
+}
+
+static void add_residuals(const stage *s, int nx, hb_stage_model *to)
+{
+    const int *at = s->t->index;
+    const double twice = 2 * (double)s->weight;
+    const hb_real *q[4] = {s->x, s->x + 1, s->x + 2, s->x + 3};
+    hb_real target[4];
+
+    target_quaternion(s, target);
+    OVER_LANES_OF_KIND({
+        for (int r = 0; r < 3; r++) {
+            to->cost += twice / 2 * (double)of.r[r] * (double)of.r[r];
+            for (int i = 0; i < 4; i++) {
+                to->lx[at[i]] += twice * (double)of.r[r] * (double)of.by[r][i];
+                for (int j = 0; j < 4; j++)
+                    to->q[at[i] * nx + at[j]] += twice * (double)of.by[r][i] * (double)of.by[r][j];
+            }
         }
-    else
-        for (int s = 0; s < n; s++)
-            da[s] += 2 * scale * (a[s] - at);
+    })
 }
 
-/* pull (per lane) times the difference to the target */
-static void add_pull(const stage *s, const hb_real *pull)
+/* the numbers of a term's indices, one after the other */
+static const hb_real *gather(const hb_cost_term *t, const double *from, hb_real *to)
 {
-    for (int i = 0; i < s->t->nindices; i++) {
-        int at = s->t->index[i];
-        const hb_real *row = state_row(s, i);
-        hb_real *restrict drow = s->dx + at * HB_STRIDE, to = (hb_real)s->target[at];
-        for (int l = 0; l < s->n; l++)
-            drow[l] += pull[l] * (row[l] - to);
-    }
+    for (int i = 0; from && i < t->nindices; i++)
+        to[i] = (hb_real)from[t->index[i]];
+    return from ? to : NULL;
 }
-
-static void distance_gradient(const stage *s)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-    hb_real weight = s->weight;
-
-    squares(s->t, s->target, s->n, s->x, value);
-    for (int l = 0; l < s->n; l++) {
-        hb_real distance = (hb_real)sqrt(value[l]);
-        value[l] = weight / (distance > tiny ? distance : tiny);
-    }
-    add_pull(s, value);
-}
-
-static void huber_gradient(const stage *s)
-{
-    _Alignas(HB_ALIGNMENT) hb_real value[HB_STRIDE];
-    hb_real weight = s->weight, radius = (hb_real)s->t->radius;
-
-    squares(s->t, s->target, s->n, s->x, value);
-    for (int l = 0; l < s->n; l++)
-        value[l] = 2 * weight / huber_slack(value[l], radius);
-    add_pull(s, value);
-}
-
-static void squared_gradient(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i++) {
-        int at = s->t->index[i];
-        add_difference(s->n, s->weight, state_row(s, i), NULL, (hb_real)s->target[at], s->dx + at * HB_STRIDE, NULL);
-    }
-}
-
-static void velocity_gradient(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i++)
-        add_difference(s->n, s->weight, state_row(s, i), NULL, 0, s->dx + s->t->index[i] * HB_STRIDE, NULL);
-}
-
-static void tilt_gradient(const stage *s)
-{
-    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
-    _Alignas(HB_ALIGNMENT) hb_real dq[4][HB_STRIDE];
-    hb_real weight = s->weight;
-
-    for (int l = 0; l < s->n; l++) {
-        tilt a = tilt_of(q0[l], q1[l], q2[l], q3[l]);
-        hb_real r = 2 * weight * a.roll, p = 2 * weight * a.pitch;
-        dq[0][l] = r * a.droll[0] + p * a.dpitch[0];
-        dq[1][l] = r * a.droll[1] + p * a.dpitch[1];
-        dq[2][l] = r * a.droll[2] + p * a.dpitch[2];
-        dq[3][l] = r * a.droll[3] + p * a.dpitch[3];
-    }
-    for (int i = 0; i < 4; i++)
-        add_scaled(s->n, 1, dq[i], s->dx + s->t->index[i] * HB_STRIDE);
-}
-
-static void attitude_gradient(const stage *s)
-{
-    const hb_real *q[4] = {state_row(s, 0), state_row(s, 1), state_row(s, 2), state_row(s, 3)};
-    hb_real t[4], weight = 8 * s->weight;
-
-    attitude_target(s->t, s->target, t);
-    for (int i = 0; i < 4; i++) {
-        hb_real *restrict d = s->dx + s->t->index[i] * HB_STRIDE;
-        for (int l = 0; l < s->n; l++) {
-            hb_real along = q[0][l] * t[0] + q[1][l] * t[1] + q[2][l] * t[2] + q[3][l] * t[3];
-            d[l] += weight * (q[i][l] - along * t[i]);
-        }
-    }
-}
-
-static void yaw_gradient(const stage *s)
-{
-    const hb_real *q0 = state_row(s, 0), *q1 = state_row(s, 1), *q2 = state_row(s, 2), *q3 = state_row(s, 3);
-    _Alignas(HB_ALIGNMENT) hb_real dq[4][HB_STRIDE];
-    hb_real t[4], weight = 2 * s->weight;
-
-    attitude_target(s->t, s->target, t);
-    heading to = heading_of(t[0], t[1], t[2], t[3]);
-    for (int l = 0; l < s->n; l++) {
-        heading a = heading_of(q0[l], q1[l], q2[l], q3[l]);
-        hb_real sine = weight * (a.sine * to.cosine - a.cosine * to.sine);
-        dq[0][l] = sine * a.d[0];
-        dq[1][l] = sine * a.d[1];
-        dq[2][l] = sine * a.d[2];
-        dq[3][l] = sine * a.d[3];
-    }
-    for (int i = 0; i < 4; i++)
-        add_scaled(s->n, 1, dq[i], s->dx + s->t->index[i] * HB_STRIDE);
-}
-
-static void bound_gradient(const stage *s)
-{
-    hb_real min = (hb_real)s->t->min, max = (hb_real)s->t->max, weight = s->weight;
-
-    for (int i = 0; i < s->t->nindices; i++) {
-        const hb_real *row = state_row(s, i);
-        hb_real *restrict drow = s->dx + s->t->index[i] * HB_STRIDE;
-        for (int l = 0; l < s->n; l++)
-            drow[l] += 2 * weight * excess(row[l], min, max);
-    }
-}
-
-static void imbalance_gradient(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i += 2) {
-        int a = s->t->index[i] * HB_STRIDE, b = s->t->index[i + 1] * HB_STRIDE;
-        if (a != b)
-            add_difference(s->n, s->weight, s->u + a, s->u + b, 0, s->du + a, s->du + b);
-    }
-}
-
-static void slew_gradient(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i++) {
-        int index = s->t->index[i], at = index * HB_STRIDE;
-        const hb_real *from = s->u_before ? s->u_before + at : NULL;
-        add_difference(s->n, s->weight, s->u + at, from, (hb_real)s->goal->last_control[index], s->du + at,
-                       s->u_before ? s->du_before + at : NULL);
-    }
-}
-
-static void effort_gradient(const stage *s)
-{
-    for (int i = 0; i < s->t->nindices; i++) {
-        int index = s->t->index[i], at = index * HB_STRIDE;
-        add_difference(s->n, s->weight, s->u + at, NULL, (hb_real)s->goal->trim[index], s->du + at, NULL);
-    }
-}
-
-static void (*const gradient_of[])(const stage *s) = {
-#define X(id, name, ...) name##_gradient,
-    HB_COST_KINDS(X)
-#undef X
-};
-
-void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at,
-                            const hb_stage_gradient *to)
-{
-    for (int i = 0; i < c->nterms; i++) {
-        const hb_cost_term *t = &c->term[i];
-        if (!counts_at(t, at))
-            continue;
-        stage s = stage_of_term(t, goal, nx, at);
-        s.dx = to->dx;
-        s.du = to->du;
-        s.du_before = to->du_before;
-        gradient_of[t->kind](&s);
-    }
-    hb_limits_stage_gradient(&c->limits, goal->last_control, at, to);
-}
-
-/* One stage of one sample, as a term sees it. */
-typedef struct point {
-    const hb_cost_term *t;
-    const hb_goal *goal;
-    const double *target; /* nx, of this stage */
-    double weight;
-    int nx, nu;
-    const double *x, *u, *u_before;
-    hb_stage_model *to;
-} point;
-
-/* weight * residual^2, the residual being a - b: adds to the cost and to the gradients of a and b (NULL: b is a
- * constant) and returns the curvature */
-static double square_model(const point *p, double residual, double *da, double *db)
-{
-    p->to->cost += p->weight * residual * residual;
-    *da += 2 * p->weight * residual;
-    if (db)
-        *db -= 2 * p->weight * residual;
-    return 2 * p->weight;
-}
-
-static double square_distance(const point *p)
-{
-    double sum = 0;
-
-    for (int i = 0; i < p->t->nindices; i++) {
-        double r = p->x[p->t->index[i]] - p->target[p->t->index[i]];
-        sum += r * r;
-    }
-    return sum;
-}
-
-/* a quadratic around the target, of this curvature */
-static void bowl_model(const point *p, double curvature)
-{
-    for (int i = 0; i < p->t->nindices; i++) {
-        int at = p->t->index[i];
-        p->to->lx[at] += curvature * (p->x[at] - p->target[at]);
-        p->to->q[at * p->nx + at] += curvature;
-    }
-}
-
-/* |r|, as the quadratic r^2 / (2 d) + d / 2 that touches it from above at the present distance d. Close to the target,
- * where the true one has a cusp that no quadratic follows, d is held at the radius of the bowl. */
-static void distance_model(const point *p)
-{
-    const double distance = sqrt(square_distance(p));
-
-    p->to->cost += p->weight * distance;
-    bowl_model(p, p->weight / fmax(distance, distance_bowl));
-}
-
-/* the quadratic that touches it from above in the same way; there is no cusp */
-static void huber_model(const point *p)
-{
-    const double square = square_distance(p), slack = sqrt(1 + square / (p->t->radius * p->t->radius));
-
-    p->to->cost += 2 * p->weight * square / (1 + slack);
-    bowl_model(p, 2 * p->weight / slack);
-}
-
-static void squared_model(const point *p)
-{
-    for (int i = 0; i < p->t->nindices; i++) {
-        int at = p->t->index[i];
-        p->to->q[at * p->nx + at] += square_model(p, p->x[at] - p->target[at], &p->to->lx[at], NULL);
-    }
-}
-
-static void velocity_model(const point *p)
-{
-    for (int i = 0; i < p->t->nindices; i++) {
-        int at = p->t->index[i];
-        p->to->q[at * p->nx + at] += square_model(p, p->x[at], &p->to->lx[at], NULL);
-    }
-}
-
-static void tilt_model(const point *p)
-{
-    const int *at = p->t->index;
-    const double *x = p->x;
-    tilt a = tilt_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
-
-    p->to->cost += p->weight * (a.roll * a.roll + a.pitch * a.pitch);
-    for (int i = 0; i < 4; i++) {
-        p->to->lx[at[i]] += 2 * p->weight * (a.roll * a.droll[i] + a.pitch * a.dpitch[i]);
-        for (int j = 0; j < 4; j++)
-            p->to->q[at[i] * p->nx + at[j]] += 2 * p->weight * (a.droll[i] * a.droll[j] + a.dpitch[i] * a.dpitch[j]);
-    }
-}
-
-static void attitude_model(const point *p)
-{
-    const int *at = p->t->index;
-    hb_real t[4];
-    double along = 0, square = 0;
-
-    attitude_target(p->t, p->target, t);
-    for (int i = 0; i < 4; i++) {
-        along += p->x[at[i]] * t[i];
-        square += p->x[at[i]] * p->x[at[i]];
-    }
-    p->to->cost += 4 * p->weight * (square - along * along);
-    for (int i = 0; i < 4; i++) {
-        p->to->lx[at[i]] += 8 * p->weight * (p->x[at[i]] - along * t[i]);
-        for (int j = 0; j < 4; j++)
-            p->to->q[at[i] * p->nx + at[j]] += 8 * p->weight * ((i == j) - (double)t[i] * t[j]);
-    }
-}
-
-static void yaw_model(const point *p)
-{
-    const int *at = p->t->index;
-    const double *x = p->x;
-    hb_real t[4];
-
-    attitude_target(p->t, p->target, t);
-    heading to = heading_of(t[0], t[1], t[2], t[3]);
-    heading a = heading_of((hb_real)x[at[0]], (hb_real)x[at[1]], (hb_real)x[at[2]], (hb_real)x[at[3]]);
-    double sine = a.sine * to.cosine - a.cosine * to.sine;
-
-    p->to->cost += 2 * p->weight * (1 - a.cosine * to.cosine - a.sine * to.sine);
-    for (int i = 0; i < 4; i++) {
-        p->to->lx[at[i]] += 2 * p->weight * sine * a.d[i];
-        for (int j = 0; j < 4; j++)
-            p->to->q[at[i] * p->nx + at[j]] += 2 * p->weight * a.d[i] * a.d[j];
-    }
-}
-
-static void bound_model(const point *p)
-{
-    for (int i = 0; i < p->t->nindices; i++) {
-        int at = p->t->index[i];
-        double over = p->x[at] > p->t->max ? p->x[at] - p->t->max : p->x[at] < p->t->min ? p->x[at] - p->t->min : 0;
-        if (over != 0)
-            p->to->q[at * p->nx + at] += square_model(p, over, &p->to->lx[at], NULL);
-    }
-}
-
-static void imbalance_model(const point *p)
-{
-    for (int i = 0; i < p->t->nindices; i += 2) {
-        int a = p->t->index[i], b = p->t->index[i + 1];
-        double curvature = square_model(p, p->u[a] - p->u[b], &p->to->lu[a], &p->to->lu[b]);
-        p->to->r[a * p->nu + a] += curvature;
-        p->to->r[b * p->nu + b] += curvature;
-        p->to->r[a * p->nu + b] -= curvature;
-        p->to->r[b * p->nu + a] -= curvature;
-    }
-}
-
-static void slew_model(const point *p)
-{
-    for (int i = 0; i < p->t->nindices; i++) {
-        int at = p->t->index[i];
-        double from = p->u_before ? p->u_before[at] : p->goal->last_control[at];
-        p->to->slew[at] += square_model(p, p->u[at] - from, &p->to->lu[at], p->u_before ? &p->to->lu_before[at] : NULL);
-    }
-}
-
-static void effort_model(const point *p)
-{
-    for (int i = 0; i < p->t->nindices; i++) {
-        int at = p->t->index[i];
-        p->to->r[at * p->nu + at] += square_model(p, p->u[at] - p->goal->trim[at], &p->to->lu[at], NULL);
-    }
-}
-
-static void (*const model_of[])(const point *p) = {
-#define X(id, name, ...) name##_model,
-    HB_COST_KINDS(X)
-#undef X
-};
 
 void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, int nh, int k, const double *x,
                          const double *u, const double *u_before, hb_stage_model *to)
 {
+    static const int row[HB_COST_INDICES] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                             16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    hb_real own[3][HB_COST_INDICES];
+
     for (int i = 0; i < c->nterms; i++) {
         const hb_cost_term *t = &c->term[i];
-
-        if (u || !is_control_kind(t->kind))
-            model_of[t->kind](&(point){.t = t,
-                                       .goal = goal,
-                                       .target = stage_target(goal, nx, k),
-                                       .weight = stage_weight(t, nh, k),
-                                       .nx = nx,
-                                       .nu = nu,
-                                       .x = x,
-                                       .u = u,
-                                       .u_before = u_before,
-                                       .to = to});
+        const bool control = is_control_kind(t->kind);
+        if (!counts_at(t, u))
+            continue;
+        const stage s = {.t = t,
+                         .goal = goal,
+                         .target = stage_target(goal, nx, k),
+                         .weight = (hb_real)stage_weight(t, nh, k),
+                         .n = 1,
+                         .stride = 1,
+                         .row = row,
+                         .x = gather(t, control ? NULL : x, own[0]),
+                         .u = gather(t, control ? u : NULL, own[1]),
+                         .u_before = gather(t, control ? u_before : NULL, own[2])};
+        if (is_of_quaternion(t->kind))
+            add_residuals(&s, nx, to);
+        else
+            add_differences(&s, nx, nu, to);
     }
     hb_limits_stage_model(&c->limits, goal->last_control, nx, nh, k, x, u, u_before, to);
 }

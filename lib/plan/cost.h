@@ -12,7 +12,7 @@
 #include "plan/limits.h"
 
 /* The kinds of terms: identifier, name, what a term runs over, whether it needs a target, which numbers it has beside
- * its weights, help. A new kind is a row here and its name_value, name_gradient and name_model in cost.c. */
+ * its weights, help. A new kind is a row here and what it squares in cost.c. */
 #define HB_COST_KINDS(X)                                                                                               \
     X(DISTANCE, distance, STATES, true, NONE, "Euclidean distance of states [index...] to the target")                 \
     X(SQUARED, squared, STATES, true, NONE, "squared distance of states [index...] to the target")                     \

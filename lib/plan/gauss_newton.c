@@ -91,7 +91,7 @@ int hb_gauss_newton_new(hb_gauss_newton **ret, int nx, int nu, int nv, int max_n
 double hb_gauss_newton_memory(int nx, int nu, int nv, int max_nh)
 {
     const double size = (double)max_nh * nv, rows = fmin((double)max_nh * nu, MOST_ROWS), ny = nx + 2.0 * nu;
-    const double recursion = max_nh * ny * (3 * ny + 3.0 * nv);
+    const double recursion = max_nh * ny * (ny + 3.0 * nv);
 
     return (recursion + rows * (rows + size) + max_nh * (2.0 * nx * nx + 3.0 * nx * nu)) * sizeof(double);
 }
@@ -104,35 +104,37 @@ void hb_gauss_newton_free(hb_gauss_newton *n)
     free(n);
 }
 
-void hb_gauss_newton_condense(hb_gauss_newton *n)
+static void take_curvatures(hb_gauss_newton *n)
 {
     struct hb_gauss_newton_scratch *t = n->scratch;
 
     memcpy(t->condensed, n->q, (size_t)((n->nh + 1) * n->nx * n->nx) * sizeof *n->q);
     t->damping = -1;
     hb_riccati_take(t->riccati, n, t->condensed);
-    n->curvature = hb_riccati_curvature(t->riccati);
-    hb_riccati_gradient(t->riccati, n, n->gradient);
 }
 
-static bool nearly_condensed(const hb_gauss_newton *n)
+void hb_gauss_newton_condense(hb_gauss_newton *n)
 {
-    const double *old = n->scratch->condensed;
-    double size = 0, change = 0;
-
-    for (int i = 0; i < (n->nh + 1) * n->nx * n->nx; i++) {
-        size += old[i] * old[i];
-        change += (n->q[i] - old[i]) * (n->q[i] - old[i]);
-    }
-    return change <= nearly * nearly * size;
+    take_curvatures(n);
+    n->curvature = hb_riccati_curvature(n->scratch->riccati);
+    hb_riccati_gradient(n->scratch->riccati, n, n->gradient);
 }
 
 void hb_gauss_newton_condense_again(hb_gauss_newton *n)
 {
-    if (nearly_condensed(n))
-        hb_riccati_gradient(n->scratch->riccati, n, n->gradient);
-    else
-        hb_gauss_newton_condense(n);
+    const double *old = n->scratch->condensed;
+    double before = 0, now = 0, change = 0;
+
+    for (int i = 0; i < (n->nh + 1) * n->nx * n->nx; i++) {
+        before += old[i] * old[i];
+        now += n->q[i] * n->q[i];
+        change += (n->q[i] - old[i]) * (n->q[i] - old[i]);
+    }
+    if (!(change <= nearly * nearly * before)) {
+        take_curvatures(n);
+        n->curvature *= before > 0 ? sqrt(now / before) : 1;
+    }
+    hb_riccati_gradient(n->scratch->riccati, n, n->gradient);
 }
 
 /* F = H + damping I, ready for hb_riccati_solve */

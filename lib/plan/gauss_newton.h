@@ -46,8 +46,8 @@ void hb_gauss_newton_free(hb_gauss_newton *n);
 
 /* Gradient and Hessian with respect to w. */
 void hb_gauss_newton_condense(hb_gauss_newton *n);
-/* The same, but with the Hessian of the last time, and its factor, where the curvatures of the stages are nearly those
- * that it was made of: what is new then is the gradient. */
+/* The same with the Jacobians of the last time: also with its Hessian, and the factor of that, where the curvatures of
+ * the stages are nearly those that it was made of. The mean of the diagonal, a scale of damping, grows as they do. */
 void hb_gauss_newton_condense_again(hb_gauss_newton *n);
 /* The step d (nh x nv), and by how much the model without damping falls with it; -1 when the damped Hessian is not
  * positive definite or something is not finite. */

@@ -19,8 +19,7 @@ struct hb_riccati {
     double *inverse;          /* nh x nv x nv: G^-1 */
     double *forward;          /* nh x nv: G^-1 times what is left of the right-hand side */
     double *p, *moved;        /* ny x ny */
-    double *closed;           /* nh x ny x ny: C = Y - W K, */
-    double *closed_turned;    /* and its transpose */
+    double *closed;           /* ny x ny: Y - W K */
     double *pw, *g;           /* ny x nv and nv x nv */
     double *mixed;            /* nv x ny: G K */
     double *now, *next;       /* ny */
@@ -41,8 +40,7 @@ static hb_riccati *lay_out(hb_arena *arena, size_t nx, size_t nu, size_t nv, siz
     to->forward = hb_arena_take(arena, nh * nv, number);
     to->p = hb_arena_take(arena, ny * ny, number);
     to->moved = hb_arena_take(arena, ny * ny, number);
-    to->closed = hb_arena_take(arena, nh * ny * ny, number);
-    to->closed_turned = hb_arena_take(arena, nh * ny * ny, number);
+    to->closed = hb_arena_take(arena, ny * ny, number);
     to->pw = hb_arena_take(arena, ny * nv, number);
     to->g = hb_arena_take(arena, nv * nv, number);
     to->mixed = hb_arena_take(arena, nv * ny, number);
@@ -271,16 +269,12 @@ static void close_loop(hb_riccati *r, int k, double damping)
 {
     const int nv = r->nv, ny = r->ny;
     const double *gain = gain_at(r, k), *c = r->c + (ptrdiff_t)k * nv * ny, *w = w_at(r, k);
-    double *closed = r->closed + (ptrdiff_t)k * ny * ny, *turned = r->closed_turned + (ptrdiff_t)k * ny * ny;
 
-    memcpy(closed, y_at(r, k), (size_t)(ny * ny) * sizeof *closed);
+    memcpy(r->closed, y_at(r, k), (size_t)(ny * ny) * sizeof *r->closed);
     for (int i = 0; i < nv * ny; i++)
         r->mixed[i] = -gain[i];
-    add_product(r, ny, nv, ny, w, r->mixed, closed);
-    for (int i = 0; i < ny; i++)
-        for (int j = 0; j < ny; j++)
-            turned[j * ny + i] = closed[i * ny + j];
-    move_back(r, k, closed, ny);
+    add_product(r, ny, nv, ny, w, r->mixed, r->closed);
+    move_back(r, k, r->closed, ny);
     /* with mixed = (R + damping I) K / 2 - C, K^T mixed + mixed^T K is what is missing */
     memcpy(r->g, r->r + (ptrdiff_t)k * nv * nv, (size_t)(nv * nv) * sizeof *r->g);
     for (int v = 0; v < nv; v++)
@@ -353,35 +347,36 @@ void hb_riccati_gradient(hb_riccati *r, const hb_gauss_newton *n, double *gradie
     }
 }
 
-/* With C = Y - W K, what later steps make of the right-hand side is l <- C^T l + K^T d; and on from there,
- * w = -K y - G^-1 (W^T l - d), y <- C y - W G^-1 (W^T l - d). */
+/* What later steps make of the right-hand side is l <- Y^T l - K^T (W^T l - d); and on from there,
+ * w = -K y - G^-1 (W^T l - d). */
 void hb_riccati_solve(hb_riccati *r, double *d)
 {
     const int nv = r->nv, ny = r->ny;
 
     clear(r->now, ny);
     for (int k = r->nh - 1; k >= 0; k--) {
-        double *left = d + k * nv;
+        double *left = d + k * nv, *forward = clear(r->forward + k * nv, nv);
 
-        add_times(r, ny, ny, r->now, r->closed + (ptrdiff_t)k * ny * ny, clear(r->next, ny));
-        add_times(r, nv, ny, left, gain_at(r, k), r->next);
         for (int v = 0; v < nv; v++)
             left[v] = -left[v];
         add_times(r, ny, nv, r->now, w_at(r, k), left);
-        add_times(r, nv, nv, left, r->inverse + (ptrdiff_t)k * nv * nv, clear(r->forward + k * nv, nv));
+        for (int v = 0; v < nv; v++)
+            left[v] = -left[v];
+        add_times(r, nv, nv, left, r->inverse + (ptrdiff_t)k * nv * nv, forward);
+        add_times(r, ny, ny, r->now, y_at(r, k), clear(r->next, ny));
+        add_times(r, nv, ny, left, gain_at(r, k), r->next);
         swap(r);
     }
     clear(r->now, ny);
     for (int k = 0; k < r->nh; k++) {
-        double *w = d + k * nv, *forward = r->forward + k * nv;
+        double *w = d + k * nv;
 
-        for (int v = 0; v < nv; v++)
-            w[v] = forward[v] = -forward[v];
+        memcpy(w, r->forward + k * nv, (size_t)nv * sizeof *w);
         for (int v = 0; v < nv; v++)
             for (int i = 0; i < ny; i++)
                 w[v] -= gain_at(r, k)[v * ny + i] * r->now[i];
-        add_times(r, ny, ny, r->now, r->closed_turned + (ptrdiff_t)k * ny * ny, clear(r->next, ny));
-        add_product(r, ny, nv, 1, w_at(r, k), forward, r->next);
+        add_product(r, ny, ny, 1, y_at(r, k), r->now, clear(r->next, ny));
+        add_product(r, ny, nv, 1, w_at(r, k), w, r->next);
         swap(r);
     }
 }

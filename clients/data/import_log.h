@@ -35,7 +35,8 @@ typedef struct hb_log_result {
 int hb_log_import(const hb_log_map *map, int nfiles, const char *const *file, const char *output, hb_log_result *result,
                   hb_error *err);
 
-/* Looks at a log and writes a description of it, with what was guessed and why as comments. */
-int hb_log_describe(const char *path, FILE *out, hb_error *err);
+/* Looks at logs of one kind and writes a description of them, with what was guessed and why as comments; what
+ * contradicts the flights is put right first. mass: kilograms, NaN: it is to be filled in. */
+int hb_log_describe(int nfiles, const char *const *file, double mass, FILE *out, hb_error *err);
 
 #endif

@@ -1,17 +1,16 @@
 #include "data/log_check.h"
 
+#include <ctype.h>
 #include <math.h>
-
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "data/log_frames.h"
-#include "data/rotor_order.h"
 #include "data/vehicles.h"
 
-/* --- frames --- */
+/* --- remedies --- */
 
-static const hb_log_signal *state_of(const hb_log_map *m, const char *name)
+static hb_log_signal *state_of(hb_log_map *m, const char *name)
 {
     for (int i = 0; i < m->nstates; i++)
         if (strcmp(m->signal[i].name, name) == 0)
@@ -19,45 +18,79 @@ static const hb_log_signal *state_of(const hb_log_map *m, const char *name)
     return NULL;
 }
 
-/* The line of a state that is `sign` times what the description has for another one, divided by a unit. */
-static void print_line(const hb_log_map *m, const char *name, const char *from, int sign, double unit, FILE *out)
+static bool is_slope(const hb_log_signal *s)
 {
-    const hb_log_signal *to = state_of(m, name), *of = state_of(m, from);
-
-    if (!to || !of || (strcmp(name, from) == 0 && sign > 0 && unit == 1))
-        return;
-    bool slope = strncmp(to->text, "derivative(", strlen("derivative(")) == 0; /* it follows its position */
-    if (slope)
-        return;
-    fprintf(out, "    '%s[%s]': ", to->name, to->unit);
-    fprintf(out, sign > 0 && unit == 1 ? "%s%s" : "%s(%s)", sign < 0 ? "-" : "", of->text);
-    if (unit != 1)
-        fprintf(out, " / %.10g", unit);
-    fprintf(out, "\n");
+    return strncmp(s->text, "derivative(", strlen("derivative(")) == 0;
 }
 
-static void print_remedy(const hb_frames *f, const hb_log_map *m, FILE *out)
+/* A state is `sign` times what the description had for another one, divided by a unit. */
+static void rewrite(hb_log_map *to, const hb_log_map *m, const char *name, const char *from, int sign, double unit)
+{
+    hb_log_signal *state = state_of(to, name);
+    const hb_log_signal *of = state_of((hb_log_map *)(uintptr_t)m, from);
+    char text[HB_LOG_TEXT + 64];
+
+    if (!state || !of || is_slope(state)) /* a slope follows its position */
+        return;
+    size_t n = 0;
+    for (bool bare = true; bare && of->text[n]; n++)
+        bare = isalnum((unsigned char)of->text[n]) || strchr("_.[]/", of->text[n]);
+    bool whole = !of->text[n];
+    if (sign > 0 && unit == 1)
+        snprintf(text, sizeof text, "%s", of->text);
+    else
+        snprintf(text, sizeof text, whole ? "%s%s" : "%s(%s)", sign < 0 ? "-" : "", of->text);
+    if (unit != 1)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " / %.10g", unit);
+    if (strlen(text) < sizeof state->text)
+        strcpy(state->text, text);
+}
+
+void hb_log_put_frames_right(hb_log_map *m, const hb_frames *f)
 {
     static const char *const place[] = {"x", "y", "z"}, *const velocity[] = {"vx", "vy", "vz"},
                              *const part[] = {"qx", "qy", "qz", "qw"}, *const rate[] = {"wx", "wy", "wz"};
+    hb_log_map *was = malloc(sizeof *was);
 
-    fprintf(out, "  In the description:\n");
-    if (f->world_rates)
-        fprintf(out, "    rates: world\n");
-    if (f->turned_rates)
-        fprintf(out, "    rates: body\n");
-    for (int i = 0; i < 3; i++)
-        print_line(m, place[i], place[f->position.axis[i]], f->position.sign[i], 1, out);
-    for (int i = 0; i < 3; i++)
-        if (f->body_velocity && state_of(m, velocity[i]))
-            fprintf(out, "    '%s[%s]': derivative(%s)\n", velocity[i], state_of(m, velocity[i])->unit, place[i]);
-        else
-            print_line(m, velocity[i], velocity[f->velocity.axis[i]], f->velocity.sign[i], f->velocity_unit, out);
+    if (!was)
+        return;
+    *was = *m;
+    m->world_rates = (m->world_rates || f->world_rates) && !f->turned_rates;
+    for (int i = 0; i < 3; i++) {
+        hb_log_signal *v = state_of(m, velocity[i]);
+        rewrite(m, was, place[i], place[f->position.axis[i]], f->position.sign[i], 1);
+        if (f->body_velocity && v)
+            snprintf(v->text, sizeof v->text, "derivative(%s)", place[i]);
+        rewrite(m, was, velocity[i], velocity[f->velocity.axis[i]], f->velocity.sign[i], f->velocity_unit);
+        rewrite(m, was, rate[i], rate[f->rates.axis[i]], f->rates.sign[i], f->rate_unit);
+    }
     for (int i = 0; i < 4; i++)
-        print_line(m, part[i], part[f->quaternion[i]], f->quaternion_sign[i], 1, out);
-    for (int i = 0; i < 3; i++)
-        print_line(m, rate[i], rate[f->rates.axis[i]], f->rates.sign[i], f->rate_unit, out);
+        rewrite(m, was, part[i], part[f->quaternion[i]], f->quaternion_sign[i], 1);
+    free(was);
 }
+
+void hb_log_put_rotors_right(hb_log_map *m, const hb_rotor_order *o)
+{
+    char text[HB_ROTORS][HB_LOG_TEXT];
+
+    for (int i = 0; i < HB_ROTORS; i++)
+        memcpy(text[o->rotor[i]], m->signal[m->nstates + i].text, HB_LOG_TEXT);
+    for (int i = 0; i < HB_ROTORS; i++)
+        memcpy(m->signal[m->nstates + i].text, text[i], HB_LOG_TEXT);
+}
+
+/* Lines of a description that is put right, which differ from those that were. */
+static void print_changes(const hb_log_map *was, const hb_log_map *is, FILE *out)
+{
+    fprintf(out, "  In the description:\n");
+    if (is->world_rates != was->world_rates)
+        fprintf(out, "    rates: %s\n", is->world_rates ? "world" : "body");
+    for (int i = 0; i < is->nstates + is->ncontrols; i++)
+        if (strcmp(is->signal[i].text, was->signal[i].text) != 0)
+            fprintf(out, "    '%s[%s]': %s\n", is->signal[i].name, is->signal[i].unit, is->signal[i].text);
+}
+
+/* --- warnings --- */
 
 static int warn_of_frames(const hb_frames *f, const hb_log_map *map, FILE *out)
 {
@@ -87,12 +120,15 @@ static int warn_of_frames(const hb_frames *f, const hb_log_map *map, FILE *out)
                 : f->body_down                ? "the body's z points down (FRD)"
                 : f->world_down               ? "the world's z, to which the attitude is given, points down (NED)"
                                               : "positions have other axes than the attitude's world");
-    if (map)
-        print_remedy(f, map, out);
+    hb_log_map *right = map ? malloc(sizeof *right) : NULL;
+    if (right) {
+        *right = *map;
+        hb_log_put_frames_right(right, f);
+        print_changes(map, right, out);
+        free(right);
+    }
     return 1;
 }
-
-/* --- rotors --- */
 
 static int warn_of_order(const hb_rotor_order *o, const hb_dataset *d, const hb_log_map *map, FILE *out)
 {
@@ -107,13 +143,15 @@ static int warn_of_order(const hb_rotor_order *o, const hb_dataset *d, const hb_
         fprintf(out, "%s %d", i ? "," : "", o->rotor[i]);
     fprintf(out,
             ". So they explain %.0f %% of how roll and pitch accelerations change,\n  as given %.0f %% (%.0f "
-            "standard deviations apart). Put them into that order%s\n",
-            100 * o->explained, 100 * o->as_given, o->deviations, map ? ", in the description:" : "");
-    for (int rotor = 0; rotor < HB_ROTORS && map; rotor++)
-        for (int i = 0; i < HB_ROTORS; i++)
-            if (o->rotor[i] == rotor)
-                fprintf(out, "    '%s[%s]': %s\n", h->control_name[rotor], h->control_unit[rotor],
-                        map->signal[map->nstates + i].text);
+            "standard deviations apart). Put them into that order.\n",
+            100 * o->explained, 100 * o->as_given, o->deviations);
+    hb_log_map *right = map ? malloc(sizeof *right) : NULL;
+    if (right) {
+        *right = *map;
+        hb_log_put_rotors_right(right, o);
+        print_changes(map, right, out);
+        free(right);
+    }
     return 1;
 }
 

@@ -10,7 +10,7 @@
 #include "data/blocks.h"
 #include "data/vehicles.h"
 
-enum { AXES = 3, ORDERS = 24, FEWEST = 10 * HB_BLOCKS, COLUMNS = HB_ROTORS + AXES };
+enum { AXES = 3, ORDERS = 24, ACTUATORS = 9, FEWEST = 10 * HB_BLOCKS, COLUMNS = HB_ROTORS + AXES };
 
 static const double apart = 0.04; /* seconds between rates that are subtracted: beyond sensors' noise */
 static const double clip = 5;     /* times the median change: a glitch counts no more than that */
@@ -102,27 +102,42 @@ static int collect(rows *ret, const hb_dataset *d, const int *w, const hb_vehicl
     return ret->n < FEWEST ? -ENODATA : 0;
 }
 
-/* Sums of the products, block by block; changes of rates are clipped. */
+/* No block counts more than the one in the middle: a flight that ended in a tumble, or whose gyroscope was broken. */
+static void level(tally *t)
+{
+    double energy[HB_BLOCKS], sorted[HB_BLOCKS];
+
+    for (int b = 0; b < HB_BLOCKS; b++)
+        energy[b] = sorted[b] = t->block[b].s[HB_ROTORS][HB_ROTORS] + t->block[b].s[HB_ROTORS + 1][HB_ROTORS + 1];
+    double most = hb_quantile(sorted, HB_BLOCKS, 0.5);
+    for (int b = 0; b < HB_BLOCKS; b++)
+        for (int p = 0; p < COLUMNS && energy[b] > most; p++)
+            for (int q = 0; q < COLUMNS; q++)
+                t->block[b].s[p][q] *= most / energy[b];
+}
+
+/* Sums of the products, block by block; falls and glitches are clipped. */
 static void add_up(tally *t, const rows *r, double *sorted)
 {
-    double most[AXES];
+    double most[COLUMNS];
 
     memset(t, 0, sizeof *t);
-    for (int a = 0; a < AXES; a++) {
+    for (size_t c = 0; c < COLUMNS; c++) {
         for (size_t i = 0; i < r->n; i++)
-            sorted[i] = fabs(r->row[i * COLUMNS + HB_ROTORS + (size_t)a]);
-        most[a] = clip * hb_quantile(sorted, (int)r->n, 0.5);
+            sorted[i] = fabs(r->row[i * COLUMNS + c]);
+        most[c] = clip * hb_quantile(sorted, (int)r->n, 0.5);
     }
     for (size_t i = 0; i < r->n; i++) {
         sums *to = &t->block[i * HB_BLOCKS / r->n];
         double row[COLUMNS];
         memcpy(row, r->row + i * COLUMNS, sizeof row);
-        for (int a = 0; a < AXES; a++)
-            row[HB_ROTORS + a] = fmax(-most[a], fmin(most[a], row[HB_ROTORS + a]));
+        for (int c = 0; c < COLUMNS; c++)
+            row[c] = fmax(-most[c], fmin(most[c], row[c]));
         for (int p = 0; p < COLUMNS; p++)
             for (int q = 0; q < COLUMNS; q++)
                 to->s[p][q] += row[p] * row[q];
     }
+    level(t);
     for (int b = 0; b < HB_BLOCKS; b++)
         for (int p = 0; p < COLUMNS; p++)
             for (int q = 0; q < COLUMNS; q++)
@@ -200,67 +215,77 @@ static double explained(const tally *t, const int *rotor)
     return share;
 }
 
+/* What an order leaves of all axes, in units of what four free coefficients leave; in a block, or with -1 in all. */
+static double left_by(const tally *t, const double *unit, const int *rotor, int block)
+{
+    double error = 0;
+
+    for (int a = 0; a < AXES; a++)
+        error += left(block < 0 ? &t->all : &t->block[block], a, rotor, gain(t, a, rotor)) / unit[a];
+    return error;
+}
+
+/* The actuators with which an order leaves least. An oscillation looks like its opposite when a delay is taken wrongly:
+ * each order has its own. */
+static const tally *best_for(const tally *t, const double *unit, const int *rotor)
+{
+    const tally *best = t;
+
+    for (int i = 1; i < ACTUATORS; i++)
+        if (left_by(&t[i], unit, rotor, -1) < left_by(best, unit, rotor, -1))
+            best = &t[i];
+    return best;
+}
+
 static void judge(const tally *t, hb_rotor_order *ret)
 {
     int given[HB_ROTORS], rotor[HB_ROTORS];
-    double unit[AXES], least = INFINITY, better[HB_BLOCKS] = {0};
+    double unit[AXES], least = INFINITY, better[HB_BLOCKS];
 
     permutation(0, given);
-    for (int a = 0; a < AXES; a++)
-        unit[a] = left_by_any(&t->all, a);
+    for (int a = 0; a < AXES; a++) {
+        unit[a] = left_by_any(&t[0].all, a);
+        for (int i = 1; i < ACTUATORS; i++)
+            unit[a] = fmin(unit[a], left_by_any(&t[i].all, a));
+    }
     for (int i = 0; i < ORDERS; i++) {
-        double error = 0;
         permutation(i, rotor);
-        for (int a = 0; a < AXES; a++)
-            error += left(&t->all, a, rotor, gain(t, a, rotor)) / unit[a];
+        double error = left_by(best_for(t, unit, rotor), unit, rotor, -1);
         if (error < least) {
             least = error;
             memcpy(ret->rotor, rotor, sizeof rotor);
         }
     }
+    const tally *one = best_for(t, unit, ret->rotor), *other = best_for(t, unit, given);
     for (int b = 0; b < HB_BLOCKS; b++)
-        for (int a = 0; a < AXES; a++)
-            better[b] += (left(&t->block[b], a, given, gain(t, a, given)) -
-                          left(&t->block[b], a, ret->rotor, gain(t, a, ret->rotor))) /
-                         unit[a];
+        better[b] = left_by(other, unit, given, b) - left_by(one, unit, ret->rotor, b);
     ret->deviations = hb_blocks_deviations(better);
     ret->wrong = ret->deviations > hb_beyond_doubt;
-    ret->explained = explained(t, ret->rotor);
-    ret->as_given = explained(t, given);
-    double g = gain(t, AXES - 1, ret->rotor);
+    ret->explained = explained(one, ret->rotor);
+    ret->as_given = explained(other, given);
+    double g = gain(one, AXES - 1, ret->rotor);
     ret->reversed = g < 0;
     for (int b = 0; b < HB_BLOCKS; b++)
-        better[b] = left(&t->block[b], AXES - 1, ret->rotor, -g) - left(&t->block[b], AXES - 1, ret->rotor, g);
+        better[b] = left(&one->block[b], AXES - 1, ret->rotor, -g) - left(&one->block[b], AXES - 1, ret->rotor, g);
     ret->reversed_deviations = hb_blocks_deviations(better);
     ret->sense_told = ret->reversed_deviations > hb_beyond_doubt;
 }
 
-/* Behind the delay and lag with which four free coefficients explain most. */
 static int search(hb_rotor_order *ret, const hb_dataset *d, const int *w, const hb_vehicles *v, rows *r, double *acting,
                   double *sorted)
 {
     static const double delays[] = {0, 0.02, 0.04}, lags[] = {0, 0.03, 0.08};
-    tally *now = calloc(2, sizeof *now);
-    double most = -INFINITY;
-    int status = now ? 0 : -ENOMEM;
+    tally *t = calloc(ACTUATORS, sizeof *t);
+    int status = t ? 0 : -ENOMEM;
 
-    for (size_t i = 0; i < 9 && !status; i++) {
-        if ((status = collect(r, d, w, v, delays[i / 3], lags[i % 3], acting)))
-            break;
-        add_up(now, r, sorted);
-        double share = 0;
-        for (int a = 0; a < AXES - 1; a++)
-            share -= left_by_any(&now->all, a) / now->all.s[HB_ROTORS + a][HB_ROTORS + a];
-        if (share > most) {
-            most = share;
-            now[1] = now[0];
-        }
-    }
-    if (!status && !isfinite(most))
-        status = -ENODATA; /* nothing turned */
+    for (size_t i = 0; i < ACTUATORS && !status; i++)
+        if (!(status = collect(r, d, w, v, delays[i / 3], lags[i % 3], acting)))
+            add_up(&t[i], r, sorted);
+    for (int a = 0; a < AXES && !status; a++)
+        status = t[0].all.s[HB_ROTORS + a][HB_ROTORS + a] > 0 ? 0 : -ENODATA; /* else nothing turned */
     if (!status)
-        judge(&now[1], ret);
-    free(now);
+        judge(t, ret);
+    free(t);
     return status;
 }
 

@@ -110,7 +110,7 @@ static void print_help(void)
         "       hilbert-train --resume CHECKPOINT [run options]            continue a run that was interrupted\n"
         "       hilbert-train data FILE [--map key=value]                  describe a data set\n"
         "       hilbert-train import --output FILE FLIGHT.ulg...           make one from PX4's and ArduPilot's logs\n"
-        "       hilbert-train describe LOG.csv                             guess what a CSV log holds, as a "
+        "       hilbert-train describe [--mass X] LOG.csv...               guess what CSV logs hold, as a "
         "description\n"
         "       hilbert-train import --map LOG.yaml --output FILE LOG.csv.gz... make a data set by that description\n"
         "       hilbert-train import-csv --output FILE ... LOG.csv...      make one from CSV logs\n"

@@ -192,23 +192,33 @@ static int import_logs(const char *map_path, int n, const char *const *file, dou
 
 static void print_describe_help(void)
 {
-    printf("usage: hilbert-train describe LOG.csv[.gz] > log.yaml\n\n"
-           "Looks at a log and writes a description of its columns, with what was guessed and why. Read it over, then\n"
-           "hilbert-train import --map log.yaml --output FILE LOG.csv...\n");
+    printf("usage: hilbert-train describe [--mass X] LOG.csv[.gz]... > log.yaml\n\n"
+           "Looks at logs of one kind of vehicle and writes a description of their columns, with what was guessed and "
+           "why.\n"
+           "The guess is tried: frames, the motors' law and the order of the rotors are put right by what the flights "
+           "say.\nOf a quadrotor its mass alone is to be given, here or in the text. Read it over, then\n"
+           "hilbert-train import --map log.yaml --output FILE LOG.csv...\n\n"
+           "      --mass X           kilograms of the vehicle, weighed\n"
+           "  -h, --help             this text\n");
 }
 
 int hb_train_describe(int argc, char **argv)
 {
+    double mass = NAN;
+    const hb_option options[] = {{"mass", HB_OPTION_NUMBER, &(hb_option_number){&mass, 1e-4, 1e6}, 0, 0, 0}};
     hb_error err = {0};
-    int code = hb_options_command("hilbert-train", NULL, 0, argc, argv, print_describe_help);
+    int code =
+        hb_options_command("hilbert-train", options, sizeof options / sizeof *options, argc, argv, print_describe_help);
 
     if (code >= 0)
         return code;
-    if (optind + 1 != argc) {
-        fprintf(stderr, "hilbert-train: describe wants one log (try --help)\n");
+    if (optind == argc) {
+        fprintf(stderr, "hilbert-train: describe wants logs (try --help)\n");
         return HB_EXIT_USAGE;
     }
-    return hb_log_describe(argv[optind], stdout, &err) ? hb_train_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
+    return hb_log_describe(argc - optind, (const char *const *)argv + optind, mass, stdout, &err)
+               ? hb_train_complain(HB_EXIT_FAILURE, &err)
+               : HB_EXIT_OK;
 }
 
 int hb_train_import(int argc, char **argv)

@@ -282,7 +282,7 @@ static void guesses_can_be_used(void **state)
         fprintf(out, "%d,%g,%g,%g,%d,%d\n", 10000 * i, 0.01 * i, sin(0.01 * i), cos(0.01 * i), i, 2 * i);
     fclose(out);
     out = fopen(path, "w");
-    assert_int_equal(hb_log_describe(log, out, &err), 0);
+    assert_int_equal(hb_log_describe(1, &log, NAN, out, &err), 0);
     fclose(out);
     if (hb_log_map_read(map, path, &err) || hb_log_import(map, 1, &log, in_folder("guess.h5"), &r, &err))
         fail_msg("%s", err.text);

@@ -84,14 +84,18 @@ static void the_remedy_is_told(void **state)
     map->ncontrols = NU;
     for (int i = 0; i < NU; i++)
         snprintf(map->signal[NX + i].text, sizeof map->signal[0].text, "k * motor%d", i);
+    for (int i = 0; i < NU; i++)
+        snprintf(map->signal[NX + i].name, sizeof map->signal[0].name, "f%d", i);
+    for (int i = 0; i < NU; i++)
+        strcpy(map->signal[NX + i].unit, "N");
     assert_string_equal(warnings(map, NAN, &n), "");
     assert_int_equal(n, 0);
     rename_controls(to);
     const char *text = warnings(map, NAN, &n);
     assert_int_equal(n, 1);
     assert_non_null(strstr(text, "f0, f1, f2, f3 act as its rotors 1, 2, 0, 3"));
-    assert_non_null(strstr(text, "    'f0[N]': k * motor2\n    'f1[N]': k * motor0\n    'f2[N]': k * motor1\n"
-                                 "    'f3[N]': k * motor3\n"));
+    assert_non_null(strstr(text, "    'f0[N]': k * motor2\n    'f1[N]': k * motor0\n    'f2[N]': k * motor1\n"));
+    assert_null(strstr(text, "'f3[N]'")); /* it is right */
     rename_controls(back);
     free(map);
 }
@@ -346,9 +350,9 @@ static void lines_are_put_right(void **state)
             change(&otherwise[1], was, x);
         }
     const char *text = warnings(map, NAN, &n);
-    if (!strstr(text, "    'y[u]': -(column2)\n    'z[u]': -(column4)\n    'vz[u]': -(column5)\n"
-                      "    'qy[u]': -(column7)\n    'qz[u]': -(column8)\n    'wy[u]': -(column11)\n"
-                      "    'wz[u]': -(column12)\n"))
+    if (!strstr(text, "    'y[u]': -column2\n    'z[u]': -column4\n    'vz[u]': -column5\n"
+                      "    'qy[u]': -column7\n    'qz[u]': -column8\n    'wy[u]': -column11\n"
+                      "    'wz[u]': -column12\n"))
         fail_msg("%s", text);
     free(map);
     hb_dataset_free(flights);

@@ -3,10 +3,11 @@ test_mavlink_flights.py flies config/px4.yaml as it is.
 
 Flights are in virtual time, which stands still while hilbertd plans, so that a busy machine decides over nothing: the
 bridge is part of the peer's process. What is about processes (signals, a daemon or a bridge that dies) is in real time,
-slowed down for all of them alike.
+slowed down for all of them alike. Without TEST, a few tests run side by side.
 
 usage: test_mavlink.py BUILD_ROOT SOURCE_ROOT [TEST...]
 """
+import concurrent.futures
 import ctypes
 import math
 import os
@@ -29,6 +30,7 @@ PEER = f"{BUILD}/tests/system/mavlink_peer"
 CLOCK = f"{BUILD}/tests/system/libslow_clock.so"
 
 SLOW = 4
+AT_ONCE = 3  # tests that run at a time
 
 # patient, since the machine may be busy: what is tested is who does what when, not how fast it is
 DAEMON = """
@@ -491,5 +493,30 @@ class Ladder(unittest.TestCase):
                 self.assertNotIn("ready", flight.said())
 
 
+def names(tests):
+    """test_mavlink.Class.test of a suite, as Class.test."""
+    return [name for test in tests for name in
+            (names(test) if isinstance(test, unittest.TestSuite) else [test.id().split(".", 1)[1]])]
+
+
+def run(name):
+    """A test in a process of its own: what it said if it failed, else None."""
+    done = subprocess.run([sys.executable, __file__, BUILD, SOURCE, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True)
+    print(f"{name}: {'FAILED' if done.returncode else 'ok'}", flush=True)
+    return done.stdout if done.returncode else None
+
+
+def run_side_by_side(at_once):
+    """All tests: most of the time they wait for a clock that is slowed down, or for time-outs."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
+        failures = [said for said in threads.map(run, names(unittest.defaultTestLoader.loadTestsFromModule(
+            sys.modules[__name__]))) if said]
+    print("".join(failures))
+    return 1 if failures else 0
+
+
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    if len(sys.argv) > 3:
+        unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    sys.exit(run_side_by_side(AT_ONCE))

@@ -14,9 +14,9 @@ import unittest
 
 MPIRUN, TRAIN, SIM = sys.argv[1:4]
 TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '7', '--examples', '30', '--queries', '30', '--validate-every', '50']
-# more ranks than processors, and as root in a container
+# more ranks than processors, and as root in a container; ranks that are to stop have time to write their checkpoint
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
-                   OMPI_MCA_rmaps_base_oversubscribe='1', OMPI_MCA_odls_base_sigkill_timeout='3')
+                   OMPI_MCA_rmaps_base_oversubscribe='1', OMPI_MCA_odls_base_sigkill_timeout='5')
 
 
 def run(*command, code=0):
@@ -64,13 +64,32 @@ class Ranks(unittest.TestCase):
         run(TRAIN, *cls.long, '--output', cls.path('undisturbed'))
         return read(cls.path('undisturbed'))
 
-    def wait_for_steps(self, log, process):
-        for _ in range(600):
-            if os.path.exists(log) and len(read(log).splitlines()) > 1:
-                return
-            self.assertIsNone(process.poll())
-            time.sleep(0.1)
-        self.fail('no steps are made')
+    def wait(self, process, condition, what):
+        for _ in range(30000):  # five minutes, for a machine that does something else
+            found = condition()
+            if found:
+                return found
+            self.assertIsNone(process.poll(), what)
+            time.sleep(0.01)
+        self.fail(what)
+
+    def start(self, n, output):
+        """A training as n ranks, stopped as soon as it has made steps: mpirun, and its ranks, which stand still. However
+        busy the machine is, the training is then not over when they are sent a signal."""
+        process = subprocess.Popen(ranks(n, TRAIN, *self.long, '--output', output, '--threads', '1'), env=ENVIRONMENT,
+                                   stderr=subprocess.PIPE, text=True)
+
+        def children():
+            listed = subprocess.run(['ps', '-o', 'pid=,args=', '--ppid', str(process.pid)], capture_output=True, text=True)
+            found = [int(line.split()[0]) for line in listed.stdout.splitlines() if TRAIN in line]
+            return found if len(found) == n else None
+
+        pids = self.wait(process, children, f'{n} ranks')
+        log = output + '.jsonl'
+        self.wait(process, lambda: os.path.exists(log) and len(read(log).splitlines()) > 1, 'steps are made')
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        return process, pids
 
     def test_ranks_and_threads_do_not_matter(self):
         options = ['--data', self.data, '--steps', '60', *TINY]
@@ -84,11 +103,12 @@ class Ranks(unittest.TestCase):
 
     def test_two_go_on_where_four_stopped(self):
         output = self.path('four')
-        process = subprocess.Popen(ranks(4, TRAIN, *self.long, '--output', output, '--threads', '1'), env=ENVIRONMENT,
-                                   stderr=subprocess.PIPE, text=True)
-        self.wait_for_steps(output + '.jsonl', process)
-        process.send_signal(signal.SIGTERM)
-        text = process.communicate(timeout=60)[1]
+        process, pids = self.start(4, output)
+        # each for itself, as a batch system does; mpirun would let them go on for sigkill_timeout first
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)
+        text = process.communicate(timeout=300)[1]
         self.assertIn('stopped after step', text)
         self.assertFalse(os.path.exists(output))
         run(*ranks(2, TRAIN, '--resume', output + '.checkpoint', '--threads', '1'))
@@ -96,14 +116,11 @@ class Ranks(unittest.TestCase):
 
     def test_a_rank_that_dies_leaves_a_checkpoint(self):
         output = self.path('dies')
-        process = subprocess.Popen(ranks(3, TRAIN, *self.long, '--output', output, '--threads', '1'), env=ENVIRONMENT,
-                                   stderr=subprocess.PIPE, text=True)
-        self.wait_for_steps(output + '.jsonl', process)
-        children = subprocess.run(['ps', '-o', 'pid=,args=', '--ppid', str(process.pid)], capture_output=True, text=True)
-        victims = [int(line.split()[0]) for line in children.stdout.splitlines() if TRAIN in line]
-        self.assertEqual(len(victims), 3)
-        os.kill(victims[-1], signal.SIGKILL)
-        text = process.communicate(timeout=60)[1]
+        process, pids = self.start(3, output)
+        os.kill(pids[-1], signal.SIGKILL)
+        for pid in pids[:-1]:
+            os.kill(pid, signal.SIGCONT)
+        text = process.communicate(timeout=300)[1]
         self.assertNotEqual(process.returncode, 0)
         self.assertRegex(text, r'hilbert-train: rank \d: .* died')
         self.assertIn('--resume', text)

@@ -16,6 +16,7 @@ enum { MAX_LAG = 5 }; /* rows by which a velocity is tried against its position 
 static const double default_gap = 3;    /* of the log's rows */
 static const double shortest = 1;       /* seconds of an episode */
 static const double hung = 0.25;        /* seconds in which no state changes at all */
+static const double slope_over = 0.08;  /* seconds that a velocity is held against its position over */
 static const double odd_velocity = 0.2; /* of a velocity's deviation, that its position's slope may differ by */
 
 /* One file on its way. */
@@ -322,23 +323,26 @@ static double median_period(const flight *f)
     return period;
 }
 
-/* How much a velocity differs from its position's slope, where one of them is late by so many rows. */
+/* How much a velocity differs from its position's slope, where one of them is late by so many rows. Both over 80 ms:
+ * over two rows a slope is noise, and of positions in millimetres it is their rounding. */
 static double slope_difference(const flight *f, size_t position, size_t velocity, int late, double *ret_deviation)
 {
-    size_t ns = (size_t)nsignals(f->map);
+    size_t ns = (size_t)nsignals(f->map), half = (size_t)fmax(1, round(slope_over / 2 / fmax(f->result->period, 1e-6)));
     double square = 0, sum = 0, squares = 0;
     size_t n = 0;
 
-    for (size_t i = MAX_LAG + 1; i + MAX_LAG + 1 < f->n; i++) {
+    for (size_t i = MAX_LAG + half; i + MAX_LAG + half < f->n; i++) {
         size_t at = i + (size_t)(late + MAX_LAG) - MAX_LAG;
         bool good = true;
-        for (size_t k = i - 1; k <= i + 1; k++)
-            good = good && f->good[k];
-        if (!good || !f->good[at])
+        double v = 0;
+        for (size_t k = i - half; k <= i + half && good; k++)
+            good = f->good[k] && f->good[k + at - i] && !f->jump[k];
+        for (size_t k = at - half; k <= at + half && good; k++) /* trapezoids */
+            v += f->value[k * ns + velocity] / (double)(2 * half) * (k == at - half || k == at + half ? 0.5 : 1);
+        if (!good)
             continue;
-        double slope =
-            (f->value[(i + 1) * ns + position] - f->value[(i - 1) * ns + position]) / (f->time[i + 1] - f->time[i - 1]);
-        double v = f->value[at * ns + velocity];
+        double slope = (f->value[(i + half) * ns + position] - f->value[(i - half) * ns + position]) /
+                       (f->time[i + half] - f->time[i - half]);
         square += (slope - v) * (slope - v);
         sum += v;
         squares += v * v;
@@ -348,6 +352,20 @@ static double slope_difference(const flight *f, size_t position, size_t velocity
         return NAN;
     *ret_deviation = sqrt(fmax(0, squares / (double)n - pow(sum / (double)n, 2)));
     return sqrt(square / (double)n);
+}
+
+/* The smallest change of a signal: what it is rounded to. */
+static double resolution(const flight *f, size_t signal)
+{
+    size_t ns = (size_t)nsignals(f->map);
+    double least = INFINITY;
+
+    for (size_t i = 1; i < f->n; i++) {
+        double step = fabs(f->value[i * ns + signal] - f->value[(i - 1) * ns + signal]);
+        if (f->good[i] && f->good[i - 1] && step > 0)
+            least = fmin(least, step);
+    }
+    return least;
 }
 
 static void look_at_velocities(flight *f)
@@ -367,11 +385,13 @@ static void look_at_velocities(flight *f)
                 best = late;
             }
         }
-        if (v < 0 || !isfinite(least) || !(here > odd_velocity * deviation) || deviation < 1e-3)
+        if (v < 0 || !isfinite(least) || !(here > odd_velocity * deviation) ||
+            !(here > 2 * resolution(f, (size_t)p) / slope_over) || deviation < 1e-3)
             continue;
+        bool explained = least < here / 2;
         find_odd(f->result, "%s is not the slope of %s: they differ by %.3g (its deviation is %.3g)%s", name,
-                 m->signal[p].name, here, deviation, best ? "" : "; no delay explains it");
-        if (best)
+                 m->signal[p].name, here, deviation, explained ? "" : "; no delay explains it");
+        if (explained)
             find_odd(f->result, "%s fits %s better when it is taken %.0f ms %s: %.3g", name, m->signal[p].name,
                      1e3 * abs(best) * f->result->period, best > 0 ? "later" : "earlier", least);
     }

@@ -228,6 +228,44 @@ static void jumps_end_episodes(void **state)
     free(map);
 }
 
+/* What is said of a position in millimetres and a velocity that is `times` its slope and `late`. */
+static const char *said_of_velocity(double times, double late)
+{
+    static char said[2 * HB_LOG_FINDING];
+    const char *log = in_folder("slope.csv"), *map_path = in_folder("slope.yaml");
+    hb_log_map *map = calloc(1, sizeof *map);
+    hb_log_result r = {0};
+    hb_error err = {0};
+    FILE *out = fopen(log, "w");
+
+    fprintf(out, "t,x,v\n");
+    for (int i = 0; i < 1000; i++)
+        fprintf(out, "%.2f,%.3f,%.3f\n", 0.01 * i, 0.04 * sin(0.06 * i), times * 0.24 * cos(0.06 * i - 6 * late));
+    fclose(out);
+    write_text(map_path, "time: t\ndt: 0.04\nstates: {x: x, vx: v}\n");
+    if (hb_log_map_read(map, map_path, &err) || hb_log_import(map, 1, &log, in_folder("slope.h5"), &r, &err))
+        fail_msg("%s", err.text);
+    free(map);
+    said[0] = 0;
+    for (int i = 0; i < r.nfindings; i++)
+        strcat(strcat(said, r.finding[i]), "\n");
+    return said;
+}
+
+static void velocities_are_held_against_positions(void **state)
+{
+    (void)state;
+    assert_string_equal(said_of_velocity(1, 0), ""); /* over two rows the rounding is half of it */
+    const char *said = said_of_velocity(1.5, 0);
+    double differ = 0; /* half of the slope, 0.24 / sqrt 2 */
+    if (sscanf(said, "vx is not the slope of x: they differ by %lf", &differ) != 1 || fabs(differ - 0.085) > 0.004)
+        fail_msg("%s", said);
+    assert_non_null(strstr(said, "no delay explains it"));
+    said = said_of_velocity(1, 0.05);
+    assert_non_null(strstr(said, "vx fits x better when it is taken 50 ms later"));
+    assert_null(strstr(said, "no delay explains it"));
+}
+
 static void bad_descriptions_are_refused(void **state)
 {
     (void)state;
@@ -356,6 +394,7 @@ int main(void)
         cmocka_unit_test(logs_become_a_data_set),
         cmocka_unit_test(controls_are_means),
         cmocka_unit_test(jumps_end_episodes),
+        cmocka_unit_test(velocities_are_held_against_positions),
         cmocka_unit_test(bad_descriptions_are_refused),
         cmocka_unit_test(guesses_can_be_used),
         cmocka_unit_test(a_few_packed_bytes_do_not_fill_the_memory),

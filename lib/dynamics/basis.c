@@ -242,17 +242,11 @@ static void apply_head(const hb_model *m, hb_workspace *w, int n, bool single, c
             g[r * HB_STRIDE + (size_t)s] += bias[r] * seconds[s];
 }
 
-/* Stages, whose points are those of the first stages of Runge and Kutta's method, and the weights of their rates. */
-typedef struct rule {
-    int stages;
-    hb_real weight[4];
-} rule;
-
-static const rule runge_kutta = {4, {(hb_real)(1.0 / 6), (hb_real)(1.0 / 3), (hb_real)(1.0 / 3), (hb_real)(1.0 / 6)}};
-static const rule midpoint = {2, {0, 1}};
+/* of the rates at the stages of Runge and Kutta's method */
+static const hb_real stage_weight[4] = {(hb_real)(1.0 / 6), (hb_real)(1.0 / 3), (hb_real)(1.0 / 3), (hb_real)(1.0 / 6)};
 
 /* tape: one part is recorded on it; NULL: none is */
-static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts, const rule *by,
+static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
                              const hb_real *coefficient, hb_real *g, char *tape)
 {
     const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
@@ -273,9 +267,9 @@ static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch 
         }
         for (int sub = 0; sub < m->substeps; sub++) {
             hb_batch_clear(m->nx, n, w->sum);
-            for (int s = 0; s < by->stages; s++) {
+            for (int s = 0; s < 4; s++) {
                 const stage_record record = tape ? stage_of(m, tape, 4 * sub + s) : (stage_record){0};
-                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, by->weight[s], average,
+                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, stage_weight[s], average,
                                tape ? &record : NULL);
             }
             hb_batch_advance(w->kernels, m->nx, n, w->base, 1, w->step, w->sum, w->base);
@@ -294,19 +288,13 @@ bool hb_basis_joins_parts(const hb_model *m)
 void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
                                   const hb_real *coefficient, hb_real *g)
 {
-    trunk_increments(m, w, in, parts, &runge_kutta, coefficient, g, NULL);
-}
-
-void hb_basis_increments_coarsely(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
-                                  const hb_real *coefficient, hb_real *g)
-{
-    trunk_increments(m, w, in, parts, &midpoint, coefficient, g, NULL);
+    trunk_increments(m, w, in, parts, coefficient, g, NULL);
 }
 
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
 {
     if (hb_basis_joins_parts(m))
-        trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g, NULL);
+        trunk_increments(m, w, in, 1, coefficient, g, NULL);
     else if (m->integration == HB_SEPARATE)
         separate_increments(m, w, in, g, NULL);
     else if (m->integration == HB_DIRECT)
@@ -324,7 +312,7 @@ void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, con
         const stage_record record = stage_of(m, tape, 0);
         all_rates(m, w, in->n, in->z, in->u, g, &record.network);
     } else {
-        trunk_increments(m, w, in, 1, &runge_kutta, coefficient, g, tape);
+        trunk_increments(m, w, in, 1, coefficient, g, tape);
     }
 }
 

@@ -29,10 +29,6 @@ typedef struct hb_arithmetic {
     /* a <- keep a + sum of w g g^T, v <- keep v + sum of w g y over the rows, with a weight of each row */
     void (*sides_add)(int n, double keep, int rows, int ld, const double *w, const hb_sides *g, hb_sides *a,
                       hb_sides *v);
-    /* to[i] = base[i] + sum over `directions` of share[k] slope[k size + i], i < size */
-    void (*sides_mix)(int size, int directions, const double *base, const double *slope, const hb_sides *share,
-                      hb_sides *to);
-
     /* s += w x^T x of a row x (n), lower triangle, packed by rows */
     void (*triangle_add)(int n, const double *x, double w, double *s);
     /* to[i] = sum over k < count of w[k] x[k size + i], i < size */

@@ -213,38 +213,6 @@ static void sides_add(int n, double keep, int rows, int ld, const double *w, con
     }
 }
 
-INLINE void mix_some(const int count, int size, int directions, const double *base, const double *slope,
-                     const hb_sides *share, hb_sides *to)
-{
-    vector sum[TOGETHER][PIECES];
-
-    UNROLL
-    for (int c = 0; c < count; c++)
-        EACH_PIECE sum[c][q] = base[c] - (vector){0};
-    for (int k = 0; k < directions; k++)
-        EACH_PIECE
-        {
-            const vector of = get(share + k, q);
-            UNROLL
-            for (int c = 0; c < count; c++)
-                sum[c][q] += of * slope[k * size + c];
-        }
-    UNROLL
-    for (int c = 0; c < count; c++)
-        EACH_PIECE put(to + c, q, sum[c][q]);
-}
-
-static void sides_mix(int size, int directions, const double *base, const double *slope, const hb_sides *share,
-                      hb_sides *to)
-{
-    int i = 0;
-
-    for (; i + TOGETHER <= size; i += TOGETHER)
-        mix_some(TOGETHER, size, directions, base + i, slope + i, share, to + i);
-    for (; i < size; i++)
-        mix_some(1, size, directions, base + i, slope + i, share, to + i);
-}
-
 /* ---- sums ---- */
 
 static void triangle_add(int n, const double *restrict x, double w, double *restrict s)
@@ -281,7 +249,6 @@ const hb_arithmetic HB_ARITHMETIC_SYMBOL = {
     .sides_doubt = sides_doubt,
     .sides_error = sides_error,
     .sides_add = sides_add,
-    .sides_mix = sides_mix,
     .triangle_add = triangle_add,
     .weighted_sum = weighted_sum,
 };

@@ -40,8 +40,8 @@ static const double outlier_width = 100;
 /* a glitch comes back with this probability; else, as with a command that was never given, only one transition is wrong
  */
 static const double glitch_returns = 0.5;
-/* of what a glitch was, what its way back may differ by */
-static const double return_spread = 0.3;
+/* share by which what is known to first order alone errs: the way back from a glitch, what unknown actuators change */
+static const double first_order = 0.3;
 /* seconds for which foreign dynamics last at least, in the mean */
 static const double foreign_time = 1;
 /* degrees of freedom of the errors' tails, for the weights of runs */
@@ -63,6 +63,8 @@ enum { OF_RUNS, OF_AVERAGE, OF_MEAN, WORTHS };
 /* probability below which a transition is not learned from, and a hypothesis is not used: it could move nothing but
  * rounding */
 static const double negligible = 1e-9;
+/* of f, as a change that is none */
+static const double settled = 1e-6;
 /* scale of sums below which they are scaled: long before numbers end */
 static const double least_scale = 1e-30;
 /* log of the weight of what does not live: finite, as all that is kept */
@@ -70,20 +72,22 @@ static const double none = -1e9;
 
 /* ---- memory ---- */
 
-static size_t matrices(const hb_belief *b)
-{
-    return (size_t)b->nproblems * (size_t)b->nb * (size_t)b->nb;
-}
-
+/* c and f of all problems */
 static size_t vectors(const hb_belief *b)
 {
-    return (size_t)b->nproblems * (size_t)b->nb;
+    return (size_t)b->nproblems * (size_t)b->n;
+}
+
+/* M of all problems */
+static size_t fixed_size(const hb_belief *b)
+{
+    return (size_t)b->nproblems * (size_t)b->nfixed * (size_t)b->nfixed;
 }
 
 /* of a state: the lower triangle of the products of [ g~ | r~ ]: A_d, b_d, and the sum of squares */
 static size_t sum_size(const hb_belief *b)
 {
-    return ((size_t)b->nb + 1) * ((size_t)b->nb + 2) / 2;
+    return ((size_t)b->n + 1) * ((size_t)b->n + 2) / 2;
 }
 
 /* Hands out parts of the block of all that changes; with a NULL block it only measures. */
@@ -110,6 +114,8 @@ static void lay_out_state(hb_belief *b)
     b->foreign = part(block, &at, 1);
     b->glitch = part(block, &at, 1);
     b->left_before = part(block, &at, nx);
+    b->moved_before = part(block, &at, nx);
+    b->motion = part(block, &at, nx);
     b->fresh_start = part(block, &at, 1);
     b->confirming = part(block, &at, 1);
     b->block_seconds = part(block, &at, 1);
@@ -128,15 +134,18 @@ static void lay_out_state(hb_belief *b)
     b->former_block = part(block, &at, nx);
     b->block = part(block, &at, nx);
     b->mean = part(block, &at, vectors(b));
-    for (int k = 0; k < HB_RUNS; k++) {
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
         hb_run *run = &b->run[k];
+        run->unknown = part(block, &at, vectors(b));
+        run->fixed = part(block, &at, fixed_size(b));
+        if (k >= HB_RUNS)
+            continue;
         run->age = part(block, &at, 1);
         run->noise_seconds = part(block, &at, 1);
         if (k >= b->nruns)
             continue;
         run->scale = part(block, &at, 1);
         run->sum = part(block, &at, nx * sum_size(b));
-        run->coefficient = part(block, &at, vectors(b));
         run->noise = part(block, &at, nx);
         run->lasting = part(block, &at, nx);
         run->slow = part(block, &at, nx);
@@ -146,19 +155,20 @@ static void lay_out_state(hb_belief *b)
 
 void hb_belief_lay_out(hb_belief *b, hb_arena *arena)
 {
-    size_t nx, nb;
+    size_t nx, nb, n;
 
     b->nx = b->m->nx;
     b->nb = b->m->nb;
+    b->n = b->nb + b->nfixed;
     b->nproblems = hb_model_nproblems(b->m);
     b->arithmetic = hb_arithmetic_find(hb_kernels_default()->name);
     b->nruns = (double)b->nproblems * b->nb * b->nb * b->nb > large_basis ? 2 : HB_RUNS;
     nx = (size_t)b->nx;
     nb = (size_t)b->nb;
-    b->prior = hb_arena_take(arena, matrices(b), sizeof(double));
+    n = (size_t)b->n;
+    b->prior = hb_arena_take(arena, vectors(b) * n, sizeof(double));
     b->prior_vector = hb_arena_take(arena, vectors(b), sizeof(double));
     b->c0 = hb_arena_take(arena, vectors(b), sizeof(double));
-    b->average = hb_arena_take(arena, vectors(b), sizeof(double));
     b->file_variance = hb_arena_take(arena, nx, sizeof(double));
     b->reference = hb_arena_take(arena, nx, sizeof(double));
     b->state = NULL;
@@ -171,20 +181,24 @@ void hb_belief_lay_out(hb_belief *b, hb_arena *arena)
         p->uncertainty = hb_arena_take(arena, nx, sizeof(double));
         p->innovation = hb_arena_take(arena, nx, sizeof(double));
         p->updated = hb_arena_take(arena, vectors(b), sizeof(double));
+        p->fixed = hb_arena_take(arena, fixed_size(b), sizeof(double));
     }
+    b->raw = hb_arena_take(arena, nx * (size_t)b->ld, sizeof(double));
+    b->doubt = hb_arena_take(arena, nx, sizeof(double));
     b->row = hb_arena_take(arena, nx * (size_t)b->ld, sizeof(double));
-    b->covariance = hb_arena_take(arena, matrices(b), sizeof(double));
+    b->covariance = hb_arena_take(arena, (size_t)b->nproblems * nb * nb, sizeof(double));
     b->noise = hb_arena_take(arena, nx, sizeof(double));
     b->past_variance = hb_arena_take(arena, nx, sizeof(double));
     b->factor = hb_arena_take(arena, nb * nb, sizeof(double));
-    b->information = hb_arena_take(arena, nb * nb, sizeof(hb_sides));
-    b->sides_factor = hb_arena_take(arena, nb * nb, sizeof(hb_sides));
-    b->vector = hb_arena_take(arena, nb, sizeof(hb_sides));
-    b->sides_c = hb_arena_take(arena, nb, sizeof(hb_sides));
+    b->cross = hb_arena_take(arena, (size_t)b->nfixed * nb, sizeof(double));
+    b->information = hb_arena_take(arena, n * n, sizeof(hb_sides));
+    b->sides_factor = hb_arena_take(arena, n * n, sizeof(hb_sides));
+    b->vector = hb_arena_take(arena, n, sizeof(hb_sides));
+    b->sides_c = hb_arena_take(arena, n, sizeof(hb_sides));
     b->sides_row = hb_arena_take(arena, nx * (size_t)b->ld, sizeof(hb_sides));
     b->sides_error = hb_arena_take(arena, nx, sizeof(hb_sides));
     b->sides_doubt = hb_arena_take(arena, nx, sizeof(hb_sides));
-    b->sides_scratch = hb_arena_take(arena, 4 * nb, sizeof(hb_sides));
+    b->sides_scratch = hb_arena_take(arena, 4 * n, sizeof(hb_sides));
     b->packed = hb_arena_take(arena, sum_size(b), sizeof(double));
     b->weight = hb_arena_take(arena, nx, sizeof(double));
     b->solved = hb_arena_take(arena, vectors(b), sizeof(double));
@@ -214,9 +228,19 @@ static int problem_of(const hb_belief *b, int state)
     return b->nproblems > 1 ? state : 0;
 }
 
-static double *matrix_of(const hb_belief *b, double *of, int problem)
+static double *covariance_of(const hb_belief *b, int problem)
 {
-    return of + (size_t)problem * (size_t)b->nb * (size_t)b->nb;
+    return b->covariance + (size_t)problem * (size_t)b->nb * (size_t)b->nb;
+}
+
+static double *prior_of(const hb_belief *b, int problem)
+{
+    return b->prior + (size_t)problem * (size_t)b->n * (size_t)b->n;
+}
+
+static double *fixed_of(const hb_belief *b, double *of, int problem)
+{
+    return of + (size_t)problem * (size_t)b->nfixed * (size_t)b->nfixed;
 }
 
 /* ---- the prior ---- */
@@ -225,8 +249,8 @@ static double *matrix_of(const hb_belief *b, double *of, int problem)
 static void invert_population(hb_belief *b, int problem)
 {
     int nb = b->nb;
-    const double *covariance = matrix_of(b, b->m->prior_covariance, problem);
-    double *inverse = matrix_of(b, b->prior, problem), *factor = b->factor, trace = 0;
+    const double *covariance = b->m->prior_covariance + (size_t)problem * (size_t)nb * (size_t)nb;
+    double *prior = prior_of(b, problem), *inverse = covariance_of(b, problem), *factor = b->factor, trace = 0;
 
     for (int i = 0; i < nb; i++)
         trace += population_spread * covariance[i * nb + i];
@@ -243,14 +267,14 @@ static void invert_population(hb_belief *b, int problem)
         inverse[i * nb + i] = 1;
     hb_cholesky_solve(nb, factor, nb, inverse);
     for (int i = 0; i < nb; i++)
-        for (int j = 0; j < i; j++)
-            inverse[i * nb + j] = inverse[j * nb + i] = (inverse[i * nb + j] + inverse[j * nb + i]) / 2;
+        for (int j = 0; j < nb; j++)
+            prior[i * b->n + j] = (inverse[i * nb + j] + inverse[j * nb + i]) / 2;
 }
 
 void hb_belief_start(hb_belief *b)
 {
     const hb_model *m = b->m;
-    int nb = b->nb;
+    int nb = b->nb, n = b->n;
     double mean_variance = 0;
 
     for (int d = 0; d < b->nx; d++) {
@@ -264,26 +288,64 @@ void hb_belief_start(hb_belief *b)
         mean_variance += fmax(b->file_variance[d], usual_variance) / b->nx;
     }
     for (int k = 0; k < b->nproblems; k++) {
-        double *prior = matrix_of(b, b->prior, k);
+        double *prior = prior_of(b, k);
         if (m->has_prior)
             invert_population(b, k);
         else
             for (int i = 0; i < nb; i++)
-                prior[i * nb + i] = fmax(b->s.ridge / mean_variance, square(m->dt / fastest));
-        for (int i = 0; i < nb; i++) {
-            b->c0[k * nb + i] = m->has_prior ? m->prior_mean[b->nproblems > 1 ? i * m->nx + k : i] : 0;
-            b->prior_vector[k * nb + i] = 0;
+                prior[i * n + i] = fmax(b->s.ridge / mean_variance, square(m->dt / fastest));
+        for (int i = nb; i < n; i++)
+            prior[i * n + i] = 1;
+        for (int i = 0; i < n; i++) {
+            b->c0[k * n + i] = m->has_prior && i < nb ? m->prior_mean[b->nproblems > 1 ? i * m->nx + k : i] : 0;
+            b->prior_vector[k * n + i] = 0;
         }
-        for (int i = 0; i < nb; i++)
-            for (int j = 0; j < nb; j++)
-                b->prior_vector[k * nb + i] += prior[i * nb + j] * b->c0[k * nb + j];
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                b->prior_vector[k * n + i] += prior[i * n + j] * b->c0[k * n + j];
     }
     hb_belief_reset(b);
 }
 
 /* ---- runs ---- */
 
-/* Knows the prior alone. Its noise is what is expected to begin with, or that of another run, where that is less: what
+/* What a hypothesis knows of f to begin with: what another one does; NULL: the prior alone. */
+static void know_fixed(hb_belief *b, hb_run *run, const hb_run *as)
+{
+    int nb = b->nb, n = b->n, nfixed = b->nfixed;
+
+    for (int k = 0; k < b->nproblems; k++)
+        for (int i = 0; i < nfixed; i++) {
+            run->unknown[k * n + nb + i] = as ? as->unknown[k * n + nb + i] : 0;
+            for (int j = 0; j < nfixed; j++)
+                fixed_of(b, run->fixed, k)[i * nfixed + j] =
+                    as ? fixed_of(b, as->fixed, k)[i * nfixed + j] : (double)(i == j);
+        }
+}
+
+/* The hypotheses that say what the coefficients are. */
+static void suppose(hb_belief *b)
+{
+    memset(b->run[HB_AVERAGE].unknown, 0, vectors(b) * sizeof(double));
+    memcpy(b->run[HB_MEAN].unknown, b->c0, vectors(b) * sizeof(double));
+    know_fixed(b, &b->run[HB_AVERAGE], NULL);
+    know_fixed(b, &b->run[HB_MEAN], NULL);
+}
+
+/* Actuators may change too, though seldom: once between changes of dynamics, what is known of them is forgotten. */
+static void wear(const hb_belief *b, hb_run *run, double dt)
+{
+    double share = b->s.change_interval > 0 ? fmin(1, dt / b->s.change_interval) : 0;
+
+    for (int k = 0; k < b->nproblems; k++)
+        for (int i = 0; i < b->nfixed; i++)
+            for (int j = 0; j < b->nfixed; j++) {
+                double *known = fixed_of(b, run->fixed, k) + i * b->nfixed + j;
+                *known += share * ((i == j) - *known);
+            }
+}
+
+/* Knows the prior alone, and of f what the other one does. Its noise is what is expected to begin with, or that of another run, where that is less: what
  * has grown may have been a fault of the sensors, and is over. */
 static void bear(hb_belief *b, int k, const hb_run *noise_of)
 {
@@ -294,7 +356,9 @@ static void bear(hb_belief *b, int k, const hb_run *noise_of)
     *run->age = 0;
     *run->scale = 1;
     memset(run->sum, 0, (size_t)b->nx * sum_size(b) * sizeof(double));
-    memcpy(run->coefficient, b->c0, vectors(b) * sizeof(double));
+    for (int p = 0; p < b->nproblems; p++)
+        memcpy(run->unknown + p * b->n, b->c0 + p * b->n, (size_t)b->nb * sizeof(double));
+    know_fixed(b, run, noise_of);
     if (noise_of == run)
         return;
     for (int d = 0; d < b->nx; d++) {
@@ -316,9 +380,16 @@ static bool lives(const hb_belief *b, int k)
     return k < b->nruns && *b->run[k].age >= 0;
 }
 
-static const double *coefficients_of(const hb_belief *b, int k)
+/* Whether a hypothesis predicts: what is known beforehand does so even where it cannot be true. */
+static bool predicts(const hb_belief *b, int k)
 {
-    return k < HB_RUNS ? b->run[k].coefficient : k == HB_MEAN ? b->c0 : b->average;
+    return k >= HB_RUNS || lives(b, k);
+}
+
+/* The run whose noise a hypothesis has. */
+static hb_run *noise_run(hb_belief *b, int k)
+{
+    return &b->run[k < HB_RUNS ? k : (int)*b->main_run];
 }
 
 /* Probability of a hypothesis. */
@@ -355,6 +426,7 @@ void hb_belief_reset(hb_belief *b)
     for (int k = 0; k < HB_RUNS; k++)
         *b->run[k].age = -1;
     bear(b, 0, NULL);
+    suppose(b);
     share_weight(b, 0);
     *b->fresh_start = 1;
     *b->confirming = -1;
@@ -378,6 +450,8 @@ void hb_belief_restart(hb_belief *b, bool keep_noise)
         if (k != main_run)
             *b->run[k].age = -1;
     bear(b, main_run, &b->run[main_run]);
+    know_fixed(b, &b->run[main_run], NULL);
+    suppose(b);
     share_weight(b, main_run);
     *b->fresh_start = 1;
     *b->outlier = *b->glitch = *b->foreign = 0;
@@ -395,18 +469,24 @@ static void gather(hb_belief *b, const hb_run *run, int problem, const double *v
     b->arithmetic->weighted_sum((int)sum_size(b), n, b->weight, run->sum + (size_t)first * sum_size(b), b->packed);
 }
 
-/* L of a problem (lower triangle) to b->factor, and its vector to ret, by the noise given. */
+/* L_cc of a problem (lower triangle) to b->factor, L_fc to b->cross, and the vector of c, for the run's f, to ret, by
+ * the noise given. */
 static void load_problem(hb_belief *b, const hb_run *run, int problem, const double *variance, double *ret)
 {
-    int nb = b->nb;
-    const double *prior = matrix_of(b, b->prior, problem), *sum = b->packed;
+    int nb = b->nb, n = b->n;
+    const double *prior = prior_of(b, problem), *f = run->unknown + problem * n + nb, *sum = b->packed;
 
     gather(b, run, problem, variance);
     for (int i = 0; i < nb; i++, sum += i)
         for (int j = 0; j <= i; j++)
-            b->factor[i * nb + j] = prior[i * nb + j] + sum[j];
-    for (int i = 0; i < nb; i++)
-        ret[i] = b->prior_vector[problem * nb + i] + sum[i];
+            b->factor[i * nb + j] = prior[i * n + j] + sum[j];
+    for (int i = 0; i < b->nfixed; i++, sum += nb + i)
+        memcpy(b->cross + i * nb, sum, (size_t)nb * sizeof *sum);
+    for (int i = 0; i < nb; i++) {
+        ret[i] = b->prior_vector[problem * n + i] + sum[i];
+        for (int j = 0; j < b->nfixed; j++)
+            ret[i] -= b->cross[j * nb + i] * f[j];
+    }
 }
 
 /* A_d <- a A_d, b_d likewise. */
@@ -439,22 +519,24 @@ static double theta_of(const hb_belief *b, int d)
     return rho < 0 ? fmin(most_theta, (1 - sqrt(1 - 4 * rho * rho)) / (-2 * rho)) : 0;
 }
 
-/* What coefficients leave of a row of state d. */
-static double left_of(const hb_belief *b, const double *row, const double *c, int d)
+/* What c and f leave of a row of state d. */
+static double left_of(const hb_belief *b, const double *row, const double *unknown, int d)
 {
-    return row[d * b->ld + b->nb] - dot(row + (ptrdiff_t)d * b->ld, c + problem_of(b, d) * b->nb, b->nb);
+    return row[d * b->ld + b->n] - dot(row + (ptrdiff_t)d * b->ld, unknown + problem_of(b, d) * b->n, b->n);
 }
 
-/* r~ and G~ of a transition. */
+/* Rows as if evaluated at f = 0, so that they mean the same wherever that was; and r~, D~ and G~. */
 static void whiten(hb_belief *b, const hb_evidence *e)
 {
-    int nb = b->nb;
+    int n = b->n;
     bool fresh = *b->fresh_start > 0 || !e->continues;
 
     for (int d = 0; d < b->nx; d++) {
         double theta = fresh ? 0 : theta_of(b, d);
-        const double *row = e->row + (ptrdiff_t)d * b->ld;
-        for (int i = 0; i <= nb; i++)
+        double *row = b->raw + (ptrdiff_t)d * b->ld;
+        memcpy(row, e->row + (ptrdiff_t)d * b->ld, (size_t)b->ld * sizeof *row);
+        row[n] += e->at ? dot(row + b->nb, e->at, b->nfixed) : 0;
+        for (int i = 0; i <= n; i++)
             b->row[d * b->ld + i] = row[i] + theta * b->before[d * b->ld + i];
     }
     memcpy(b->before, b->row, (size_t)(b->nx * b->ld) * sizeof *b->row);
@@ -475,8 +557,21 @@ static void variance_of(const hb_belief *b, const hb_run *run, const hb_evidence
     bool fresh = *b->fresh_start > 0 || !e->continues;
 
     for (int d = 0; d < b->nx; d++)
-        ret[d] =
-            (fresh ? fmax(run->noise[d], b->past_variance[d]) : b->past_variance[d]) + (e->extra ? e->extra[d] : 0);
+        ret[d] = (fresh ? fmax(run->noise[d], b->past_variance[d]) : b->past_variance[d]) + b->doubt[d];
+}
+
+/* The step is not linear in f: of D~ P D~^T, what first order leaves. */
+static void find_doubt(hb_belief *b)
+{
+    double mean[HB_MOST_FIXED], covariance[HB_MOST_FIXED * HB_MOST_FIXED];
+
+    hb_belief_fixed(b, mean, covariance);
+    for (int d = 0; d < b->nx; d++) {
+        const double *slope = b->row + (ptrdiff_t)d * b->ld + b->nb;
+        b->doubt[d] = 0;
+        for (int i = 0; i < b->nfixed; i++)
+            b->doubt[d] += square(first_order) * slope[i] * dot(covariance + i * b->nfixed, slope, b->nfixed);
+    }
 }
 
 /* b of a sum that decays over lasting_time */
@@ -500,7 +595,7 @@ static void learn_noise(hb_belief *b, hb_run *run, const hb_prediction *p, const
     double slow_fresh = believed * e->dt / fmin(fmax(*run->age, noise_start) + e->dt, slow_memory);
 
     for (int d = 0; d < b->nx; d++) {
-        double left = left_of(b, e->row, run->coefficient, d), white = left_of(b, b->row, run->coefficient, d);
+        double left = left_of(b, b->raw, run->unknown, d), white = left_of(b, b->row, run->unknown, d);
         /* how uncertain the coefficients are after the transition */
         double open = p->uncertainty[d] * p->variance[d] / (p->uncertainty[d] + p->variance[d]);
         run->noise[d] += fmin(1, fresh) * (fmin(square(left) + open, square(clip) * run->noise[d]) - run->noise[d]);
@@ -516,53 +611,149 @@ static void learn_noise(hb_belief *b, hb_run *run, const hb_prediction *p, const
 
 /* ---- prediction ---- */
 
-/* Rows of a problem over the deviations of their noise, and its sums by the noise of each run, side by side. */
+/* Sums of a run by its noise to side k. */
+static void load_sums(hb_belief *b, int problem, int k)
+{
+    const double *sum = b->packed;
+
+    past_variance(b, &b->run[k]);
+    gather(b, &b->run[k], problem, b->past_variance);
+    for (int i = 0; i < b->n; i++, sum += i)
+        for (int j = 0; j <= i; j++)
+            b->information[i * b->n + j][k] = sum[j];
+    for (int i = 0; i < b->n; i++)
+        b->vector[i][k] = sum[i];
+}
+
+/* Rows of a problem over the deviations of their noise, and its sums, of all hypotheses side by side. Where c is known
+ * beforehand its part of the row is taken off the right-hand side. */
 static void load_sides(hb_belief *b, int problem)
 {
-    int nb = b->nb, first = first_state(b, problem), end = end_state(b, problem);
+    int nb = b->nb, n = b->n, first = first_state(b, problem), end = end_state(b, problem);
 
-    memset(b->information, 0, (size_t)(nb * nb) * sizeof *b->information);
-    memset(b->vector, 0, (size_t)nb * sizeof *b->vector);
+    memset(b->information, 0, (size_t)(n * n) * sizeof *b->information);
+    memset(b->vector, 0, (size_t)n * sizeof *b->vector);
     memset(b->sides_row, 0, (size_t)((end - first) * b->ld) * sizeof *b->sides_row);
-    for (int k = 0; k < b->nruns; k++) {
-        const double *sum = b->packed;
-        if (!lives(b, k))
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
+        if (!predicts(b, k))
             continue;
-        past_variance(b, &b->run[k]);
-        gather(b, &b->run[k], problem, b->past_variance);
-        for (int i = 0; i < nb; i++, sum += i)
-            for (int j = 0; j <= i; j++)
-                b->information[i * nb + j][k] = sum[j];
-        for (int i = 0; i < nb; i++)
-            b->vector[i][k] = sum[i];
+        bool known = k >= HB_RUNS;
+        if (!known)
+            load_sums(b, problem, k);
         for (int d = first; d < end; d++) {
+            const double *row = b->row + (ptrdiff_t)d * b->ld;
+            hb_sides *to = b->sides_row + (ptrdiff_t)(d - first) * b->ld;
             double deviation = sqrt(b->prediction[k].variance[d]);
-            for (int i = 0; i <= nb; i++)
-                b->sides_row[(d - first) * b->ld + i][k] = b->row[d * b->ld + i] / deviation;
+            for (int i = known ? nb : 0; i <= n; i++)
+                to[i][k] = row[i] / deviation;
+            if (known)
+                to[n][k] -= dot(row, b->run[k].unknown + problem * n, nb) / deviation;
         }
     }
 }
 
-/* c of all runs, from the factor of L and the sums. */
+/* c and f of all hypotheses, from the factor of L and the sums. */
 static void solve_sides(hb_belief *b, int problem)
 {
-    for (int i = 0; i < b->nb; i++)
+    for (int i = 0; i < b->n; i++)
         for (int k = 0; k < HB_SIDES; k++)
-            b->sides_c[i][k] = b->vector[i][k] + b->prior_vector[problem * b->nb + i];
-    b->arithmetic->sides_solve(b->nb, b->sides_factor, b->sides_c);
+            b->sides_c[i][k] = b->vector[i][k] + b->prior_vector[problem * b->n + i];
+    b->arithmetic->sides_solve(b->n, b->sides_factor, b->sides_c);
 }
 
-/* log |L| of a run; the factor's diagonal holds reciprocals. */
+/* The factor of a small matrix a, n <= HB_MOST_FIXED; false: it has none. */
+static bool factor_fixed(int n, const double *a, double *l)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = a[i * n + j] - dot(l + i * n, l + j * n, j);
+            if (i == j && !(sum > 0 && isfinite(sum)))
+                return false;
+            l[i * n + j] = i == j ? sqrt(sum) : sum / l[j * n + j];
+        }
+    return true;
+}
+
+/* The first part of L^-1 of the vector: y of the coefficients. */
+static void solve_forward(hb_belief *b, int problem)
+{
+    for (int i = 0; i < b->nb; i++)
+        for (int k = 0; k < HB_SIDES; k++) {
+            double sum = b->vector[i][k] + b->prior_vector[problem * b->n + i];
+            for (int j = 0; j < i; j++)
+                sum -= b->sides_factor[i * b->n + j][k] * b->sides_c[j][k];
+            b->sides_c[i][k] = sum * b->sides_factor[i * b->n + i][k];
+        }
+}
+
+/* What sums say of f alone has faded with them, what is known of it has not: with B the rows of the factor that belong
+ * to f,
+
+       L_ff = M + B B^T          h_f = M f + B y
+
+   instead of the sums', and M's factor in place of the last block. False: M has none. */
+static bool load_fixed(hb_belief *b, int problem)
+{
+    int nb = b->nb, n = b->n, nfixed = b->nfixed;
+    double l[HB_MOST_FIXED * HB_MOST_FIXED] = {0};
+
+    if (nfixed == 0)
+        return true;
+    solve_forward(b, problem);
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
+        if (!predicts(b, k))
+            continue;
+        const double *known = fixed_of(b, b->run[k].fixed, problem), *f = b->run[k].unknown + problem * n + nb;
+        if (!factor_fixed(nfixed, known, l))
+            return false;
+        for (int i = 0; i < nfixed; i++) {
+            const hb_sides *row = b->sides_factor + (ptrdiff_t)(nb + i) * n;
+            double vector = dot(known + i * nfixed, f, nfixed);
+            for (int j = 0; j < nb; j++)
+                vector += row[j][k] * b->sides_c[j][k];
+            b->vector[nb + i][k] = vector - b->prior_vector[problem * n + nb + i];
+            for (int h = 0; h <= i; h++) {
+                const hb_sides *other = b->sides_factor + (ptrdiff_t)(nb + h) * n;
+                double sum = known[i * nfixed + h] - prior_of(b, problem)[(nb + i) * n + nb + h];
+                for (int j = 0; j < nb; j++)
+                    sum += row[j][k] * other[j][k];
+                b->information[(nb + i) * n + nb + h][k] = sum;
+            }
+        }
+        for (int i = 0; i < nfixed; i++)
+            for (int h = 0; h <= i; h++)
+                b->sides_factor[(nb + i) * n + nb + h][k] = i == h ? 1 / l[i * nfixed + i] : l[i * nfixed + h];
+    }
+    return true;
+}
+
+/* M from the last block of the factor, of hypothesis k. */
+static void take_fixed(const hb_belief *b, int k, double *ret)
+{
+    int nb = b->nb, n = b->n;
+
+    for (int i = 0; i < b->nfixed; i++)
+        for (int h = 0; h <= i; h++) {
+            double sum = 0;
+            for (int j = 0; j <= h; j++) {
+                double left = b->sides_factor[(nb + i) * n + nb + j][k], right = b->sides_factor[(nb + h) * n + nb + j][k];
+                sum += (j == i ? 1 / left : left) * (j == h ? 1 / right : right);
+            }
+            ret[i * b->nfixed + h] = ret[h * b->nfixed + i] = sum;
+        }
+}
+
+/* log |L| of a hypothesis; the factor's diagonal holds reciprocals. */
 static double log_determinant(const hb_belief *b, int k)
 {
     double sum = 0;
 
-    for (int i = 0; i < b->nb; i++)
-        sum -= 2 * log(b->sides_factor[i * b->nb + i][k]);
+    for (int i = 0; i < b->n; i++)
+        sum -= 2 * log(b->sides_factor[i * b->n + i][k]);
     return sum;
 }
 
-/* A problem of all runs: nu, d^2 and log |S|, and the coefficients before and after. With rows over their deviations
+/* A problem of all hypotheses: nu, d^2 and log |S|, and c and f before and after. With rows over their deviations
 
        b = G~^T nu,    L+ = L + G~^T G~,    c+ - c = L+^-1 b,    d^2 = nu^T nu - b^T (c+ - c),    |S| = |V| |L+| / |L|
 
@@ -570,23 +761,23 @@ static double log_determinant(const hb_belief *b, int k)
 static bool predict_problem(hb_belief *b, int problem)
 {
     const hb_arithmetic *arithmetic = b->arithmetic;
-    int nb = b->nb, first = first_state(b, problem), n = end_state(b, problem) - first;
-    double *prior = matrix_of(b, b->prior, problem);
+    int n = b->n, first = first_state(b, problem), rows = end_state(b, problem) - first;
+    const double *prior = prior_of(b, problem);
 
     load_sides(b, problem);
-    if (!arithmetic->sides_cholesky(nb, b->information, prior, b->sides_factor))
+    if (!arithmetic->sides_cholesky(n, b->information, prior, b->sides_factor) || !load_fixed(b, problem))
         return false;
     solve_sides(b, problem);
-    arithmetic->sides_error(nb, b->sides_c, n, b->ld, b->sides_row, b->sides_error);
-    arithmetic->sides_doubt(nb, b->sides_factor, n, b->ld, b->sides_row, b->sides_scratch, b->sides_doubt);
-    for (int k = 0; k < b->nruns; k++) {
+    arithmetic->sides_error(n, b->sides_c, rows, b->ld, b->sides_row, b->sides_error);
+    arithmetic->sides_doubt(n, b->sides_factor, rows, b->ld, b->sides_row, b->sides_scratch, b->sides_doubt);
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
         hb_prediction *p = &b->prediction[k];
-        if (!lives(b, k))
+        if (!predicts(b, k))
             continue;
-        for (int i = 0; i < nb; i++)
-            b->run[k].coefficient[problem * nb + i] = b->sides_c[i][k];
+        for (int i = k < HB_RUNS ? 0 : b->nb; i < n; i++)
+            b->run[k].unknown[problem * n + i] = b->sides_c[i][k];
         p->log_determinant -= log_determinant(b, k);
-        for (int d = 0; d < n; d++) {
+        for (int d = 0; d < rows; d++) {
             double variance = p->variance[first + d];
             p->innovation[first + d] = b->sides_error[d][k] * sqrt(variance);
             p->uncertainty[first + d] = b->sides_doubt[d][k] * variance;
@@ -594,60 +785,51 @@ static bool predict_problem(hb_belief *b, int problem)
             p->log_determinant += log(variance);
         }
     }
-    for (int d = 0; d < n; d++)
+    for (int d = 0; d < rows; d++)
         b->weight[d] = 1;
-    arithmetic->sides_add(nb, 1, n, b->ld, b->weight, b->sides_row, b->information, b->vector);
-    if (!arithmetic->sides_cholesky(nb, b->information, prior, b->sides_factor))
+    arithmetic->sides_add(n, 1, rows, b->ld, b->weight, b->sides_row, b->information, b->vector);
+    if (!arithmetic->sides_cholesky(n, b->information, prior, b->sides_factor))
         return false;
     solve_sides(b, problem);
-    for (int k = 0; k < b->nruns; k++) {
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
         hb_prediction *p = &b->prediction[k];
-        if (!lives(b, k))
+        if (!predicts(b, k))
             continue;
+        const double *before = b->run[k].unknown + problem * n;
+        int first_unknown = k < HB_RUNS ? 0 : b->nb;
         p->log_determinant += log_determinant(b, k);
-        for (int i = 0; i < nb; i++) {
+        memcpy(p->updated + problem * n, before, (size_t)first_unknown * sizeof *before);
+        for (int i = first_unknown; i < n; i++) {
             double along = 0;
-            for (int d = 0; d < n; d++)
+            for (int d = 0; d < rows; d++)
                 along += b->sides_row[d * b->ld + i][k] * b->sides_error[d][k];
-            p->updated[problem * nb + i] = b->sides_c[i][k];
-            p->distance -= along * (b->sides_c[i][k] - b->run[k].coefficient[problem * nb + i]);
+            p->updated[problem * n + i] = b->sides_c[i][k];
+            p->distance -= along * (b->sides_c[i][k] - before[i]);
         }
+        take_fixed(b, k, fixed_of(b, p->fixed, problem));
     }
     return true;
 }
 
-/* All runs; false: the information of one cannot be factored. */
-static bool predict_runs(hb_belief *b, const hb_evidence *e)
+/* All hypotheses; false: the information of one cannot be factored. */
+static bool predict(hb_belief *b, const hb_evidence *e)
 {
     bool good = true;
 
-    for (int k = 0; k < b->nruns; k++)
-        if (lives(b, k)) {
-            past_variance(b, &b->run[k]);
-            variance_of(b, &b->run[k], e, b->prediction[k].variance);
+    for (int k = 0; k < HB_HYPOTHESES; k++)
+        if (predicts(b, k)) {
+            past_variance(b, noise_run(b, k));
+            variance_of(b, noise_run(b, k), e, b->prediction[k].variance);
             b->prediction[k].distance = b->prediction[k].log_determinant = 0;
         }
     for (int problem = 0; problem < b->nproblems && good; problem++)
         good = predict_problem(b, problem);
-    for (int k = 0; k < b->nruns && good; k++)
-        if (lives(b, k)) {
+    for (int k = 0; k < HB_HYPOTHESES && good; k++)
+        if (predicts(b, k)) {
             b->prediction[k].distance = fmax(0, b->prediction[k].distance); /* rounding, where nothing is left */
             good = isfinite(b->prediction[k].distance);
         }
     return good;
-}
-
-/* The same for coefficients that are known, with the noise of the most probable run. */
-static void predict_known(hb_belief *b, const double *c, const hb_evidence *e, hb_prediction *p)
-{
-    past_variance(b, &b->run[(int)*b->main_run]);
-    variance_of(b, &b->run[(int)*b->main_run], e, p->variance);
-    p->distance = p->log_determinant = 0;
-    for (int d = 0; d < b->nx; d++) {
-        p->innovation[d] = left_of(b, b->row, c, d);
-        p->distance += square(p->innovation[d]) / p->variance[d];
-        p->log_determinant += log(p->variance[d]);
-    }
 }
 
 /* Variance of an outlier: broad, the same for all runs. The newest run knows least: its uncertainty is nearest to the
@@ -668,13 +850,19 @@ static double log_normal(double left, double variance)
     return -(square(left) / variance + log(variance)) / 2;
 }
 
+/* The same of a Student-t density: what is far out has no usual size. */
+static double log_heavy(double left, double variance)
+{
+    return -((tail_freedom + 1) * log1p(square(left) / (tail_freedom * variance)) + log(variance)) / 2;
+}
+
 /* log of the density of an outlier, around what the prior says. */
 static double outlier_density(const hb_belief *b)
 {
     double log_density = 0;
 
     for (int d = 0; d < b->nx; d++)
-        log_density += log_normal(b->prediction[HB_MEAN].innovation[d], outlier_variance(b, d));
+        log_density += log_heavy(b->prediction[HB_MEAN].innovation[d], outlier_variance(b, d));
     return log_density;
 }
 
@@ -705,25 +893,33 @@ static double one_against(double x)
     return 1 / (1 + exp(fmin(fmax(x, -700), 700)));
 }
 
+/* How far a transition moved. */
+static double moved(const hb_belief *b, int d)
+{
+    return b->raw[d * b->ld + b->n + 1];
+}
+
 /* log of the density of the second half of a glitch: a wrong sample ends one transition and begins the next, so that
  * what was left of the first comes back, carried through the next; not to the letter, since that is only its first
- * order. */
+ * order. Or, where the sample was so far out that this says nothing, the vehicle is about where it was before: as near
+ * as two transitions leave it. */
 static double return_density(const hb_belief *b, const hb_evidence *e)
 {
     const double *variance = b->prediction[(int)*b->main_run].variance;
-    double log_density = 0;
+    double log_density[2] = {0, 0};
 
     for (int d = 0; d < b->nx; d++) {
-        double sum = left_of(b, e->row, b->mean, d), size = 0;
+        double sum = left_of(b, b->raw, b->mean, d), size = 0;
         for (int j = 0; j < b->nx; j++) {
             /* Phi, from (I + Phi) / 2 */
             double carried = (e->carry ? 2 * e->carry[d * b->nx + j] - (d == j) : d == j) * b->left_before[j];
             sum += carried;
             size += fabs(carried);
         }
-        log_density += log_normal(sum, variance[d] + square(return_spread * size));
+        log_density[0] += log_normal(sum, variance[d] + square(first_order * size));
+        log_density[1] += log_normal(b->moved_before[d] + moved(b, d), variance[d] + square(2) * b->motion[d]);
     }
-    return log_density;
+    return log_sum(log_density, 2) - log(2);
 }
 
 /* How much better foreign dynamics explain what is left in the rows of the kinematics than a glitch does, as a
@@ -737,14 +933,14 @@ static double kinematic_evidence(const hb_belief *b, const hb_evidence *e)
     for (int d = 0; d < b->nx && e->carry; d++) {
         if (b->m->output[d])
             continue;
-        double left = left_of(b, e->row, b->mean, d), carried = 0, size = 0;
+        double left = left_of(b, b->raw, b->mean, d), carried = 0, size = 0;
         for (int j = 0; j < b->nx; j++) {
-            double moved = b->m->output[j] ? e->carry[d * b->nx + j] * left_of(b, e->row, b->mean, j) : 0;
+            double moved = b->m->output[j] ? e->carry[d * b->nx + j] * left_of(b, b->raw, b->mean, j) : 0;
             carried += moved;
             size += fabs(moved);
         }
         double glitch[] = {log_normal(left, variance[d]), log_normal(left, outlier_variance(b, d))};
-        sum += log_normal(left - carried, variance[d] + square(return_spread * size)) - log_sum(glitch, 2) + log(2);
+        sum += log_normal(left - carried, variance[d] + square(first_order * size)) - log_sum(glitch, 2) + log(2);
     }
     return sum;
 }
@@ -780,25 +976,53 @@ static void judge(hb_belief *b, const hb_evidence *e)
     *b->outlier = fmin(1, *b->outlier);
     *b->glitch = *b->outlier * exp(terms[0] - odd);
     *b->foreign = *b->outlier * exp(terms[1] - odd);
-    for (int d = 0; d < b->nx; d++)
-        b->left_before[d] = left_of(b, e->row, b->mean, d);
+    for (int d = 0; d < b->nx; d++) {
+        b->left_before[d] = left_of(b, b->raw, b->mean, d);
+        b->moved_before[d] = moved(b, d);
+    }
 }
 
 /* ---- update ---- */
 
-/* A_d += p g~_d^T g~_d, b_d += p g~_d^T r~_d, and c with them. What has more noise than the others counts for less. */
-static void update(hb_belief *b, hb_run *run, const hb_prediction *p)
+/* The most probable f within its bounds: where one of two is moved onto its bound, the other one follows it. */
+static void bound_fixed(const hb_belief *b, double *f, const double *known)
 {
+    double mean[HB_MOST_FIXED], moved;
+
+    memcpy(mean, f, (size_t)b->nfixed * sizeof *f);
+    do {
+        moved = 0;
+        for (int i = 0; i < b->nfixed; i++) {
+            double at = mean[i], was = f[i];
+            for (int j = 0; j < b->nfixed; j++)
+                at -= j == i ? 0 : known[i * b->nfixed + j] / known[i * b->nfixed + i] * (f[j] - mean[j]);
+            f[i] = fmin(fmax(at, b->least[i]), b->most[i]);
+            moved = fmax(moved, fabs(f[i] - was));
+        }
+    } while (moved > settled);
+}
+
+/* A_d += p g~_d^T g~_d, b_d += p g~_d^T r~_d, and c, f and M with them. What has more noise than the others counts for
+ * less. */
+static void update(hb_belief *b, int k)
+{
+    hb_run *run = &b->run[k];
+    const hb_prediction *p = &b->prediction[k];
+
     if (p->believed < negligible)
         return;
-    past_variance(b, run);
-    for (int d = 0; d < b->nx; d++)
-        b->arithmetic->triangle_add(b->nb + 1, b->row + (ptrdiff_t)d * b->ld,
+    past_variance(b, noise_run(b, k));
+    for (int d = 0; d < b->nx && k < HB_RUNS; d++)
+        b->arithmetic->triangle_add(b->n + 1, b->row + (ptrdiff_t)d * b->ld,
                                     p->believed * b->past_variance[d] / (p->variance[d] * *run->scale),
                                     run->sum + (size_t)d * sum_size(b));
     /* exact where there is no doubt; the next transition solves anew */
     for (size_t i = 0; i < vectors(b); i++)
-        run->coefficient[i] += p->believed * (p->updated[i] - run->coefficient[i]);
+        run->unknown[i] += p->believed * (p->updated[i] - run->unknown[i]);
+    for (size_t i = 0; i < fixed_size(b); i++)
+        run->fixed[i] += p->believed * (p->fixed[i] - run->fixed[i]);
+    for (int problem = 0; problem < b->nproblems; problem++)
+        bound_fixed(b, run->unknown + problem * b->n + b->nb, fixed_of(b, run->fixed, problem));
 }
 
 /* Adds evidence to n weights. With the probability of an outlier that was expected, a transition says nothing, whatever
@@ -874,7 +1098,7 @@ static void take_mean(hb_belief *b)
     for (int k = 0; k < HB_HYPOTHESES; k++) {
         double weight = weight_of(b, k);
         for (size_t i = 0; i < vectors(b) && weight > negligible; i++)
-            b->mean[i] += weight * coefficients_of(b, k)[i];
+            b->mean[i] += weight * b->run[k].unknown[i];
     }
 }
 
@@ -894,7 +1118,7 @@ static void follow_change(hb_belief *b)
     /* one that is being confirmed gives way only where it changed nothing so far */
     if (*b->confirming >= 0 && *b->former_error > *b->present_error)
         return;
-    memcpy(b->former, b->run[before].coefficient, vectors(b) * sizeof *b->former);
+    memcpy(b->former, b->run[before].unknown, vectors(b) * sizeof *b->former);
     memcpy(b->former_slow, b->run[before].slow, (size_t)b->nx * sizeof *b->former_slow);
     *b->former_error = *b->present_error = *b->confirming = *b->block_seconds = 0;
     memset(b->former_block, 0, (size_t)b->nx * sizeof *b->block);
@@ -916,8 +1140,8 @@ static void confirm_change(hb_belief *b, const hb_evidence *e)
     *b->confirming += e->dt;
     *b->block_seconds += e->dt;
     for (int d = 0; d < b->nx; d++) {
-        b->former_block[d] += left_of(b, e->row, b->former, d);
-        b->block[d] += left_of(b, e->row, b->mean, d);
+        b->former_block[d] += left_of(b, b->raw, b->former, d);
+        b->block[d] += left_of(b, b->raw, b->mean, d);
     }
     if (*b->block_seconds >= confirm_block) {
         for (int d = 0; d < b->nx; d++) {
@@ -950,10 +1174,10 @@ static void follow_span(hb_belief *b, const hb_evidence *e)
         /* w_t - w_t-1 of a sensor, summed up in the same way */
         double sensor = fmax(0, -b->variance1[d]) * ((1 - keep * keep) + square(1 - keep));
         if (*b->outlier - *b->foreign < 0.5) { /* no glitch, nor the way back from one */
-            b->span_sum[d] = keep * b->span_sum[d] + left_of(b, e->row, b->mean, d);
+            b->span_sum[d] = keep * b->span_sum[d] + left_of(b, b->raw, b->mean, d);
             /* without a population nothing says how far off they may be */
             double trained = b->m->has_prior ? fmin(1, b->reference[d] / p->variance[d]) : 0;
-            b->span_open[d] = keep * b->span_open[d] + sqrt(trained * p->uncertainty[d] + (e->extra ? e->extra[d] : 0));
+            b->span_open[d] = keep * b->span_open[d] + sqrt(trained * p->uncertainty[d] + b->doubt[d]);
             double ratio = (1 - keep * keep) * square(b->span_sum[d]) /
                            (b->reference[d] + sensor + (1 - keep * keep) * square(b->span_open[d]));
             b->span_mean[d] += fresh * (fmin(most_span, ratio) - b->span_mean[d]);
@@ -963,18 +1187,20 @@ static void follow_span(hb_belief *b, const hb_evidence *e)
     b->span = sum / b->nx;
 }
 
-/* Correlation of what predictions leave, for whitening. */
+/* Correlation of what predictions leave, for whitening, and how far transitions move. */
 static void follow_correlation(hb_belief *b, const hb_evidence *e, bool fresh_start)
 {
     double fresh = fmin(1, tells_noise(b) * e->dt / *b->run[(int)*b->main_run].noise_seconds);
 
     for (int d = 0; d < b->nx; d++) {
-        double error = left_of(b, e->row, b->mean, d), most = clip * sqrt(b->variance0[d]);
+        double error = left_of(b, b->raw, b->mean, d), most = clip * sqrt(b->variance0[d]);
         error = fmin(fmax(error, -most), most);
         b->variance0[d] += fresh * (square(error) - b->variance0[d]);
         b->variance0[d] = fmax(b->variance0[d], b->file_variance[d] / 9);
         b->variance1[d] += fresh * ((fresh_start ? 0 : error * b->last_error[d]) - b->variance1[d]);
         b->last_error[d] = error;
+        if (*b->outlier < 0.5) /* else it moved as no vehicle does */
+            b->motion[d] += (b->motion[d] > 0 ? fresh : 1) * (square(moved(b, d)) - b->motion[d]);
     }
 }
 
@@ -986,24 +1212,29 @@ void hb_belief_learn(hb_belief *b, const hb_evidence *e)
 
     give_birth(b, e->dt);
     whiten(b, e);
-    for (int k = 0; k < b->nruns; k++)
-        if (lives(b, k))
-            forget(b, &b->run[k], e->dt);
-    if (!predict_runs(b, e)) { /* numbers that cannot be: back to the prior, which can */
+    for (int k = 0; k < HB_HYPOTHESES; k++)
+        if (predicts(b, k)) {
+            wear(b, &b->run[k], e->dt);
+            if (k < HB_RUNS)
+                forget(b, &b->run[k], e->dt);
+        }
+    find_doubt(b);
+    if (!predict(b, e)) { /* numbers that cannot be: back to the prior, which can */
         hb_belief_restart(b, true);
-        predict_runs(b, e);
+        predict(b, e);
     }
-    predict_known(b, b->average, e, &b->prediction[HB_AVERAGE]);
-    predict_known(b, b->c0, e, &b->prediction[HB_MEAN]);
     judge(b, e);
     follow_span(b, e);
     follow_correlation(b, e, fresh_start);
-    for (int k = 0; k < b->nruns; k++)
-        if (lives(b, k)) {
-            update(b, &b->run[k], &b->prediction[k]);
-            learn_noise(b, &b->run[k], &b->prediction[k], e);
-            *b->run[k].age += e->dt;
-        }
+    for (int k = 0; k < HB_HYPOTHESES; k++) {
+        if (!predicts(b, k))
+            continue;
+        update(b, k);
+        if (k >= HB_RUNS)
+            continue;
+        learn_noise(b, &b->run[k], &b->prediction[k], e);
+        *b->run[k].age += e->dt;
+    }
     weigh(b, e->dt);
     follow_change(b);
     take_mean(b);
@@ -1019,24 +1250,25 @@ void hb_belief_learn(hb_belief *b, const hb_evidence *e)
 void hb_belief_seed(hb_belief *b, const double *c)
 {
     hb_run *run = &b->run[(int)*b->main_run];
-    int nb = b->nb;
+    int nb = b->nb, n = b->n;
 
     /* as if they had been seen: seed_strength of the prior's information, shared by the states of a problem */
     past_variance(b, run);
     for (int d = 0; d < b->nx; d++) {
         int k = problem_of(b, d), states = end_state(b, k) - first_state(b, k);
-        double *sum = run->sum + (size_t)d * sum_size(b), *vector = sum + (ptrdiff_t)nb * (nb + 1) / 2;
+        double *sum = run->sum + (size_t)d * sum_size(b), *vector = sum + (ptrdiff_t)n * (n + 1) / 2;
         double worth = seed_strength * b->past_variance[d] / states / *run->scale;
-        const double *prior = matrix_of(b, b->prior, k);
+        const double *prior = prior_of(b, k);
         for (int i = 0; i < nb; i++, sum += i)
             for (int j = 0; j < nb; j++) {
                 if (j <= i)
-                    sum[j] += worth * prior[i * nb + j];
-                vector[i] += worth * prior[i * nb + j] * c[k * nb + j];
+                    sum[j] += worth * prior[i * n + j];
+                vector[i] += worth * prior[i * n + j] * c[k * nb + j];
             }
     }
-    memcpy(run->coefficient, c, vectors(b) * sizeof *c);
-    memcpy(b->mean, c, vectors(b) * sizeof *c);
+    for (int k = 0; k < b->nproblems; k++)
+        memcpy(run->unknown + k * n, c + k * nb, (size_t)nb * sizeof *c);
+    memcpy(b->mean, run->unknown, vectors(b) * sizeof *b->mean);
     for (int k = 0; k < HB_RUNS; k++)
         b->log_weight[k] = k == (int)*b->main_run ? 0 : none;
     for (int i = 0; i < WORTHS; i++)
@@ -1051,6 +1283,93 @@ double hb_belief_adapted(const hb_belief *b)
     return exp(b->log_worth[OF_RUNS]);
 }
 
+/* The inverse of a small matrix that has a factor. */
+static void invert_fixed(int n, const double *a, double *ret)
+{
+    double l[HB_MOST_FIXED * HB_MOST_FIXED] = {0};
+
+    factor_fixed(n, a, l);
+    for (int c = 0; c < n; c++) {
+        double x[HB_MOST_FIXED];
+        for (int i = 0; i < n; i++)
+            x[i] = ((i == c) - dot(l + i * n, x, i)) / l[i * n + i];
+        for (int i = n - 1; i >= 0; i--) {
+            for (int j = i + 1; j < n; j++)
+                x[i] -= l[j * n + i] * x[j];
+            x[i] /= l[i * n + i];
+            ret[i * n + c] = x[i];
+        }
+    }
+}
+
+/* M and M f of a hypothesis over all problems, where the prior counts once. */
+static void gather_fixed(const hb_belief *b, const hb_run *run, double *information, double *vector)
+{
+    int nfixed = b->nfixed;
+
+    for (int i = 0; i < nfixed; i++) {
+        vector[i] = 0;
+        for (int j = 0; j < nfixed; j++)
+            information[i * nfixed + j] = (i == j) * (1 - b->nproblems);
+    }
+    for (int k = 0; k < b->nproblems; k++) {
+        const double *known = fixed_of(b, run->fixed, k);
+        for (int i = 0; i < nfixed; i++) {
+            vector[i] += dot(known + i * nfixed, run->unknown + k * b->n + b->nb, nfixed);
+            for (int j = 0; j < nfixed; j++)
+                information[i * nfixed + j] += known[i * nfixed + j];
+        }
+    }
+}
+
+void hb_belief_fixed(const hb_belief *b, double *mean, double *covariance)
+{
+    int nfixed = b->nfixed;
+    double own[HB_HYPOTHESES][HB_MOST_FIXED], information[HB_MOST_FIXED * HB_MOST_FIXED], vector[HB_MOST_FIXED];
+    double inverse[HB_MOST_FIXED * HB_MOST_FIXED];
+
+    memset(mean, 0, (size_t)nfixed * sizeof *mean);
+    memset(covariance, 0, (size_t)(nfixed * nfixed) * sizeof *covariance);
+    for (int k = 0; k < HB_HYPOTHESES && nfixed > 0; k++) {
+        if (!lives(b, k))
+            continue;
+        gather_fixed(b, &b->run[k], information, vector);
+        invert_fixed(nfixed, information, inverse);
+        for (int i = 0; i < nfixed; i++) {
+            own[k][i] = dot(inverse + i * nfixed, vector, nfixed);
+            mean[i] += weight_of(b, k) * own[k][i];
+        }
+        for (int i = 0; i < nfixed * nfixed; i++)
+            covariance[i] += weight_of(b, k) * inverse[i];
+    }
+    for (int k = 0; k < HB_HYPOTHESES; k++)
+        for (int i = 0; i < nfixed && lives(b, k); i++)
+            for (int j = 0; j < nfixed; j++)
+                covariance[i * nfixed + j] += weight_of(b, k) * (own[k][i] - mean[i]) * (own[k][j] - mean[j]);
+}
+
+/* Adds what unknown f leave open of c: B M^-1 B^T with B = L_cc^-1 L_cf, L_cc^-1 in `covariance`, lower triangle. */
+static void widen_by_fixed(hb_belief *b, const hb_run *run, int problem, double *covariance)
+{
+    int nb = b->nb, nfixed = b->nfixed;
+    double inverse[HB_MOST_FIXED * HB_MOST_FIXED], *moved = b->condition_scratch; /* nfixed x nb: B^T */
+
+    if (nfixed == 0)
+        return;
+    invert_fixed(nfixed, fixed_of(b, run->fixed, problem), inverse);
+    for (int i = 0; i < nfixed; i++)
+        for (int j = 0; j < nb; j++) {
+            moved[i * nb + j] = 0;
+            for (int h = 0; h < nb; h++)
+                moved[i * nb + j] += covariance[h > j ? h * nb + j : j * nb + h] * b->cross[i * nb + h];
+        }
+    for (int i = 0; i < nb; i++)
+        for (int j = 0; j <= i; j++)
+            for (int h = 0; h < nfixed; h++)
+                for (int g = 0; g < nfixed; g++)
+                    covariance[i * nb + j] += moved[h * nb + i] * inverse[h * nfixed + g] * moved[g * nb + j];
+}
+
 void hb_belief_describe(hb_belief *b)
 {
     const hb_run *run = &b->run[(int)*b->main_run];
@@ -1058,7 +1377,7 @@ void hb_belief_describe(hb_belief *b)
 
     b->condition = 0;
     for (int k = 0; k < b->nproblems; k++) {
-        double *covariance = matrix_of(b, b->covariance, k), norm = 0;
+        double *covariance = covariance_of(b, k), norm = 0;
         load_problem(b, run, k, b->noise, b->condition_scratch);
         for (int i = 0; i < nb; i++) {
             double sum = 0;
@@ -1073,13 +1392,14 @@ void hb_belief_describe(hb_belief *b)
         b->condition =
             fmax(b->condition, hb_cholesky_condition(nb, b->factor, norm, b->condition_scratch, b->iscratch));
         hb_cholesky_invert(nb, b->factor);
+        widen_by_fixed(b, run, k, b->factor);
         for (int i = 0; i < nb; i++)
             for (int j = 0; j <= i; j++) {
                 double sum = b->factor[i * nb + j];
                 for (int h = 0; h < HB_HYPOTHESES; h++) {
                     if (!lives(b, h))
                         continue;
-                    const double *c = coefficients_of(b, h) + k * nb, *mean = b->mean + k * nb;
+                    const double *c = b->run[h].unknown + k * b->n, *mean = b->mean + k * b->n;
                     sum += weight_of(b, h) * (c[i] - mean[i]) * (c[j] - mean[j]);
                 }
                 covariance[i * nb + j] = covariance[j * nb + i] = sum;
@@ -1089,16 +1409,16 @@ void hb_belief_describe(hb_belief *b)
 
 double hb_belief_plausibility(const hb_belief *b, const double *c)
 {
-    int nb = b->nb;
+    int nb = b->nb, n = b->n;
     double sum = 0;
 
     if (!b->m->has_prior || nb == 0)
         return 0;
     for (int k = 0; k < b->nproblems; k++) {
-        const double *prior = matrix_of(b, b->prior, k);
+        const double *prior = prior_of(b, k);
         for (int i = 0; i < nb; i++)
             for (int j = 0; j < nb; j++)
-                sum += (c[k * nb + i] - b->c0[k * nb + i]) * prior[i * nb + j] * (c[k * nb + j] - b->c0[k * nb + j]);
+                sum += (c[k * n + i] - b->c0[k * n + i]) * prior[i * n + j] * (c[k * n + j] - b->c0[k * n + j]);
     }
     return population_spread * sum / (nb * b->nproblems);
 }
@@ -1124,11 +1444,15 @@ const double *hb_belief_possible(hb_belief *b)
     past_variance(b, run);
     memcpy(b->noise, b->past_variance, (size_t)b->nx * sizeof *b->noise);
     for (int k = 0; k < b->nproblems; k++) {
-        double *c = b->solved + k * b->nb;
+        double *c = b->solved + k * b->n, l[HB_MOST_FIXED * HB_MOST_FIXED];
+        for (int h = 0; h < HB_HYPOTHESES; h++)
+            if (predicts(b, h) && !factor_fixed(b->nfixed, fixed_of(b, b->run[h].fixed, k), l))
+                return NULL;
         load_problem(b, run, k, b->noise, c);
         if (hb_cholesky(b->nb, b->factor))
             return NULL;
         hb_cholesky_solve(b->nb, b->factor, 1, c);
+        memcpy(c + b->nb, run->unknown + k * b->n + b->nb, (size_t)b->nfixed * sizeof *c);
     }
     return b->solved;
 }

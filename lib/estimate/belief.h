@@ -1,7 +1,8 @@
-/* What is believed about the coefficients: one probabilistic model of what a transition can be.
+/* What is believed about the coefficients and the actuators: one probabilistic model of what a transition can be.
  *
- * Rows: r = G c + e, with G = d step / dc (sensitivity.h) and e the noise of a transition. Whatever is decided here is
- * a posterior probability of this model.
+ * Rows: r = G c + D f + e, with G = d step / dc (sensitivity.h), D = d step / df, and e the noise of a transition.
+ * f are unknowns that stay: lag and delay of the actuators, in deviations from where they were expected. Whatever is
+ * decided here is a posterior probability of this model.
  *
  * Noise. Consecutive transitions share an end point, so the sensors' noise in e is that of a moving average,
  * e_t = w_t - theta w_t-1. It is whitened, state by state, and restarts where transitions do not follow on one another:
@@ -20,9 +21,17 @@
  *     predict   nu = r~ - G~ c                S = G~ L^-1 G~^T + V
  *     update    A_d += p g~_d^T g~_d          b_d += p g~_d^T r~_d             p: that the transition is in the model
  *
+ * Fixed unknowns. c changes with the vehicle, so sums of it fade; f does not, and commands that excite it may be rare.
+ * The sums tell how c and f depend on one another, g = [ G | D ]; what is known of f alone, whatever c may be, is kept
+ * beside them and does not fade, M, so that the whole is
+ *
+ *     L_ff = M + L_fc L_cc^-1 L_cf            and after a transition M is the Schur complement of L_cc again
+ *
+ * A newborn run inherits it: a vehicle that changed has the same actuators.
+ *
  * p is the run's own: what it cannot explain does not move it. A newborn run has no sums, it knows the prior alone. Two
  * hypotheses beside the runs say that nothing is to be learned: the vehicle is the average one, c = 0, or the
- * population's mean, c = c0; S = V. So what adapting has not earned by predicting better is not used. Weights are the
+ * population's mean, c = c0; these learn f alone. So what adapting has not earned by predicting better is not used. Weights are the
  * probabilities of all these, by how well each predicted (Student-t, since errors have heavy tails; tempered, since
  * they are correlated). The coefficients in use are the mean over all of them.
  *
@@ -48,7 +57,9 @@ enum {
     HB_RUNS = 5,          /* that live at once, at most; they are worked on side by side, HB_SIDES of them */
     HB_AVERAGE = HB_RUNS, /* nothing is to be learned: the model's average, c = 0, */
     HB_MEAN,              /* or the population's mean, c = c0 */
-    HB_HYPOTHESES
+    HB_HYPOTHESES,
+
+    HB_MOST_FIXED = 2 /* unknowns that stay */
 };
 
 typedef struct hb_belief_settings {
@@ -60,8 +71,8 @@ typedef struct hb_belief_settings {
 
 /* A transition, as it is learned from. */
 typedef struct hb_evidence {
-    const double *row;   /* nx x ld: [ G | r ] */
-    const double *extra; /* nx: variance that is not of the noise, e.g. of unknown actuators; NULL: none */
+    const double *row;   /* nx x ld: [ G | D | r | dz ], evaluated at f = at, so that r = G c + D (f - at) */
+    const double *at;    /* nfixed; NULL: zero */
     const double *carry; /* nx x nx: (I + Phi) / 2, Phi = d end / d start; NULL: the identity */
     double dt;           /* seconds */
     bool continues;      /* it starts where the one before it ended */
@@ -72,7 +83,8 @@ typedef struct hb_run {
     double *noise_seconds; /* behind the noise, at most its memory */
     double *sum;           /* nx x (A_d, lower triangle by rows; b_d), the latter with the sum of squares behind it */
     double *scale;         /* of all of these: what is forgotten */
-    double *coefficient;   /* nproblems x nb: c */
+    double *unknown;       /* nproblems x n: c, f */
+    double *fixed;         /* nproblems x nfixed x nfixed: M */
     double *noise;         /* nx: R */
     double *lasting;       /* nx: decaying sum of what is left, */
     double *slow;          /* nx: and the variance of that */
@@ -85,19 +97,22 @@ typedef struct hb_prediction {
     double *variance;                 /* nx: V */
     double *uncertainty;              /* nx: diagonal of G~ L^-1 G~^T */
     double *innovation;               /* nx: nu */
-    double *updated;                  /* nproblems x nb: coefficients after the transition, if it is believed */
+    double *updated;                  /* nproblems x n: c and f after the transition, if it is believed */
+    double *fixed;                    /* nproblems x nfixed x nfixed: M, likewise */
 } hb_prediction;
 
 typedef struct hb_belief {
     const hb_model *m;
     const hb_arithmetic *arithmetic;
     hb_belief_settings s;
-    int nx, nb, nproblems, ld;
+    int nfixed;                                /* unknowns that stay, 0 to HB_MOST_FIXED, and where they can be */
+    double least[HB_MOST_FIXED], most[HB_MOST_FIXED];
+    int nx, nb, n, nproblems, ld; /* n = nb + nfixed */
     int nruns; /* fewer where the basis is so large that five would take too long */
 
     /* the prior */
-    double *prior, *prior_vector, *c0; /* nproblems x nb x nb, nproblems x nb twice: P0^-1, P0^-1 c0, c0 */
-    double *average;                   /* nproblems x nb: zero */
+    double *prior, *prior_vector; /* nproblems x n x n, nproblems x n: P0^-1 and P0^-1 c0, with those of f */
+    double *c0;                   /* nproblems x n, f = 0 */
     double *file_variance;             /* nx, of a transition, by the model file */
     double *reference;                 /* nx: variance of lasting errors in training */
 
@@ -112,7 +127,9 @@ typedef struct hb_belief {
     double *surprised;        /* 1: the transition before was not in the model */
     double *outlier;          /* probability that the newest transition is not in the model, */
     double *foreign, *glitch; /* because dynamics are foreign, or its end is a wrong sample; else its start is */
-    double *left_before;      /* nx: what the coefficients in use left of the transition before */
+    double *left_before;      /* nx: what the coefficients in use left of the transition before, */
+    double *moved_before;     /* nx: how far it moved, */
+    double *motion;           /* nx: and the mean square of that */
     double *fresh_start;      /* 1: the next transition has nothing before it to be whitened with */
     double *confirming;       /* seconds since the most probable run changed; negative: it has not */
     double *block_seconds;    /* of the block being summed up */
@@ -120,19 +137,21 @@ typedef struct hb_belief {
     double *changes;                      /* told so far */
     double *variance0, *variance1;        /* nx: of errors of predictions, and their lag-1 product */
     double *last_error;                   /* nx */
-    double *before;                       /* nx x ld: [ G~ | r~ ] of the transition before */
+    double *before;                       /* nx x ld: [ G~ | D~ | r~ ] of the transition before */
     double *span_sum, *span_mean; /* nx: decaying sum of innovations, and its square relative to the reference, mean
                                      over half a second */
     double *span_open;            /* nx: the same sum of deviations of what was predicted */
-    double *former;               /* nproblems x nb: coefficients before the change that is being confirmed */
+    double *former;               /* nproblems x n: c and f before the change that is being confirmed */
     double *former_slow;          /* nx: variance of lasting errors until then */
     double *former_block, *block; /* nx: errors of this block */
-    double *mean;                 /* nproblems x nb: the coefficients in use */
-    hb_run run[HB_RUNS];
+    double *mean;                 /* nproblems x n: the coefficients in use, and f */
+    hb_run run[HB_HYPOTHESES];    /* what is known beforehand has unknown and fixed alone */
 
     /* of the newest transition */
     hb_prediction prediction[HB_HYPOTHESES];
-    double *row;             /* nx x ld: [ G~ | r~ ] */
+    double *raw;             /* nx x ld: [ G | D | r ], r as if evaluated at f = 0 */
+    double *row;             /* nx x ld: the same, whitened */
+    double *doubt;           /* nx: variance of it since the step is not linear in f */
     double *covariance;      /* nproblems x nb x nb: of the coefficients in use, both triangles */
     double *noise;           /* nx: V of the most probable run */
     double *past_variance;   /* nx: V of a run, scratch */
@@ -142,21 +161,22 @@ typedef struct hb_belief {
     double condition; /* of its information */
     bool confirms_later; /* transitions are learned from again, and a change was being confirmed before */
     double span;         /* lasting errors relative to those of training, mean over the states */
-    double *factor;      /* nb x nb: L of a problem, then its factor; scratch */
+    double *factor;      /* nb x nb: L_cc of a problem, then its factor; scratch */
+    double *cross;       /* nfixed x nb: L_fc, scratch */
     double *packed;      /* sums of a problem, scratch */
     double *weight;      /* nx, scratch */
     double *solved;      /* nproblems x nb, scratch */
     /* of all runs, side by side */
-    hb_sides *information, *sides_factor; /* nb x nb: sum A_d / V_d, and the factor of L */
-    hb_sides *vector, *sides_c;           /* nb: sum b_d / V_d, and the coefficients */
+    hb_sides *information, *sides_factor; /* n x n: sum A_d / V_d, and the factor of L */
+    hb_sides *vector, *sides_c;           /* n: sum b_d / V_d, and c and f */
     hb_sides *sides_row;                  /* nx x ld: rows over the deviation of their noise */
     hb_sides *sides_error, *sides_doubt;  /* nx: innovation and uncertainty, likewise */
-    hb_sides *sides_scratch;              /* 4 nb */
+    hb_sides *sides_scratch;              /* 4 n */
     double *condition_scratch;
     int *iscratch;
 } hb_belief;
 
-/* Takes the arrays from the arena; m, s and ld are given. */
+/* Takes the arrays from the arena; m, s, ld, nfixed and the bounds of f are given. */
 void hb_belief_lay_out(hb_belief *b, hb_arena *arena);
 /* Inverts the prior; nothing is known yet. */
 void hb_belief_start(hb_belief *b);
@@ -171,19 +191,22 @@ void hb_belief_seed(hb_belief *b, const double *c);
 void hb_belief_learn(hb_belief *b, const hb_evidence *e);
 /* Covariance of the coefficients in use, and the condition; after hb_belief_learn, when somebody asks. */
 void hb_belief_describe(hb_belief *b);
+/* Mean (nfixed) and covariance (nfixed x nfixed) of the unknowns that stay, over all hypotheses. */
+void hb_belief_fixed(const hb_belief *b, double *mean, double *covariance);
 
 /* Sum over a run's transitions of the squared increment of function i in state d. */
 static inline double hb_belief_seen(const hb_belief *b, const hb_run *run, int d, int i)
 {
-    return *run->scale * run->sum[(size_t)d * (size_t)((b->nb + 1) * (b->nb + 2) / 2) + (size_t)(i * (i + 3) / 2)];
+    return *run->scale * run->sum[(size_t)d * (size_t)((b->n + 1) * (b->n + 2) / 2) + (size_t)(i * (i + 3) / 2)];
 }
 
 /* Probability that adapting is of use: that the vehicle is neither the average one nor the population's mean. */
 double hb_belief_adapted(const hb_belief *b);
-/* (c - c0)^T P0^-1 (c - c0) over the number of coefficients: about 1 for a vehicle of the population. 0 without one. */
+/* (c - c0)^T P0^-1 (c - c0) over the number of coefficients (nproblems x n, of which f does not matter): about 1 for a
+ * vehicle of the population. 0 without one. */
 double hb_belief_plausibility(const hb_belief *b, const double *c);
-/* Whether the state, as it was taken from elsewhere, can be one: the coefficients (nproblems x nb) of the most probable
- * run by its sums, or NULL. */
+/* Whether the state, as it was taken from elsewhere, can be one: c and f (nproblems x n) of the most probable run, by its
+ * sums, or NULL. */
 const double *hb_belief_possible(hb_belief *b);
 
 #endif

@@ -142,28 +142,3 @@ double hb_effective_controls(const hb_past *past, const hb_actuators *a, double 
     }
     return known;
 }
-
-double hb_effective_controls_of_grid(const hb_past *past, int nu, const hb_actuator_grid *grid, double *ret)
-{
-    double left[MOST_STEPS], state[MOST_STEPS], integral[MOST_STEPS];
-    instant at[HB_MOST_DELAYS][HB_TRANSITION_PARTS + 1];
-    steps s;
-    double reach = grid->delay[grid->ndelays - 1] + settled * grid->lag[grid->nlags - 1];
-    double known = gather(past, nu, reach, &s);
-
-    if (known < 0)
-        return 0;
-    for (int l = 0; l < grid->nlags; l++) {
-        double lag = grid->lag[l];
-        decay(&s, lag, left);
-        for (int d = 0; d < grid->ndelays; d++)
-            find_instants(&s, lag, grid->delay[d], at[d]);
-        for (int i = 0; i < nu; i++) {
-            integrate(&s, i, lag, left, state, integral);
-            for (int d = 0; d < grid->ndelays; d++)
-                take_means(&s, nu, i, lag, at[d], state, integral,
-                           ret + (l * grid->ndelays + d) * HB_TRANSITION_PARTS * nu);
-        }
-    }
-    return known;
-}

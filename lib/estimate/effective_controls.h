@@ -30,17 +30,6 @@ typedef struct hb_past {
  * commands are known, at most as many as matter. */
 double hb_effective_controls(const hb_past *past, const hb_actuators *a, double *ret);
 
-/* The same for all lags and delays of a grid, both ascending and common to all controls, at little more than the cost
- * of one: ret is nlags x ndelays x HB_TRANSITION_PARTS x nu. */
-enum { HB_MOST_DELAYS = 16 };
-
-typedef struct hb_actuator_grid {
-    int nlags, ndelays; /* at most HB_MOST_DELAYS */
-    const double *lag, *delay;
-} hb_actuator_grid;
-
-double hb_effective_controls_of_grid(const hb_past *past, int nu, const hb_actuator_grid *grid, double *ret);
-
 /* Seconds of commands before a transition that matter to it. */
 double hb_effective_reach(const hb_actuators *a);
 

@@ -49,7 +49,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
 {
     size_t nx = (size_t)m->nx, nc = (size_t)hb_model_ncoefficients(m);
     bool per_state = m->shape == HB_PER_STATE, bayesian = s->posterior && s->method == HB_LEAST_SQUARES;
-    int nproblems = hb_model_nproblems(m), nw = transitions(m, s->window), rows_ld = hb_estimator_row_length(m);
+    int nproblems = hb_model_nproblems(m), nw = transitions(m, s->window);
     double ridge = s->ridge < 0 ? m->ridge : s->ridge, warmup = s->warmup < 0 ? (m->has_prior ? 0 : 1) : s->warmup;
     hb_estimator *taken = hb_arena_take(arena, 1, sizeof *taken);
     hb_estimator e = {
@@ -66,30 +66,21 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
                        .volume = m->volume,
                        .forgetting = s->forgetting},
         .sensitivity = {.m = m},
-        .belief = {.m = m, .ld = rows_ld, .s = belief_settings(m, s)},
+        .belief = {.m = m, .s = belief_settings(m, s)},
     };
 
     e.warmup = e.warmup < nw ? e.warmup : nw;
+    e.nunknown = hb_estimator_unknown_actuators(m, s, e.unknown);
+    e.rows = (hb_rows){.m = m, .nw = nw, .ld = hb_estimator_row_length(m, e.nunknown), .nfixed = e.nunknown};
     if (bayesian) {
+        e.belief.ld = e.rows.ld;
+        e.belief.nfixed = e.nunknown;
+        hb_estimator_bound_actuators(e.unknown, e.nunknown, e.belief.least, e.belief.most);
         hb_belief_lay_out(&e.belief, arena);
         e.usable = hb_arena_take(arena, (size_t)nw, sizeof *e.usable);
-        e.outlying = hb_arena_take(arena, (size_t)nw, sizeof *e.outlying);
-        e.unsure = hb_arena_take(arena, (size_t)nw * nx, sizeof *e.unsure);
-        e.open = hb_arena_take(arena, nx, sizeof *e.open);
-        /* a network of whole periods knows nothing of what happens within, and a large basis takes too long */
-        e.identifying = s->actuators.identify && m->nu > 0 && m->integration == HB_COMBINED && m->nb <= 32;
-    }
-    if (e.identifying) {
-        e.identification = (hb_identification){.m = m, .ld = rows_ld};
-        hb_identification_lay_out(&e.identification, arena);
-        e.candidates = (hb_candidate_rows){.nu = m->nu, .size = m->nx * rows_ld};
-        hb_candidate_rows_lay_out(&e.candidates, arena);
-        e.grid_control = hb_arena_take(arena, HB_GRID * HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.grid_control);
-    }
-    if (!bayesian) {
+    } else {
         hb_regression_lay_out(&e.regression, arena);
     }
-    e.rows = (hb_rows){.m = m, .nw = nw, .ld = rows_ld};
     hb_rows_lay_out(&e.rows, arena);
     if (bayesian)
         hb_sensitivity_lay_out(&e.sensitivity, arena);
@@ -111,7 +102,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
 
 size_t hb_estimator_memory_size(const hb_model *m, const hb_estimator_settings *s)
 {
-    return hb_window_size(m, transitions(m, s->window), hb_belief_kept(m));
+    return hb_window_size(m, transitions(m, s->window), hb_belief_kept(m, s));
 }
 
 void hb_estimator_free(hb_estimator *e)
@@ -131,7 +122,7 @@ const double *hb_estimator_recall(hb_estimator *e, uint64_t sequence)
 double hb_estimator_error(const hb_estimator *e, const double *row, const hb_real *coefficient, int state)
 {
     const double *g = row + state * e->rows.ld;
-    double error = g[e->m->nb];
+    double error = g[e->m->nb + e->nunknown];
 
     for (int i = 0; i < e->m->nb; i++)
         error -= (double)coefficient[hb_estimator_index(e, state, i)] * g[i];
@@ -182,16 +173,6 @@ double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t se
     return past.rest ? INFINITY : known;
 }
 
-double hb_estimator_controls_of_grid(hb_estimator *e, uint64_t sequence)
-{
-    const hb_identification *f = &e->identification;
-    hb_past past = past_of(e, sequence);
-    const hb_actuator_grid grid = {.nlags = f->nlags, .ndelays = f->ndelays, .lag = f->lag, .delay = f->delay};
-    double known = hb_effective_controls_of_grid(&past, e->m->nu, &grid, e->grid_control);
-
-    return past.rest ? INFINITY : known;
-}
-
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
 {
     hb_window_entry entry;
@@ -203,10 +184,11 @@ double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence)
 
 /* ---- the walk ---- */
 
-bool hb_estimator_row(hb_estimator *e, int lane, const double *dz)
+bool hb_estimator_row(hb_estimator *e, int lane, int variants, const double *dz)
 {
     if (!hb_rows_of_lane(&e->rows, lane, dz))
         return false;
+    hb_estimator_take_slopes(e, lane, variants);
     hb_sensitivity_complete(&e->sensitivity, &e->rows, e->along);
     return hb_all_finite(e->rows.row, e->m->nx * e->rows.ld);
 }
@@ -221,7 +203,7 @@ void hb_estimator_count_span(hb_estimator *e)
 bool hb_estimator_take_staged(hb_estimator *e, int lane, hb_window_entry *ret)
 {
     *ret = e->staged[lane];
-    if (!hb_estimator_row(e, lane, ret->dz)) {
+    if (!hb_estimator_row(e, lane, e->nstaged + lane * e->nunknown, ret->dz)) {
         e->broken = true;
         return false;
     }
@@ -334,39 +316,17 @@ bool hb_estimator_stage(hb_estimator *e, const hb_transition *t)
 
 /* ---- what is left for later ---- */
 
-/* The next transition that candidates are to hear of; what follows if there is none. */
-static hb_work next_to_identify(hb_estimator *e)
-{
-    while (e->to_identify < e->window.next) {
-        if (hb_estimator_asks_bank(e, e->to_identify))
-            return HB_WORK_EXPLAIN;
-        e->to_identify++;
-    }
-    if (hb_belief_is_outdated(e))
-        return HB_WORK_RELEARN;
-    return e->kept ? HB_WORK_NONE : HB_WORK_KEEP;
-}
-
 bool hb_estimator_work(hb_estimator *e)
 {
     switch (e->work) {
     case HB_WORK_NONE:
         return false;
-    case HB_WORK_EXPLAIN:
-        hb_estimator_explain(e, e->to_identify);
-        e->work = HB_WORK_IDENTIFY;
-        break;
-    case HB_WORK_IDENTIFY:
-        hb_estimator_identify(e, e->to_identify++);
-        e->work = next_to_identify(e);
-        break;
     case HB_WORK_RELEARN:
         hb_belief_relearn(e, HB_RELEARN);
         e->work = HB_WORK_KEEP;
         break;
     case HB_WORK_KEEP:
         hb_belief_keep(e);
-        e->kept = true;
         e->work = HB_WORK_NONE;
         break;
     }
@@ -377,17 +337,11 @@ static void work_off(hb_estimator *e)
 {
     while (hb_estimator_work(e))
         ;
-    hb_estimator_show_actuators(e);
 }
 
-/* After `used` transitions. */
-static void leave_work(hb_estimator *e, int used)
+static void leave_work(hb_estimator *e)
 {
-    uint64_t first = e->window.next - (uint64_t)used;
-
-    e->to_identify = first > e->window.first ? first : e->window.first;
-    e->kept = false;
-    e->work = next_to_identify(e);
+    e->work = hb_belief_is_outdated(e) ? HB_WORK_RELEARN : HB_WORK_KEEP;
     if (e->seconds >= HB_YOUNG)
         return;
     work_off(e);
@@ -401,19 +355,19 @@ void hb_estimator_settle(hb_estimator *e)
     work_off(e);
     for (int lane = 0; lane < e->nstaged; lane++)
         e->known[lane] = hb_estimator_load(e, lane, e->window.next + (uint64_t)lane);
-    int nvariants = e->bayesian ? hb_estimator_load_variants(e, e->nstaged) : 0;
+    hb_estimator_choose_variants(e);
+    for (int lane = 0; lane < e->nstaged; lane++)
+        hb_estimator_load_variants(e, e->window.next + (uint64_t)lane, e->nstaged + lane * e->nunknown);
     /* what is staged together is of the same moment, about: one Phi serves all */
-    int first = e->nstaged + nvariants;
+    int first = e->nstaged * (1 + e->nunknown);
     hb_sensitivity_load(&e->sensitivity, &e->rows, 0, first);
     hb_rows_evaluate(&e->rows, e->workspace, first + e->sensitivity.lanes, e->along);
     hb_sensitivity_find(&e->sensitivity, &e->rows, 0, first, e->along);
-    if (e->bayesian)
-        hb_estimator_compare_variants(e, e->nstaged, nvariants);
     int used = e->bayesian ? hb_belief_learn_staged(e) : hb_plain_learn(e);
     e->health.rejected += (uint64_t)(e->nstaged - used);
     e->nstaged = 0;
     if (e->bayesian && used > 0)
-        leave_work(e, used);
+        leave_work(e);
 }
 
 void hb_estimator_push(hb_estimator *e, const hb_transition *t)
@@ -439,11 +393,11 @@ static void start(hb_estimator *e)
     e->work = HB_WORK_NONE;
     e->warm = false;
     hb_estimator_start_actuators(e);
-    hb_estimator_show_actuators(e);
     if (e->bayesian)
         hb_belief_forget(e);
     else
         hb_plain_reset(e);
+    hb_estimator_take_actuators(e);
     e->nstaged = 0;
     e->broken = true;
     e->predictions = 0;
@@ -488,7 +442,9 @@ void hb_estimator_evaluate(hb_estimator *e, uint64_t from, void (*use)(hb_estima
 {
     hb_window *w = &e->window;
     hb_sensitivity *s = &e->sensitivity;
-    uint64_t together = (uint64_t)(HB_STRIDE / (s->lanes + 1));
+    hb_estimator_choose_variants(e);
+    int others = e->nunknown + s->lanes; /* lanes of a transition beside its own */
+    uint64_t together = (uint64_t)(HB_STRIDE / (1 + others));
 
     for (uint64_t at = from; at < w->next; at += together) {
         int lanes = w->next - at < together ? (int)(w->next - at) : (int)together;
@@ -496,12 +452,14 @@ void hb_estimator_evaluate(hb_estimator *e, uint64_t from, void (*use)(hb_estima
             e->known[0] = hb_estimator_load(e, lane, at + (uint64_t)lane);
             if (e->bayesian)
                 e->usable[hb_estimator_slot(e, at + (uint64_t)lane)] &= e->known[0] >= hb_estimator_past(e) - 1e-9;
-            hb_sensitivity_load(s, &e->rows, lane, lanes + lane * s->lanes);
+            hb_estimator_load_variants(e, at + (uint64_t)lane, lanes + lane * others);
+            hb_sensitivity_load(s, &e->rows, lane, lanes + lane * others + e->nunknown);
         }
-        hb_rows_evaluate(&e->rows, e->workspace, lanes * (s->lanes + 1), e->along);
+        hb_rows_evaluate(&e->rows, e->workspace, lanes * (1 + others), e->along);
         for (int lane = 0; lane < lanes; lane++) {
-            hb_sensitivity_find(s, &e->rows, lane, lanes + lane * s->lanes, e->along);
-            use(e, at + (uint64_t)lane, hb_estimator_row(e, lane, hb_window_at(w, at + (uint64_t)lane).dz));
+            int first = lanes + lane * others;
+            hb_sensitivity_find(s, &e->rows, lane, first + e->nunknown, e->along);
+            use(e, at + (uint64_t)lane, hb_estimator_row(e, lane, first, hb_window_at(w, at + (uint64_t)lane).dz));
         }
     }
 }
@@ -532,12 +490,16 @@ static void resume(hb_estimator *e, hb_error *resumed)
     hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
     if (e->bayesian)
         memcpy(e->along, e->coefficient, (size_t)hb_model_ncoefficients(e->m) * sizeof *e->along);
-    evaluate_window(e);
     if (!e->bayesian) {
+        evaluate_window(e);
         hb_plain_resume(e);
         return;
     }
-    if (hb_belief_take_up(e, &why) == 0) {
+    int r = hb_belief_take_up(e, &why);
+    evaluate_window(e);
+    if (!r)
+        r = hb_belief_examine(e, &why);
+    if (!r) {
         if (resumed)
             hb_fail(resumed, 0, "%d transitions taken up again, with what was known before them", count);
         return;
@@ -585,13 +547,12 @@ int hb_estimator_new(hb_estimator **ret, const hb_model *m, const hb_estimator_s
     /* the mean of the prior is worth using, and that takes a version */
     e->health.version = e->bayesian && m->has_prior;
 
-    bool taken_up = hb_window_open(&e->window, m, e->nw, memory ? hb_belief_kept(m) : 0, block, resumed);
+    bool taken_up = hb_window_open(&e->window, m, e->nw, memory ? hb_belief_kept(m, s) : 0, block, resumed);
     e->origin = taken_up ? UINT64_MAX : e->window.next;
     if (taken_up)
         resume(e, resumed);
     else
         report(e);
-    hb_estimator_show_actuators(e);
     *ret = e;
     return 0;
 }
@@ -623,12 +584,12 @@ const double *hb_estimator_noise(const hb_estimator *e)
 
 const hb_actuators *hb_estimator_actuators(const hb_estimator *e)
 {
-    return &e->shown;
+    return &e->actuators;
 }
 
 hb_actuator_belief hb_estimator_actuator_belief(const hb_estimator *e)
 {
-    return e->shown_belief;
+    return e->actuator_belief;
 }
 
 const hb_health *hb_estimator_health(const hb_estimator *e)

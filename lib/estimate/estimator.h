@@ -15,7 +15,6 @@
 #include "base/status.h"
 #include "dynamics/actuators.h"
 #include "dynamics/transition.h"
-#include "estimate/identification.h"
 #include "model/model.h"
 
 #define HB_ESTIMATE_STATUSES(X)                                                                                        \
@@ -71,6 +70,13 @@ hb_setting_rows hb_actuator_rows(void); /* of hb_actuator_settings */
 /* The check that hb_estimator_new makes, for callers that want the answer first: 0, or -EINVAL with "key: why". */
 int hb_estimator_check(const hb_model *m, const hb_estimator_settings *s, hb_error *err);
 
+/* What is known of lag and delay, in seconds. */
+typedef struct hb_actuator_belief {
+    double lag, lag_deviation;
+    double delay, delay_deviation;
+    bool confident; /* both are known to a few milliseconds */
+} hb_actuator_belief;
+
 typedef struct hb_health {
     hb_estimate_status status;
     double one_step_error; /* RMS of the normalised one-step prediction error, recent samples, before they are used */
@@ -117,8 +123,7 @@ enum { HB_ESTIMATOR_TOGETHER = 9 };
 /* Slides the window by one transition and, every solve_every transitions, solves. What the answer to the next request
  * does not need is left for later. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);
-/* One piece of what was left: actuators are looked for, old entries are relinearised, the belief is kept. False: there
- * was none. It changes nothing that can be asked of the estimator; what comes of it is seen after the next transition,
+/* One piece of what was left: a young flight is explained again, the belief is kept. False: there was none. It changes nothing that can be asked of the estimator; what comes of it is seen after the next transition,
  * which does what is still left then. So results do not depend on when, nor on whether, it is called. */
 bool hb_estimator_work(hb_estimator *e);
 /* The same in two halves, for when samples come faster than they can be used one by one: up to HB_ESTIMATOR_TOGETHER

@@ -9,18 +9,13 @@
 /* transitions in a row without known commands, from which on a command is taken to have been held: telemetry that never
  * continues anything */
 enum { UNSETTLED = 25 };
-/* transitions from which the actuators' candidates learn again after a restart */
-enum { REPEAT = 100 };
 /* times the noise, squared and in the mean, that coefficients taken up again may leave of the newest transitions, if
  * there are that many, and how far from the trained population they may be, squared and per coefficient */
 static const double worst_fit = 25, farthest = 100;
-enum { FEWEST = 10 };
+enum { FEWEST = 10, NEWEST = 100 };
 /* lasting errors relative to those of training, squared, that stand for one half in hb_health.out_of_span */
 static const double span_ratio = 9;
 
-/* seconds by which lag or delay must have moved, and share to which their variance must have fallen, for what was
- * explained with the former ones to be explained again */
-static const double actuators_moved = 0.005, actuators_known = 0.25;
 /* A flight younger than so many seconds is explained again as a whole whenever there is half as much again: the first
  * transitions were explained with the population's coefficients, which may be far off. */
 static const double young = 0.5, more = 1.5;
@@ -44,7 +39,7 @@ static void take_coefficients(hb_estimator *e)
     for (int k = 0; k < b->nproblems; k++)
         for (int i = 0; i < nb; i++) {
             int at = hb_estimator_index(e, k, i);
-            e->along[at] = (hb_real)b->mean[k * nb + i];
+            e->along[at] = (hb_real)b->mean[k * b->n + i];
             if (e->warm) /* else they are the prior's, or somebody's who gave them */
                 e->coefficient[at] = e->along[at];
             e->variance[at] = b->covariance[(size_t)(k * nb + i) * (size_t)nb + (size_t)i];
@@ -99,6 +94,7 @@ void hb_belief_show(hb_estimator *e)
 {
     hb_belief_describe(&e->belief);
     take_coefficients(e);
+    hb_estimator_take_actuators(e);
     hb_window_save_coefficients(&e->window, e->health.version, e->warm, e->coefficient);
     hb_belief_report(e);
 }
@@ -106,23 +102,18 @@ void hb_belief_show(hb_estimator *e)
 /* ---- learning ---- */
 
 /* rows.row is that of a transition whose controls are known or not; returns whether it was believed. */
-static bool learn(hb_estimator *e, const hb_window_entry *entry, bool usable, const double *extra)
+static bool learn(hb_estimator *e, const hb_window_entry *entry, bool usable)
 {
-    hb_belief *b = &e->belief;
-    int before = (int)*b->main_run;
-
     if (!usable) {
-        *b->fresh_start = 1;
+        *e->belief.fresh_start = 1;
         return false;
     }
-    hb_belief_learn(b, &(hb_evidence){.row = e->rows.row,
-                                      .extra = extra,
-                                      .carry = e->sensitivity.lanes > 0 ? e->sensitivity.phi : NULL,
-                                      .dt = entry->dt,
-                                      .continues = entry->continues});
-    if ((int)*b->main_run != before)
-        hb_estimator_actuators_changed(e);
-    return *b->outlier <= 0.5;
+    hb_belief_learn(&e->belief, &(hb_evidence){.row = e->rows.row,
+                                               .at = e->at,
+                                               .carry = e->sensitivity.lanes > 0 ? e->sensitivity.phi : NULL,
+                                               .dt = entry->dt,
+                                               .continues = entry->continues});
+    return *e->belief.outlier <= 0.5;
 }
 
 /* Where nothing ever follows on anything, the command is taken to have been held. */
@@ -132,17 +123,6 @@ static bool is_usable(hb_estimator *e, double known, bool impossible)
 
     e->unsettled = settled ? 0 : e->unsettled + 1;
     return !impossible && (settled || e->unsettled > UNSETTLED);
-}
-
-/* What unknown actuators leave open of the transition at hand, for when they are better known. */
-static void note_open(hb_estimator *e, size_t slot)
-{
-    double variance = hb_estimator_actuator_variance(e);
-
-    for (int d = 0; d < e->m->nx; d++) {
-        e->open[d] = e->nstaged == 1 ? e->open[d] : 0;
-        e->unsure[slot * (size_t)e->m->nx + (size_t)d] = variance > 0 ? e->open[d] / variance : 0;
-    }
 }
 
 int hb_belief_learn_staged(hb_estimator *e)
@@ -158,11 +138,10 @@ int hb_belief_learn_staged(hb_estimator *e)
         bool usable = is_usable(e, e->known[lane], e->impossible[lane]);
         hb_estimator_predict(e);
         e->usable[slot] = usable;
-        note_open(e, slot);
-        e->outlying[slot] = !learn(e, &entry, usable, e->open) && usable;
+        bool outlying = !learn(e, &entry, usable) && usable;
         if (e->impossible[lane])
             *e->belief.outlier = 1;
-        e->health.implausible += e->impossible[lane] || e->outlying[slot];
+        e->health.implausible += e->impossible[lane] || outlying;
         hb_estimator_slide(e, &entry);
     }
     if (used == 0)
@@ -177,27 +156,20 @@ static void relearn(hb_estimator *e, uint64_t sequence, bool finite)
 {
     hb_window_entry entry = hb_window_at(&e->window, sequence);
 
-    size_t slot = hb_estimator_slot(e, sequence);
-
     if (!finite)
         return;
-    for (int d = 0; d < e->m->nx; d++)
-        e->open[d] = e->learned_variance * e->unsure[slot * (size_t)e->m->nx + (size_t)d];
-    e->outlying[slot] = !learn(e, &entry, e->usable[slot], e->open) && e->usable[slot];
+    learn(e, &entry, e->usable[hb_estimator_slot(e, sequence)]);
     hb_rows_keep(&e->rows, sequence);
 }
 
 bool hb_belief_is_outdated(const hb_estimator *e)
 {
-    const hb_actuators *now = &e->actuators, *then = &e->learned_with;
     int count = hb_window_count(&e->window);
 
-    if (count == 0)
+    /* only as a whole: what is left out would be forgotten */
+    if (count == 0 || count > HB_RELEARN || e->window.first != e->origin)
         return false;
-    return (e->identifying && (fabs(now->lag[0] - then->lag[0]) > actuators_moved ||
-                               fabs(now->delay[0] - then->delay[0]) > actuators_moved ||
-                               hb_estimator_actuator_variance(e) < actuators_known * e->learned_variance)) ||
-           (e->seconds < young && count >= more * e->learned_from);
+    return hb_estimator_actuators_moved(e) || (e->seconds < young && count >= more * e->learned_from);
 }
 
 void hb_belief_relearn(hb_estimator *e, int most)
@@ -207,8 +179,7 @@ void hb_belief_relearn(hb_estimator *e, int most)
     e->told_before += (uint64_t)*e->belief.changes;
     *e->belief.changes = 0;
     hb_belief_restart(&e->belief, e->window.next - (uint64_t)count > e->origin || e->origin == UINT64_MAX);
-    e->learned_with = e->actuators;
-    e->learned_variance = hb_estimator_actuator_variance(e);
+    memcpy(e->learned_at, e->at, sizeof e->at);
     e->learned_from = count;
     hb_estimator_evaluate(e, e->window.next - (uint64_t)count, relearn);
     e->belief.confirms_later = false;
@@ -220,10 +191,10 @@ void hb_belief_forget(hb_estimator *e)
     e->unsettled = 0;
     e->told_before = 0;
     e->learned_from = 1;
-    e->learned_variance = hb_estimator_actuator_variance(e);
+    memset(e->learned_at, 0, sizeof e->learned_at);
     for (int k = 0; k < e->belief.nproblems; k++)
         for (int i = 0; i < e->m->nb; i++)
-            e->coefficient[hb_estimator_index(e, k, i)] = (hb_real)e->belief.c0[k * e->m->nb + i];
+            e->coefficient[hb_estimator_index(e, k, i)] = (hb_real)e->belief.c0[k * e->belief.n + i];
     take_coefficients(e);
     e->health.plausibility = 0;
 }
@@ -246,39 +217,29 @@ void hb_belief_take_seed(hb_estimator *e)
 typedef struct knowledge {
     double next;   /* of the window when it was kept */
     double origin; /* negative: it is not known */
-    double unsettled, hesitating, knows_actuators, seen, seconds, told_before;
+    double unsettled, seconds, told_before;
 } knowledge;
 
 enum { SINGLE = sizeof(knowledge) / sizeof(double) };
 
 /* Where the parts begin, in numbers. */
 typedef struct parts {
-    size_t rest, lag, delay, with_lag, with_delay; /* nu each */
-    size_t variance;                               /* nx, of the bank of candidates */
-    size_t score, earlier;                         /* HB_GRID, and so many times that */
+    size_t rest, lag, delay; /* nu each */
     size_t belief;
 } parts;
 
 static parts parts_of(const hb_model *m)
 {
-    size_t nx = (size_t)m->nx, nu = (size_t)m->nu, at = SINGLE;
-    parts p;
+    size_t nu = (size_t)m->nu;
 
-    p.rest = at;
-    p.lag = at += nu;
-    p.delay = at += nu;
-    p.with_lag = at += nu;
-    p.with_delay = at += nu;
-    p.variance = at += nu;
-    p.score = at += nx;
-    p.earlier = at += HB_GRID;
-    p.belief = at + HB_IDENTIFICATION_EARLIER * HB_GRID;
-    return p;
+    return (parts){.rest = SINGLE, .lag = SINGLE + nu, .delay = SINGLE + 2 * nu, .belief = SINGLE + 3 * nu};
 }
 
-int hb_belief_kept(const hb_model *m)
+int hb_belief_kept(const hb_model *m, const hb_estimator_settings *s)
 {
-    hb_belief b = {.m = m, .ld = hb_estimator_row_length(m)};
+    hb_unknown_actuator unknown[HB_MOST_FIXED];
+    int nfixed = hb_estimator_unknown_actuators(m, s, unknown);
+    hb_belief b = {.m = m, .ld = hb_estimator_row_length(m, nfixed), .nfixed = nfixed};
 
     hb_belief_lay_out(&b, &(hb_arena){0});
     return (int)(parts_of(m).belief + b.nstate);
@@ -292,7 +253,6 @@ static void put(double *to, const double *from, int n)
 
 void hb_belief_keep(hb_estimator *e)
 {
-    const hb_identification *f = &e->identification;
     double *at = hb_window_begin_belief(&e->window);
     const parts where = parts_of(e->m);
     int nu = e->m->nu;
@@ -302,9 +262,6 @@ void hb_belief_keep(hb_estimator *e)
     const knowledge k = {.next = (double)e->window.next,
                          .origin = e->origin == UINT64_MAX ? -1 : (double)e->origin,
                          .unsettled = e->unsettled,
-                         .hesitating = e->hesitating,
-                         .knows_actuators = e->knows_actuators,
-                         .seen = e->identifying ? f->seen : 0,
                          .seconds = e->seconds,
                          .told_before = (double)e->told_before};
 
@@ -312,47 +269,54 @@ void hb_belief_keep(hb_estimator *e)
     put(at + where.rest, e->rest_control, nu);
     put(at + where.lag, e->actuators.lag, nu);
     put(at + where.delay, e->actuators.delay, nu);
-    put(at + where.with_lag, e->learned_with.lag, nu);
-    put(at + where.with_delay, e->learned_with.delay, nu);
-    if (k.seen > 0) {
-        put(at + where.variance, f->variance, e->m->nx);
-        put(at + where.score, f->score, HB_GRID);
-        put(at + where.earlier, f->earlier[0], HB_IDENTIFICATION_EARLIER * HB_GRID);
-    }
     memcpy(at + where.belief, e->belief.state, e->belief.nstate * sizeof *at);
     hb_window_end_belief(&e->window);
 }
 
-/* What is given must be what was given then, what is found in flight must be possible. */
-static bool same_actuators(const double *then, const double *now, int nu, bool found, double most)
+/* What is given must be what was given then; what is found in flight follows from the belief. */
+static bool same_actuators(const hb_estimator *e, const double *lag, const double *delay)
 {
-    for (int i = 0; i < nu; i++)
-        if (found ? !(then[i] >= 0 && then[i] <= most + 1e-9) : fabs(then[i] - now[i]) > 1e-9)
+    bool finds[2] = {false, false};
+
+    for (int k = 0; k < e->nunknown; k++)
+        finds[e->unknown[k].is_lag] = true;
+    for (int i = 0; i < e->m->nu; i++)
+        if ((!finds[true] && fabs(lag[i] - e->actuators.lag[i]) > 1e-9) ||
+            (!finds[false] && fabs(delay[i] - e->actuators.delay[i]) > 1e-9))
             return false;
     return true;
 }
 
-/* The bank of candidates learns again from the window what it knew of its coefficients; its scores were kept. */
-static void take_up_bank(hb_estimator *e, const knowledge *k, const double *at, const parts *where)
+int hb_belief_take_up(hb_estimator *e, hb_error *why)
 {
-    hb_identification *f = &e->identification;
     hb_window *w = &e->window;
-    int count = hb_window_count(w);
+    const double *at = hb_window_belief(w);
+    const parts where = parts_of(e->m);
+    knowledge k;
 
-    for (uint64_t i = count < REPEAT ? (uint64_t)count : REPEAT; i > 0 && e->identifying; i--)
-        hb_estimator_teach_bank(e, w->next - i);
-    e->hesitating = k->hesitating;
-    e->knows_actuators = k->knows_actuators > 0;
-    if (!e->identifying || f->seen == 0 || !(k->seen > 0) || !hb_all_finite(at + where->variance, f->nx))
-        return;
-    f->seen = (int)fmin(k->seen, INT32_MAX / 2);
-    put(f->variance, at + where->variance, f->nx);
-    put(f->score, at + where->score, HB_GRID);
-    put(f->earlier[0], at + where->earlier, HB_IDENTIFICATION_EARLIER * HB_GRID);
+    if (!at)
+        return hb_fail(why, ENODATA, "it was not kept");
+    memcpy(&k, at, sizeof k);
+    if (!(k.next <= (double)w->next && k.next + HB_ESTIMATOR_TOGETHER >= (double)w->next))
+        return hb_fail(why, ESTALE, "it is of another time");
+    if (!same_actuators(e, at + where.lag, at + where.delay))
+        return hb_fail(why, EINVAL, "the actuators are others now");
+    memcpy(e->belief.state, at + where.belief, e->belief.nstate * sizeof *at);
+    if (!hb_belief_possible(&e->belief))
+        return hb_fail(why, EINVAL, "its numbers cannot be");
+    e->origin = k.origin < 0 ? UINT64_MAX : (uint64_t)k.origin;
+    e->unsettled = (int)k.unsettled;
+    e->seconds = k.seconds;
+    e->told_before = (uint64_t)k.told_before;
+    put(e->rest_control, at + where.rest, e->m->nu);
+    hb_belief_describe(&e->belief);
+    take_coefficients(e);
+    hb_estimator_take_actuators(e);
+    memcpy(e->learned_at, e->at, sizeof e->at);
+    return 0;
 }
 
-/* Nothing is taken on trust: numbers must be possible, the coefficients those of a vehicle, and the newest transitions
- * explained by them. 0, or why not. */
+/* The coefficients must be those of a vehicle, and explain the newest transitions. 0, or why not. */
 static int doubt(hb_estimator *e, hb_error *why)
 {
     hb_belief *b = &e->belief;
@@ -360,17 +324,15 @@ static int doubt(hb_estimator *e, hb_error *why)
     const double *c = hb_belief_possible(b);
     double misfit = 0, count = 0;
 
-    if (!c)
-        return hb_fail(why, EINVAL, "its numbers cannot be");
     if (!(hb_belief_plausibility(b, c) <= farthest))
         return hb_fail(why, EINVAL, "no vehicle has such coefficients");
-    uint64_t newest = hb_window_count(w) < REPEAT ? (uint64_t)hb_window_count(w) : REPEAT;
+    uint64_t newest = hb_window_count(w) < NEWEST ? (uint64_t)hb_window_count(w) : NEWEST;
     for (uint64_t i = newest; i > 0; i--) {
         const double *row = hb_estimator_recall(e, w->next - i);
         for (int d = 0; d < b->nx && e->usable[hb_estimator_slot(e, w->next - i)]; d++) {
-            double left = row[d * e->rows.ld + b->nb];
+            double left = row[d * e->rows.ld + b->n];
             for (int k = 0; k < b->nb; k++)
-                left -= row[d * e->rows.ld + k] * c[(b->nproblems > 1 ? d : 0) * b->nb + k];
+                left -= row[d * e->rows.ld + k] * c[(b->nproblems > 1 ? d : 0) * b->n + k];
             misfit += fmin(left * left / b->noise[d], worst_fit * worst_fit); /* one outlier is none of its fault */
             count++;
         }
@@ -381,49 +343,20 @@ static int doubt(hb_estimator *e, hb_error *why)
     return 0;
 }
 
-int hb_belief_take_up(hb_estimator *e, hb_error *why)
+int hb_belief_examine(hb_estimator *e, hb_error *why)
 {
-    hb_window *w = &e->window;
-    const double *at = hb_window_belief(w);
-    const parts where = parts_of(e->m);
-    const hb_actuator_settings *s = &e->s.actuators;
-    bool finds_lag = e->identifying && e->identification.nlags > 1;
-    bool finds_delay = e->identifying && e->identification.ndelays > 1;
-    int nu = e->m->nu;
+    const double *at = hb_window_belief(&e->window);
     knowledge k;
-
-    if (!at)
-        return hb_fail(why, ENODATA, "it was not kept");
-    memcpy(&k, at, sizeof k);
-    if (!(k.next <= (double)w->next && k.next + HB_ESTIMATOR_TOGETHER >= (double)w->next))
-        return hb_fail(why, ESTALE, "it is of another time");
-    if (!same_actuators(at + where.lag, e->actuators.lag, nu, finds_lag, s->max_lag) ||
-        !same_actuators(at + where.delay, e->actuators.delay, nu, finds_delay, s->max_delay))
-        return hb_fail(why, EINVAL, "the actuators are others now");
-    memcpy(e->belief.state, at + where.belief, e->belief.nstate * sizeof *at);
     int r = doubt(e, why);
-    if (r) {
-        hb_belief_reset(&e->belief);
+
+    if (r)
         return r;
-    }
-    e->origin = k.origin < 0 ? UINT64_MAX : (uint64_t)k.origin;
-    e->unsettled = (int)k.unsettled;
-    e->seconds = k.seconds;
-    e->told_before = (uint64_t)k.told_before;
-    put(e->rest_control, at + where.rest, nu);
-    put(e->actuators.lag, at + where.lag, nu);
-    put(e->actuators.delay, at + where.delay, nu);
-    put(e->learned_with.lag, at + where.with_lag, nu);
-    put(e->learned_with.delay, at + where.with_delay, nu);
+    memcpy(&k, at, sizeof k);
     /* what came after it was kept */
-    for (uint64_t sequence = (uint64_t)k.next; sequence < w->next; sequence++) {
-        hb_window_entry entry = hb_window_at(w, sequence);
-        memcpy(e->rows.row, hb_estimator_recall(e, sequence), (size_t)(e->m->nx * e->rows.ld) * sizeof *e->rows.row);
-        learn(e, &entry, e->usable[hb_estimator_slot(e, sequence)], NULL);
-    }
-    take_up_bank(e, &k, at, &where);
+    hb_estimator_evaluate(e, (uint64_t)k.next, relearn);
     hb_belief_describe(&e->belief);
     take_coefficients(e);
+    hb_estimator_take_actuators(e);
     /* the coefficients in use stay those of before, to the byte */
     hb_window_load_coefficients(&e->window, &e->health.version, &e->warm, e->coefficient);
     e->health.version++; /* whoever planned with the last ones takes these */

@@ -6,7 +6,6 @@
 
 #include "dynamics/workspace.h"
 #include "estimate/belief.h"
-#include "estimate/candidate_rows.h"
 #include "estimate/effective_controls.h"
 #include "estimate/estimator.h"
 #include "estimate/regression.h"
@@ -17,16 +16,14 @@
 #define HB_YOUNG 1.3 /* seconds in which a flight is learned from as fast as can be: nothing is left for later */
 enum {
     HB_RECENT = 10,  /* prediction errors behind one_step_error */
-    HB_RELEARN = 48, /* transitions that are explained again at once, at most: a change of a second ago is among them */
+    HB_RELEARN = 48, /* transitions that are explained again at once, at most: some milliseconds' work */
 };
 
 /* What a transition leaves for later, in this order. */
 typedef enum {
     HB_WORK_NONE,
-    HB_WORK_EXPLAIN,  /* the next transition, as each candidate of the actuators has it */
-    HB_WORK_IDENTIFY, /* what that says about them */
-    HB_WORK_RELEARN,  /* from the newest transitions, in the light of what is known by now */
-    HB_WORK_KEEP,     /* for a restart */
+    HB_WORK_RELEARN, /* a young flight, in the light of what is known by now */
+    HB_WORK_KEEP,    /* for a restart */
 } hb_work;
 
 /* What is remembered of a problem's last plain solve. */
@@ -35,6 +32,13 @@ typedef struct hb_plain_problem {
     double condition; /* when it was examined last */
     bool singular;
 } hb_plain_problem;
+
+/* What is not known of the actuators: the lag of all of them, or the delay. seconds = start + spread f, where f is an
+ * unknown of the belief that stays. */
+typedef struct hb_unknown_actuator {
+    bool is_lag;
+    double start, spread, most; /* seconds: expected, its deviation, and the longest that can be */
+} hb_unknown_actuator;
 
 struct hb_estimator {
     const hb_model *m;
@@ -46,7 +50,8 @@ struct hb_estimator {
     hb_rows rows; /* the window, evaluated */
     hb_sensitivity sensitivity;
     hb_health health;
-    hb_actuators actuators;
+    hb_actuators actuators; /* that transitions are explained with */
+    hb_actuator_belief actuator_belief;
 
     hb_real *coefficient;
     hb_real *along; /* that transitions are explained with: what is believed, whether it is used yet or not */
@@ -54,11 +59,7 @@ struct hb_estimator {
     bool warm;      /* coefficients were estimated since the last reset */
     double seconds; /* of transitions since then */
 
-    hb_work work;         /* that is next; what follows it is due as well */
-    uint64_t to_identify; /* sequence of the next transition for candidates */
-    bool kept;            /* nothing has changed since the belief was kept */
-    hb_actuators shown;   /* what is said of the actuators since the last transition */
-    hb_actuator_belief shown_belief;
+    hb_work work;       /* that is next; what follows it is due as well */
     double recent[HB_RECENT]; /* squared errors of predictions, in turn */
     uint64_t predictions;
     double *mean_square; /* nx, of the errors of predictions, fading */
@@ -73,23 +74,16 @@ struct hb_estimator {
 
     /* belief */
     hb_belief belief;
-    bool identifying; /* actuators are looked for */
-    hb_identification identification;
-    hb_candidate_rows candidates; /* rows of the transition `explained`, by the actuators looked for */
-    uint64_t explained;           /* UINT64_MAX: none */
-    double *grid_control;         /* HB_GRID x HB_TRANSITION_PARTS x nu */
-    hb_actuators learned_with;    /* actuators that the belief's transitions were explained with, about */
-    double hesitating;            /* seconds in a row that are hard to believe */
-    bool knows_actuators;         /* the identification was confident when it was last asked */
-    double *unsure;          /* nw x nx, by sequence modulo nw: variance of a transition that unknown actuators leave,
-                                per square second of their own */
-    double *open;            /* nx: the same of the transition being learned from, in all */
-    double learned_variance; /* square seconds: of the actuators when the belief last learned from all, */
-    int learned_from;        /* and from how many transitions */
-    bool *usable, *outlying; /* nw, by sequence modulo nw: controls are known and possible; not believed */
-    uint64_t told_before;    /* changes, before the belief began anew */
-    int unsettled;           /* newest transitions without a known past */
-    double *rest_control;    /* nu, normalised: in force before the first transition; trim if nothing is known */
+    int nunknown;              /* of the actuators; 0: all is given */
+    hb_unknown_actuator unknown[HB_MOST_FIXED];
+    double at[HB_MOST_FIXED];         /* f that transitions are explained with, as e->actuators has it */
+    double step[HB_MOST_FIXED];       /* of f, from there to a variant */
+    double learned_at[HB_MOST_FIXED]; /* f when the belief last learned from all, */
+    int learned_from;                 /* and from how many transitions */
+    bool *usable;                     /* nw, by sequence modulo nw: controls are known and possible */
+    uint64_t told_before;             /* changes, before the belief began anew */
+    int unsettled;                    /* newest transitions without a known past */
+    double *rest_control; /* nu, normalised: in force before the first transition; trim if nothing is known */
 
     /* scratch */
     double *error;   /* nx */
@@ -105,10 +99,10 @@ struct hb_estimator {
     bool broken;     /* a transition was left out: the next one continues nothing that is known */
 };
 
-/* of [ G | r | dz ], in whole groups of four */
-static inline int hb_estimator_row_length(const hb_model *m)
+/* of [ G | D | r | dz ], in whole groups of four */
+static inline int hb_estimator_row_length(const hb_model *m, int nfixed)
 {
-    return (m->nb + 2 + 3) / 4 * 4;
+    return (m->nb + nfixed + 2 + 3) / 4 * 4;
 }
 
 /* index of coefficient i of a problem (or state) */
@@ -130,12 +124,11 @@ double hb_estimator_error(const hb_estimator *e, const double *row, const hb_rea
 /* The entry `sequence` of the window, or the staged one that will be it, and the controls that actuators `a` made act,
  * to e->control; the seconds before it for which commands are known. */
 double hb_estimator_controls(hb_estimator *e, const hb_actuators *a, uint64_t sequence, hb_window_entry *ret_entry);
-/* The same for all actuators that are looked for, to e->grid_control. */
-double hb_estimator_controls_of_grid(hb_estimator *e, uint64_t sequence);
 /* The same with the present actuators, and loads it. */
 double hb_estimator_load(hb_estimator *e, int lane, uint64_t sequence);
-/* The rows of an evaluated lane, completed, to rows.row; false: they are not finite. */
-bool hb_estimator_row(hb_estimator *e, int lane, const double *dz);
+/* The rows of an evaluated lane and its variants (from that lane on), completed, to rows.row; false: they are not
+ * finite. */
+bool hb_estimator_row(hb_estimator *e, int lane, int variants, const double *dz);
 /* What the present coefficients make of the transition in rows.row, to e->error. */
 void hb_estimator_predict(hb_estimator *e);
 /* The transition of rows.row into the window. */
@@ -175,33 +168,31 @@ void hb_belief_relearn(hb_estimator *e, int most);
 bool hb_belief_is_outdated(const hb_estimator *e);
 void hb_belief_take_seed(hb_estimator *e);
 
-int hb_belief_kept(const hb_model *m);
+int hb_belief_kept(const hb_model *m, const hb_estimator_settings *s);
 /* All that is believed, for a restart. */
 void hb_belief_keep(hb_estimator *e);
-/* What was kept: 0, or why it is not taken; then nothing has changed. */
+/* What was kept: 0, or why it is not taken. The window is then to be evaluated by it. */
 int hb_belief_take_up(hb_estimator *e, hb_error *why);
+/* Nothing is taken on trust: 0, or why what was kept cannot be. Then what came after it was kept is learned. */
+int hb_belief_examine(hb_estimator *e, hb_error *why);
 
 /* ---- estimator_actuators.c ---- */
 
+/* What is to be found in flight, to ret; how many. */
+int hb_estimator_unknown_actuators(const hb_model *m, const hb_estimator_settings *s, hb_unknown_actuator *ret);
+/* The bounds of the belief's f. */
+void hb_estimator_bound_actuators(const hb_unknown_actuator *unknown, int count, double *least, double *most);
 /* What is given, else the model's, else a cautious start; nothing was found yet. */
 void hb_estimator_start_actuators(hb_estimator *e);
-/* Whether the candidates are to hear of a transition: of all of them as long as there is doubt. */
-bool hb_estimator_asks_bank(const hb_estimator *e, uint64_t sequence);
-/* The transition `sequence` of the window as each candidate has it. */
-void hb_estimator_explain(hb_estimator *e, uint64_t sequence);
-/* It tells the candidates apart; what they say is taken over. */
-void hb_estimator_identify(hb_estimator *e, uint64_t sequence);
-/* The same without taking anything over; false: it says nothing. */
-bool hb_estimator_teach_bank(hb_estimator *e, uint64_t sequence);
-/* While they are not known: loads the staged transition, when there is but one, as it would be with actuators a
- * deviation slower, into lanes from `lane` on; returns how many. Then, evaluated: how much the prediction depends on
- * it, to e->open. */
-int hb_estimator_load_variants(hb_estimator *e, int lane);
-void hb_estimator_compare_variants(hb_estimator *e, int lane, int count);
-/* Square seconds that lag and delay are unknown by; 0: they are as good as known. */
-double hb_estimator_actuator_variance(const hb_estimator *e);
-void hb_estimator_actuators_changed(hb_estimator *e); /* call it at a change of dynamics */
-/* What is known of the actuators now is what is said of them until the next call. */
-void hb_estimator_show_actuators(hb_estimator *e);
+/* Transitions are explained with what the belief says of the actuators, from now on, and so says the estimator. */
+void hb_estimator_take_actuators(hb_estimator *e);
+/* How far the actuators of variants, one for each unknown, are from those. */
+void hb_estimator_choose_variants(hb_estimator *e);
+/* Loads the variants of a transition, in lanes from `first` on. */
+void hb_estimator_load_variants(hb_estimator *e, uint64_t sequence, int first);
+/* D of a lane to rows.row, by the slopes towards its variants. */
+void hb_estimator_take_slopes(hb_estimator *e, int lane, int first);
+/* Whether what is believed of the actuators is farther than a deviation from what transitions were explained with. */
+bool hb_estimator_actuators_moved(const hb_estimator *e);
 
 #endif

@@ -88,7 +88,7 @@ static void evaluate_part(hb_rows *r, hb_workspace *w, int lanes, int p, const h
     advance(r, n, coefficient);
 }
 
-static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient, bool coarsely)
+void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
 {
     int nx = r->m->nx, nu = r->m->nu, most = 1;
 
@@ -105,7 +105,7 @@ static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coef
                 r->u[(p * nu + i) * HB_STRIDE + lane] = r->u[((p < parts ? p : 0) * nu + i) * HB_STRIDE + from];
         r->dt[lane] = r->dt[from];
     }
-    if (most == 1 && !coarsely) {
+    if (most == 1) {
         hb_basis_increments(r->m, w, &(hb_batch){.n = lanes, .z = r->z, .u = r->u, .dt = r->dt}, coefficient, r->g);
         return;
     }
@@ -114,7 +114,7 @@ static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coef
             r->part_dt[p * HB_STRIDE + lane] = lane >= lanes || p < r->parts[lane] ? r->dt[lane] : 0;
     if (hb_basis_joins_parts(r->m)) {
         const hb_batch in = {.n = lanes, .z = r->z, .u = r->u, .dt = r->part_dt};
-        (coarsely ? hb_basis_increments_coarsely : hb_basis_increments_of_parts)(r->m, w, &in, most, coefficient, r->g);
+        hb_basis_increments_of_parts(r->m, w, &in, most, coefficient, r->g);
         return;
     }
     memcpy(r->at, r->z, (size_t)nx * HB_STRIDE * sizeof *r->at);
@@ -123,28 +123,31 @@ static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coef
         evaluate_part(r, w, lanes, p, coefficient);
 }
 
-void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
+double hb_rows_end(const hb_rows *r, int lane, int d, const hb_real *coefficient)
 {
-    evaluate(r, w, lanes, coefficient, false);
-}
+    int nx = r->m->nx, nb = r->m->nb;
+    bool per_state = r->m->shape == HB_PER_STATE;
+    double end = (double)r->z[d * HB_STRIDE + lane] + (double)r->g[(nb * nx + d) * HB_STRIDE + lane];
 
-void hb_rows_evaluate_coarsely(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
-{
-    evaluate(r, w, lanes, coefficient, true);
+    for (int i = 0; i < nb; i++)
+        end += (double)coefficient[per_state ? i * nx + d : i] * (double)r->g[(i * nx + d) * HB_STRIDE + lane];
+    return end;
 }
 
 bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz)
 {
-    int nx = r->m->nx, nb = r->m->nb;
+    int nx = r->m->nx, nb = r->m->nb, n = nb + r->nfixed;
     double check = 0;
 
     for (int d = 0; d < nx; d++) {
         double *row = r->row + d * r->ld;
         for (int i = 0; i < nb; i++)
             row[i] = r->g[(i * nx + d) * HB_STRIDE + lane];
-        row[nb] = dz[d] - r->g[(nb * nx + d) * HB_STRIDE + lane];
-        row[nb + 1] = dz[d];
-        for (int i = 0; i <= nb; i++)
+        for (int i = nb; i < n; i++)
+            row[i] = 0;
+        row[n] = dz[d] - r->g[(nb * nx + d) * HB_STRIDE + lane];
+        row[n + 1] = dz[d];
+        for (int i = 0; i <= n; i++)
             check += 0 * row[i];
     }
     return check == 0;
@@ -159,7 +162,7 @@ void hb_rows_keep(hb_rows *r, uint64_t sequence)
         const double *row = r->row + d * r->ld;
         for (int i = 0; i < nb; i++)
             r->increment[slot * (size_t)nb + (size_t)i] = (hb_real)row[i];
-        r->residual[slot] = row[nb];
+        r->residual[slot] = row[nb + r->nfixed];
     }
 }
 
@@ -172,8 +175,10 @@ const double *hb_rows_recall(hb_rows *r, uint64_t sequence, const double *dz)
         double *row = r->recalled + d * r->ld;
         for (int i = 0; i < nb; i++)
             row[i] = r->increment[slot * (size_t)nb + (size_t)i];
-        row[nb] = r->residual[slot];
-        row[nb + 1] = dz[d];
+        for (int i = nb; i < nb + r->nfixed; i++)
+            row[i] = 0;
+        row[nb + r->nfixed] = r->residual[slot];
+        row[nb + r->nfixed + 1] = dz[d];
     }
     return r->recalled;
 }

@@ -3,7 +3,7 @@
  *     load a lane ... load a lane -> evaluate all at once -> row of a lane -> keep        recall
  *        z, dt, u of parts            the model's increments     |              \         ^
  *                                                                v               ring, by sequence
- *                                                      [ G | r | dz ], regression.h
+ *                                                      [ G | D | r | dz ], regression.h and belief.h
  *
  * A transition's increments are the sum over its parts, each with the control that acted then; the state goes from part
  * to part along the model. The ring keeps increments in single precision, as they were computed, and residuals in
@@ -19,6 +19,7 @@
 typedef struct hb_rows {
     const hb_model *m;
     int nw, ld;
+    int nfixed; /* columns D of unknowns that stay (belief.h); whoever has some fills them in */
 
     hb_real *increment; /* nw x nx x nb, by sequence modulo nw */
     double *residual;   /* nw x nx */
@@ -40,15 +41,15 @@ void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const doub
 void hb_rows_copy(hb_rows *r, int from, int to);
 /* Increments of the first `lanes` lanes along the model with these coefficients; NULL: along the average. */
 void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
-/* The same for differences between lanes, at half the cost where the model allows it (hb_basis_increments_coarsely). */
-void hb_rows_evaluate_coarsely(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
-/* The rows of an evaluated lane, whose transition moved by dz, to r->row; false when the model's increments are not
- * finite. */
+/* Where an evaluated lane ends, in state d, with the coefficients that it was evaluated with. */
+double hb_rows_end(const hb_rows *r, int lane, int d, const hb_real *coefficient);
+/* The rows of an evaluated lane, whose transition moved by dz, to r->row, D = 0; false when the model's increments are
+ * not finite. */
 bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz);
 
 /* r->row into the ring. */
 void hb_rows_keep(hb_rows *r, uint64_t sequence);
-/* What was kept, valid until the next call. */
+/* What was kept, D = 0; valid until the next call. */
 const double *hb_rows_recall(hb_rows *r, uint64_t sequence, const double *dz);
 
 #endif

@@ -24,33 +24,22 @@ void hb_sensitivity_load(const hb_sensitivity *s, hb_rows *r, int lane, int firs
         r->z[k * HB_STRIDE + first + k] += (hb_real)step;
 }
 
-/* Where a lane ends, in state d. */
-static double end_of(const hb_sensitivity *s, const hb_rows *r, int lane, int d, const hb_real *coefficient)
-{
-    int nx = s->m->nx, nb = s->m->nb;
-    double end = (double)r->z[d * HB_STRIDE + lane] + (double)r->g[(nb * nx + d) * HB_STRIDE + lane];
-
-    for (int i = 0; i < nb; i++)
-        end += (double)coefficient[i] * (double)r->g[(i * nx + d) * HB_STRIDE + lane];
-    return end;
-}
-
 void hb_sensitivity_find(hb_sensitivity *s, const hb_rows *r, int lane, int first, const hb_real *coefficient)
 {
     int nx = s->lanes;
 
     for (int d = 0; d < nx; d++) {
-        double here = end_of(s, r, lane, d, coefficient);
+        double here = hb_rows_end(r, lane, d, coefficient);
         for (int k = 0; k < nx; k++) {
             double moved = (double)(r->z[k * HB_STRIDE + first + k] - r->z[k * HB_STRIDE + lane]);
-            s->phi[d * nx + k] = ((end_of(s, r, first + k, d, coefficient) - here) / moved + (d == k)) / 2;
+            s->phi[d * nx + k] = ((hb_rows_end(r, first + k, d, coefficient) - here) / moved + (d == k)) / 2;
         }
     }
 }
 
 void hb_sensitivity_complete(hb_sensitivity *s, hb_rows *r, const hb_real *coefficient)
 {
-    int nx = s->lanes, nb = s->m->nb;
+    int nx = s->lanes, nb = s->m->nb, n = nb + r->nfixed;
 
     if (nx == 0)
         return;
@@ -66,7 +55,7 @@ void hb_sensitivity_complete(hb_sensitivity *s, hb_rows *r, const hb_real *coeff
         double *row = r->row + (ptrdiff_t)d * r->ld;
         for (int i = 0; i < nb; i++) {
             double total = s->column[d * nb + i];
-            row[nb] += (total - row[i]) * (double)coefficient[i];
+            row[n] += (total - row[i]) * (double)coefficient[i];
             row[i] = total;
         }
     }

@@ -101,7 +101,8 @@ foreign = rows(run("--flights", "3", "--seconds", "6", "--only", "broken_rotor,s
                    "adapting", "--json").stdout)
 for name in ("broken_rotor", "sign_flip"):
     row = foreign[name, "adapting"]
-    check(row["unsaid"] == 0 and row["out_of_span_after_s"] <= 0.2, f"{row}")
+    # a run that was just born may explain a rotor that lost a part of its thrust, until it must again
+    check(row["unsaid"] == 0 and row["out_of_span_after_s"] <= 0.4, f"{row}")
 for name in ("mass_step", "control_outlier"):
     check(foreign[name, "adapting"]["out_of_span"] < 0.02, f"{foreign[name, 'adapting']}")
 

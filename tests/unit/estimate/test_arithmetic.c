@@ -139,28 +139,6 @@ static void check_systems(const hb_arithmetic *arithmetic, int n)
     }
 }
 
-static void check_mix(const hb_arithmetic *arithmetic)
-{
-    enum { SIZE = 11, DIRECTIONS = 3 };
-    double base[SIZE], slope[DIRECTIONS * SIZE];
-    hb_sides share[DIRECTIONS], to[SIZE];
-
-    for (int i = 0; i < SIZE; i++)
-        base[i] = normal(6, (uint64_t)i);
-    for (int i = 0; i < DIRECTIONS * SIZE; i++)
-        slope[i] = normal(7, (uint64_t)i);
-    for (int i = 0; i < DIRECTIONS * HB_SIDES; i++)
-        share[i / HB_SIDES][i % HB_SIDES] = normal(8, (uint64_t)i);
-    arithmetic->sides_mix(SIZE, DIRECTIONS, base, slope, share, to);
-    for (int s = 0; s < HB_SIDES; s++)
-        for (int i = 0; i < SIZE; i++) {
-            double sum = base[i];
-            for (int k = 0; k < DIRECTIONS; k++)
-                sum += share[k][s] * slope[k * SIZE + i];
-            assert_near(to[i][s], sum, 1e-13);
-        }
-}
-
 /* ---- sums ---- */
 
 static void check_sums(const hb_arithmetic *arithmetic, int n)
@@ -203,7 +181,6 @@ static void test_every_instruction_set(void **state)
             check_systems(arithmetic, sizes[i]);
             check_sums(arithmetic, sizes[i]);
         }
-        check_mix(arithmetic);
     }
 }
 

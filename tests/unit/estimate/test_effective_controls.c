@@ -118,43 +118,10 @@ static void test_the_past_ends_where_it_is_not_known(void **state)
         assert_near(broken[i], f.u[20][i], 1e-12);
 }
 
-/* Each point of a grid is what its own actuators make of the commands; where they are not the slowest, with less of the
- * past left out. */
-static void test_a_grid_is_its_points(void **state)
-{
-    (void)state;
-    enum { LAGS = 4, DELAYS = 3 };
-    const double lag[LAGS] = {0, 0.01, 0.03, 0.06}, delay[DELAYS] = {0, 0.013, 0.04};
-    const hb_actuator_grid grid = {.nlags = LAGS, .ndelays = DELAYS, .lag = lag, .delay = delay};
-    double got[LAGS * DELAYS][HB_TRANSITION_PARTS * NU], own[HB_TRANSITION_PARTS * NU];
-    static flight f;
-
-    for (uint64_t seed = 1; seed <= 4; seed++) {
-        make(&f, seed);
-        for (int k = 0; k < COUNT; k++) {
-            double rest[NU] = {0.3, -0.2, 0.1};
-            hb_past past = {.context = &f, .sequence = (uint64_t)k, .at = at, .rest = k < 5 ? rest : NULL};
-            double known = hb_effective_controls_of_grid(&past, NU, &grid, got[0]);
-            for (int g = 0; g < LAGS * DELAYS; g++) {
-                hb_actuators a = {.nu = NU};
-                for (int i = 0; i < NU; i++) {
-                    a.lag[i] = lag[g / DELAYS];
-                    a.delay[i] = delay[g % DELAYS];
-                }
-                double mine = hb_effective_controls(&past, &a, own);
-                assert_true(mine <= known + 1e-12);
-                for (int i = 0; i < f.entry[k].parts * NU; i++)
-                    assert_near(got[g][i], own[i], g == LAGS * DELAYS - 1 ? 1e-12 : 0.03);
-            }
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_fine_integration),
-        cmocka_unit_test(test_a_grid_is_its_points),
         cmocka_unit_test(test_the_past_ends_where_it_is_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

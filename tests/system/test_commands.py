@@ -22,6 +22,7 @@ import time
 import unittest
 
 from harness import BUILD, PATIENCE, Daemon, hilbert, main, shipped
+from made_flights import write_flights
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ("README.md", "clients/connecting.md", "clients/train/README.md", "CONTRIBUTING.md")
@@ -149,6 +150,8 @@ class Commands(unittest.TestCase):
         with open(f"{self.folder}/logs/car1/run.csv", "rb") as file, gzip.open(f"{self.folder}/LOG.csv.gz", "wb") as packed:
             packed.write(file.read())
         os.makedirs(f"{self.folder}/logs/flights")
+        for path in write_flights(f"{self.folder}/logs", 6):
+            subprocess.run(["gzip", path], check=True)
         self.shell("python3 tests/data/logs/make_logs.py logs && cp logs/flight.ulg logs/held_out.ulg && "
                    "for i in 1 2 3 4; do cp logs/flight.ulg logs/flights/$i.ulg; done", check=True)
         os.mkdir(f"{self.folder}/recordings")

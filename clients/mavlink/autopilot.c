@@ -175,13 +175,11 @@ static bool take_position(hb_autopilot *a, const hb_mav_local_position_ned *p, d
     if (a->kind != HB_AUTOPILOT_ARDUPILOT || !a->have_attitude || llabs(apart) > 20)
         return false;
     const float position[3] = {p->x, p->y, p->z}, velocity[3] = {p->vx, p->vy, p->vz};
-    const float rates[3] = {t->rollspeed, t->pitchspeed, t->yawspeed}, h = (float)apart * 0.0005f;
-    const float q[4] = {t->q1 - h * (t->q2 * rates[0] + t->q3 * rates[1] + t->q4 * rates[2]),
-                        t->q2 + h * (t->q1 * rates[0] + t->q3 * rates[2] - t->q4 * rates[1]),
-                        t->q3 + h * (t->q1 * rates[1] + t->q4 * rates[0] - t->q2 * rates[2]),
-                        t->q4 + h * (t->q1 * rates[2] + t->q2 * rates[1] - t->q3 * rates[0])};
+    const float rates[3] = {t->rollspeed, t->pitchspeed, t->yawspeed};
+    float q[4];
     double x[HB_NSTATE];
 
+    hb_attitude_turned((float[4]){t->q1, t->q2, t->q3, t->q4}, rates, (float)apart * 0.001f, q);
     hb_state_from_ned(position, velocity, q, rates, x);
     if (!hb_all_finite(x, HB_NSTATE))
         return false;

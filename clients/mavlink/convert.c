@@ -22,6 +22,17 @@ void hb_state_from_ned(const float position[3], const float velocity[3], const f
     x[HB_WZ] = -(double)rates[2];
 }
 
+void hb_attitude_turned(const float q[4], const float rates[3], float seconds, float ret[4])
+{
+    const float h = seconds / 2;
+
+    /* q' = q (0, rates) / 2 */
+    ret[0] = q[0] - h * (q[1] * rates[0] + q[2] * rates[1] + q[3] * rates[2]);
+    ret[1] = q[1] + h * (q[0] * rates[0] + q[2] * rates[2] - q[3] * rates[1]);
+    ret[2] = q[2] + h * (q[0] * rates[1] + q[3] * rates[0] - q[1] * rates[2]);
+    ret[3] = q[3] + h * (q[0] * rates[2] + q[1] * rates[1] - q[2] * rates[0]);
+}
+
 void hb_control_from_frd(float thrust, const float rates[3], double u[HB_NCONTROL])
 {
     u[HB_THRUST] = (double)thrust;

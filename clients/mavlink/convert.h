@@ -18,6 +18,9 @@ enum { HB_THRUST, HB_ROLL_RATE, HB_PITCH_RATE, HB_YAW_RATE, HB_NCONTROL };
 void hb_state_from_ned(const float position[3], const float velocity[3], const float q[4], const float rates[3],
                        double x[HB_NSTATE]);
 
+/* The attitude q (w x y z, from FRD to NED) after a short time of rates in FRD, to first order. */
+void hb_attitude_turned(const float q[4], const float rates[3], float seconds, float ret[4]);
+
 /* A quaternion and its negative are the same attitude; the model tells them apart. The sign follows from the sample
  * before, as long as qw stays above -0.2; there, and at the start, it is chosen so that qw is not negative. True: it
  * was chosen anew in flight, so that the state jumped. */

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/numeric.h"
 #include "mavlink/autopilot.h"
 #include "mavlink/limits.h"
 #include "mavlink/settings.h"
@@ -83,6 +84,41 @@ static void frames_describe_the_same_vehicle(void **state)
         assert_float_equal(hb_tilt(x), acos(nwu[2]), 1e-6);
         rotate(model, (double[]){1, 0, 0}, nwu);
         assert_float_equal(hb_heading(x), atan2(nwu[1], nwu[0]), 1e-6);
+    }
+}
+
+/* against the turn by an angle about an axis, exactly: q * (cos(a / 2), sin(a / 2) axis) */
+static void an_attitude_is_turned_on_by_its_rates(void **state)
+{
+    (void)state;
+    const hb_random_key key = {.seed = 5};
+
+    for (uint64_t i = 0; i < 100; i++) {
+        double q[4], w[3], size = 0, speed = 0, turn[4];
+        for (uint64_t k = 0; k < 4; k++) {
+            q[k] = hb_random_normal(key, 10 * i + k);
+            size += q[k] * q[k];
+        }
+        for (uint64_t k = 0; k < 3; k++) {
+            w[k] = 2 * hb_random_uniform(key, 10 * i + 4 + k) - 1;
+            speed += w[k] * w[k];
+        }
+        const double seconds = (i % 2 ? 1 : -1) * 0.02, angle = sqrt(speed) * seconds;
+        for (int k = 0; k < 4; k++)
+            q[k] /= sqrt(size);
+        turn[0] = cos(angle / 2);
+        for (int k = 0; k < 3; k++)
+            turn[1 + k] = sin(angle / 2) * w[k] / sqrt(speed);
+        const double expected[4] = {q[0] * turn[0] - q[1] * turn[1] - q[2] * turn[2] - q[3] * turn[3],
+                                    q[0] * turn[1] + q[1] * turn[0] + q[2] * turn[3] - q[3] * turn[2],
+                                    q[0] * turn[2] - q[1] * turn[3] + q[2] * turn[0] + q[3] * turn[1],
+                                    q[0] * turn[3] + q[1] * turn[2] - q[2] * turn[1] + q[3] * turn[0]};
+        const float given[4] = {(float)q[0], (float)q[1], (float)q[2], (float)q[3]},
+                    rates[3] = {(float)w[0], (float)w[1], (float)w[2]};
+        float found[4];
+        hb_attitude_turned(given, rates, (float)seconds, found);
+        for (int k = 0; k < 4; k++) /* what is left out is of second order */
+            assert_true(fabs((double)found[k] - expected[k]) <= angle * angle / 8 + 1e-6);
     }
 }
 
@@ -748,6 +784,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_describe_the_same_vehicle),
+        cmocka_unit_test(an_attitude_is_turned_on_by_its_rates),
         cmocka_unit_test(a_quaternion_s_sign_goes_on),
         cmocka_unit_test(odometry_becomes_samples),
         cmocka_unit_test(leaps_are_resets),

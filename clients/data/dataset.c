@@ -31,6 +31,23 @@ bool hb_dataset_control_character(const char *text)
     return false;
 }
 
+int hb_dataset_state(const hb_dataset *d, const char *name)
+{
+    for (int i = 0; i < d->header.nx; i++)
+        if (strcmp(d->header.state_name[i], name) == 0)
+            return i;
+    return -1;
+}
+
+bool hb_dataset_states(const hb_dataset *d, const char *const *name, int n, int *ret)
+{
+    bool all = true;
+
+    for (int i = 0; i < n; i++)
+        all = (ret[i] = hb_dataset_state(d, name[i])) >= 0 && all;
+    return all;
+}
+
 void hb_dataset_transition(const hb_dataset *d, int function, size_t index, hb_transition *ret, int *remaining)
 {
     const hb_function *f = &d->function[function];

@@ -104,6 +104,10 @@ uint64_t hb_dataset_hash(const hb_dataset *d);
 /* Does a text hold what a terminal would obey: escapes, ends of lines? */
 bool hb_dataset_control_character(const char *text);
 void hb_dataset_free(hb_dataset *d);
+/* Index of a state by its name, or -1. */
+int hb_dataset_state(const hb_dataset *d, const char *name);
+/* Of n states; false: it does not have all of them. */
+bool hb_dataset_states(const hb_dataset *d, const char *const *name, int n, int *ret);
 
 /* Transition `index` (0 .. ntransitions - 1) of a function. Its x and u are rows of an episode, so the steps that
  * follow it are behind them in memory; `remaining`, unless NULL, says how many there are in the episode from this one

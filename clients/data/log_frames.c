@@ -90,23 +90,6 @@ static bool is_as_given(hb_axes a)
 
 /* --- rows --- */
 
-static int find(const hb_dataset *d, const char *name)
-{
-    for (int i = 0; i < d->header.nx; i++)
-        if (strcmp(d->header.state_name[i], name) == 0)
-            return i;
-    return -1;
-}
-
-static bool find_all(const hb_dataset *d, const char *const *name, int n, int *ret)
-{
-    bool all = true;
-
-    for (int i = 0; i < n; i++)
-        all = (ret[i] = find(d, name[i])) >= 0 && all;
-    return all;
-}
-
 /* The quaternion of a row, x y z w, in one of four readings: bit 0 its real part is first, bit 1 it is the inverse. */
 static void quaternion(const double *x, const int *at, int as, double *q)
 {
@@ -553,10 +536,10 @@ int hb_frames_find(hb_frames *ret, const hb_dataset *d, hb_error *err)
     attitude *a = calloc(1, sizeof *a);
     motion *m = calloc(1, sizeof *m);
     push *p = calloc(1, sizeof *p);
-    bool at_place = find_all(d, (const char *const[]){"x", "y", "z"}, AXES, c.p);
-    bool moves = find_all(d, (const char *const[]){"vx", "vy", "vz"}, AXES, c.v);
-    bool held = find_all(d, (const char *const[]){"qx", "qy", "qz", "qw"}, 4, c.q);
-    bool turns = find_all(d, (const char *const[]){"wx", "wy", "wz"}, AXES, c.w);
+    bool at_place = hb_dataset_states(d, (const char *const[]){"x", "y", "z"}, AXES, c.p);
+    bool moves = hb_dataset_states(d, (const char *const[]){"vx", "vy", "vz"}, AXES, c.v);
+    bool held = hb_dataset_states(d, (const char *const[]){"qx", "qy", "qz", "qw"}, 4, c.q);
+    bool turns = hb_dataset_states(d, (const char *const[]){"wx", "wy", "wz"}, AXES, c.w);
     int status = -ENODATA;
 
     c.attitude = held && turns;

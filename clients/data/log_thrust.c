@@ -22,14 +22,6 @@ typedef struct columns {
     int v[3], q[4], first, nmotors, battery;
 } columns;
 
-static bool find(const hb_dataset *d, const char *name, int *ret)
-{
-    for (*ret = 0; *ret < d->header.nx; (*ret)++)
-        if (strcmp(d->header.state_name[*ret], name) == 0)
-            return true;
-    return false;
-}
-
 /* The body's z in the world. */
 static void upward(const double *x, const int *at, double *ret)
 {
@@ -110,10 +102,9 @@ int hb_thrust_find(hb_thrust *ret, const hb_dataset *d, int first, int nmotors, 
     hb_thrust best = {.left = 1}, now;
     row *r = malloc((d->ntransitions + 1) * sizeof *r);
     double *memory = malloc((d->ntransitions + 1) * sizeof *memory);
-    bool known = find(d, "vx", &c.v[0]) && find(d, "vy", &c.v[1]) && find(d, "vz", &c.v[2]);
+    bool known = hb_dataset_states(d, (const char *const[]){"vx", "vy", "vz"}, 3, c.v) &&
+                 hb_dataset_states(d, (const char *const[]){"qx", "qy", "qz", "qw"}, 4, c.q);
 
-    known =
-        known && find(d, "qx", &c.q[0]) && find(d, "qy", &c.q[1]) && find(d, "qz", &c.q[2]) && find(d, "qw", &c.q[3]);
     for (int law = 0; law < HB_THRUST_LAWS && known && r && memory; law++) {
         if (battery < 0 && (law == HB_THRUST_VOLTAGE || law == HB_THRUST_BOTH_SQUARED))
             continue;

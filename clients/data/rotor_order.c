@@ -31,14 +31,6 @@ typedef struct rows {
     double *row; /* n x COLUMNS */
 } rows;
 
-static int find(const hb_dataset *d, const char *name)
-{
-    for (int i = 0; i < d->header.nx; i++)
-        if (strcmp(d->header.state_name[i], name) == 0)
-            return i;
-    return -1;
-}
-
 /* Angular acceleration between two rows, without what turning itself does to the nominal shape of a body. */
 static void acceleration(const double *from, const double *to, const int *w, double seconds, double *ret)
 {
@@ -292,15 +284,16 @@ static int search(hb_rotor_order *ret, const hb_dataset *d, const int *w, const 
 int hb_rotor_order_find(hb_rotor_order *ret, const hb_dataset *d, hb_error *err)
 {
     const hb_nominal *n = hb_nominal_find("quadrotor");
-    const int w[AXES] = {find(d, "wx"), find(d, "wy"), find(d, "wz")};
+    int w[AXES];
     double reference[HB_NOMINAL_PARAMETERS];
     hb_vehicles *v = NULL;
     size_t most = 1;
 
+    bool turns = hb_dataset_states(d, (const char *const[]){"wx", "wy", "wz"}, AXES, w);
     bool alike = d->header.nu == HB_ROTORS;
     for (int i = 1; i < HB_ROTORS && alike; i++)
         alike = strcmp(d->header.control_unit[i], d->header.control_unit[0]) == 0;
-    if (!alike || w[0] < 0 || w[1] < 0 || w[2] < 0 || d->stream)
+    if (!alike || !turns || d->stream)
         return hb_fail(err, ENODATA, "no forces of four rotors, or no rates");
     for (int k = 0; k < d->nepisodes; k++)
         most = (size_t)d->episode[k].nsteps > most ? (size_t)d->episode[k].nsteps : most;

@@ -67,14 +67,6 @@ __attribute__((format(printf, 4, 5))) static void choose(choosing *c, const char
         fprintf(c->out, "chosen: --%s %s (%s)\n", name, *text ? text : "''", why);
 }
 
-static int find_state(const hb_dataset *d, const char *name)
-{
-    for (int i = 0; i < d->header.nx; i++)
-        if (strcmp(d->header.state_name[i], name) == 0)
-            return i;
-    return -1;
-}
-
 /* --- inputs --- */
 
 /* Does any rate depend on this state? By its adjoint at a few samples, which differ in all states. */
@@ -132,8 +124,8 @@ static void choose_inputs(choosing *c, const double *parameter)
         for (const char *const *name = (const char *const[]){"x", "y", NULL}; *name; name++) {
             char velocity[HB_NAME_SIZE];
             snprintf(velocity, sizeof velocity, "v%s", *name);
-            int at = find_state(c->d, *name);
-            if (at >= 0 && find_state(c->d, velocity) >= 0 && strcmp(h->state_unit[at], "m") == 0)
+            int at = hb_dataset_state(c->d, *name);
+            if (at >= 0 && hb_dataset_state(c->d, velocity) >= 0 && strcmp(h->state_unit[at], "m") == 0)
                 add_input(list, *name);
         }
     if (*list)

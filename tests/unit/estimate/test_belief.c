@@ -12,7 +12,7 @@
 #include "models.h"
 #include "../models/usual_model.h"
 
-enum { NB = 3, NX = 4, LD = 8 };
+enum { NB = 3, NX = 4, LD = 8, NF = 2, N = NB + NF };
 
 static const double period = 0.04;
 
@@ -21,6 +21,9 @@ typedef struct fixture {
     void *memory;
     hb_belief b;
     double truth[NX * NB], noise, row[NX * LD];
+    double fixed[NF], at[NF]; /* the truth, and what rows are evaluated at */
+    double parallel;          /* of D's columns: 1 if they are the same */
+    bool still;               /* D = 0 */
     hb_random_key key;
     uint64_t draws;
 } fixture;
@@ -30,7 +33,8 @@ static double draw(fixture *f)
     return hb_random_normal(f->key, f->draws++);
 }
 
-static void start(fixture *f, hb_shape shape, double change_interval)
+/* Of nfixed unknowns that stay, within -least and 10. */
+static void start_with(fixture *f, hb_shape shape, double change_interval, int nfixed, double least)
 {
     hb_model of = {HB_USUAL_SHARED_MODEL,
                    .nx = NX,
@@ -56,8 +60,12 @@ static void start(fixture *f, hb_shape shape, double change_interval)
             f->m->prior_covariance[(k * NB + i) * NB + i] = 1 + 0.5 * i;
     for (int d = 0; d < NX; d++)
         f->m->noise[d] = f->noise;
-    f->b = (hb_belief){
-        .m = f->m, .ld = LD, .s = {.window = 10, .change_interval = change_interval, .outlier_share = 0.01}};
+    f->b = (hb_belief){.m = f->m,
+                       .ld = LD,
+                       .nfixed = nfixed,
+                       .least = {-least, -10},
+                       .most = {10, 10},
+                       .s = {.window = 10, .change_interval = change_interval, .outlier_share = 0.01}};
     hb_belief_lay_out(&f->b, &arena);
     assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
     f->memory = arena.base;
@@ -65,6 +73,11 @@ static void start(fixture *f, hb_shape shape, double change_interval)
     hb_belief_start(&f->b);
     for (int i = 0; i < NX * NB; i++)
         f->truth[i] = 0.8 * draw(f);
+}
+
+static void start(fixture *f, hb_shape shape, double change_interval)
+{
+    start_with(f, shape, change_interval, 0, 0);
 }
 
 static void finish(fixture *f)
@@ -87,9 +100,16 @@ static void learn(fixture *f, double error)
             f->row[d * LD + i] = 0.1 * draw(f);
             r += f->row[d * LD + i] * truth_of(f, d)[i];
         }
-        f->row[d * LD + NB] = f->row[d * LD + NB + 1] = r; /* the average vehicle stays where it is */
+        double common = draw(f);
+        for (int i = 0; i < f->b.nfixed; i++) {
+            double slope = f->still ? 0 : 0.1 * (f->parallel * common + sqrt(1 - f->parallel * f->parallel) * draw(f));
+            f->row[d * LD + NB + i] = slope;
+            r += slope * (f->fixed[i] - f->at[i]);
+        }
+        /* the average vehicle stays where it is */
+        f->row[d * LD + f->b.n] = f->row[d * LD + f->b.n + 1] = r;
     }
-    hb_belief_learn(&f->b, &(hb_evidence){.row = f->row, .dt = period, .continues = false});
+    hb_belief_learn(&f->b, &(hb_evidence){.row = f->row, .at = f->at, .dt = period, .continues = false});
 }
 
 static double off(const fixture *f)
@@ -154,6 +174,114 @@ static void test_a_run_is_regression_with_a_prior(void **state)
         assert_true(off(&f) < 0.1);
         finish(&f);
     }
+}
+
+static void solve_all(long double a[N][N + 1])
+{
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < N; k++) {
+            if (k == i)
+                continue;
+            long double factor = a[k][i] / a[i][i];
+            for (int j = i; j <= N; j++)
+                a[k][j] -= factor * a[i][j];
+        }
+}
+
+/* Without forgetting, coefficients and unknowns that stay are those of all rows solved at once, wherever these were
+ * evaluated. */
+static void test_unknowns_that_stay_are_regression_too(void **state)
+{
+    (void)state;
+    fixture f;
+    long double a[N][N + 1] = {{0}};
+
+    start_with(&f, HB_VECTOR, 0, NF, 10);
+    f.b.s.window = 1e9;
+    f.fixed[0] = 0.7;
+    f.fixed[1] = -1.3;
+    f.parallel = 0.6;
+    for (int i = 0; i < N; i++)
+        a[i][i] = i < NB ? 1 / (2 * (1 + 0.5L * i)) : 1;
+    for (int n = 0; n < 200; n++) {
+        f.at[0] = 0.5 * draw(&f);
+        f.at[1] = 0.5 * draw(&f);
+        f.noise = 0.01; /* less than the file's, so that this holds throughout */
+        learn(&f, 0);
+        const hb_prediction *p = &f.b.prediction[0];
+        for (int d = 0; d < NX; d++) {
+            const double *row = f.row + d * LD;
+            long double right = row[N];
+            for (int i = 0; i < NF; i++)
+                right += (long double)row[NB + i] * f.at[i];
+            for (int i = 0; i < N; i++) {
+                for (int j = 0; j < N; j++)
+                    a[i][j] += (long double)p->believed / p->variance[d] * row[i] * row[j];
+                a[i][N] += (long double)p->believed / p->variance[d] * row[i] * right;
+            }
+        }
+        if (n % 40 != 39)
+            continue;
+        long double exact[N][N + 1];
+        memcpy(exact, a, sizeof exact);
+        solve_all(exact);
+        for (int i = 0; i < N; i++)
+            /* noise is learned meanwhile: what is known of those that stay was weighed by that of then */
+            assert_near(f.b.run[0].unknown[i], (double)(exact[i][N] / exact[i][i]), 2e-4);
+    }
+    assert_near(f.b.mean[NB], f.fixed[0], 0.1);
+    assert_near(f.b.mean[NB + 1], f.fixed[1], 0.1);
+    finish(&f);
+}
+
+/* What is known of them is not forgotten with the window, and a vehicle that changes has them still. */
+static void test_unknowns_that_stay_do(void **state)
+{
+    (void)state;
+    fixture f;
+    double mean[NF], covariance[NF * NF], later[NF], later_covariance[NF * NF];
+
+    start_with(&f, HB_VECTOR, 600, NF, 10);
+    f.b.s.window = 0.4;
+    f.fixed[0] = 0.7;
+    f.fixed[1] = -1.3;
+    for (int n = 0; n < 100; n++)
+        learn(&f, 0);
+    hb_belief_fixed(&f.b, mean, covariance);
+    f.still = true;
+    for (int n = 0; n < 500; n++) {
+        for (int i = 0; i < NB && n == 250; i++)
+            f.truth[i] += i % 2 ? -2 : 2;
+        learn(&f, 0);
+    }
+    assert_near(*f.b.changes, 1, 0);
+    hb_belief_fixed(&f.b, later, later_covariance);
+    for (int i = 0; i < NF; i++) {
+        assert_near(mean[i], f.fixed[i], 4 * sqrt(covariance[i * NF + i]));
+        assert_near(later[i], mean[i], 0.02);
+        assert_true(covariance[i * NF + i] < 0.01);
+        /* once between changes of 600 s it is, however */
+        assert_true(later_covariance[i * NF + i] > covariance[i * NF + i] && later_covariance[i * NF + i] < 0.04);
+    }
+    finish(&f);
+}
+
+/* Where one of two that are hard to tell apart is beyond its bound, the other one is what fits best then: of columns with
+ * a correlation of rho^2 it moves by that much of what the first one cannot. */
+static void test_a_bound_moves_the_other_unknown(void **state)
+{
+    (void)state;
+    fixture f;
+
+    start_with(&f, HB_VECTOR, 600, NF, 0.4);
+    f.fixed[0] = -1;
+    f.fixed[1] = 0.3;
+    f.parallel = 0.98;
+    for (int n = 0; n < 2000; n++)
+        learn(&f, 0);
+    assert_near(f.b.mean[NB], -0.4, 1e-6);
+    assert_near(f.b.mean[NB + 1], f.fixed[1] + f.parallel * f.parallel * (f.fixed[0] + 0.4), 0.03);
+    finish(&f);
 }
 
 /* Bands of 90 % hold the truth in 84 to 97 % of vehicles drawn from the prior itself. */
@@ -312,6 +440,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run_is_regression_with_a_prior),
+        cmocka_unit_test(test_unknowns_that_stay_are_regression_too),
+        cmocka_unit_test(test_unknowns_that_stay_do),
+        cmocka_unit_test(test_a_bound_moves_the_other_unknown),
         cmocka_unit_test(test_bands_hold),
         cmocka_unit_test(test_a_lie_is_not_believed),
         cmocka_unit_test(test_a_change_is_used_and_told),

@@ -2,7 +2,7 @@
  *
  *     start      evaluate the warm start and a few samples around it
  *     search     iterations of the chosen method on all samples
- *     descend    second-order steps on the best candidates, of the method `gauss_newton`
+ *     descend    second-order steps, of the method `gauss_newton`, on two lanes: the warm start, and the best of others
  *     finish     the best candidate becomes the plan, and the next warm start
  *
  * Each asks before every piece of work whether there is time for it; whatever was evaluated in full by then counts. */
@@ -15,7 +15,7 @@
 
 static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
 static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
-static const double wide = 2;           /* noise of the samples of a restart, relative to that of the others */
+static const double wide = 2;           /* noise of the samples of the other lane, relative to that of a search */
 static const double same_step = 0.02;   /* relative: steps so little longer or shorter mean the same */
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
@@ -36,7 +36,6 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     hb_candidate_lay_out(&to->other, arena, nx, nv, nh);
     to->mean = hb_arena_take(arena, sequence, sizeof(hb_real));
     to->deviation = hb_arena_take(arena, sequence, sizeof(hb_real));
-    to->kept = hb_arena_take(arena, sequence, sizeof(hb_real));
     to->order = hb_arena_take(arena, ns, sizeof(int));
     to->action = hb_arena_take(arena, (size_t)(nh * nu), sizeof(double));
     to->states = hb_arena_take(arena, (size_t)((nh + 1) * nx), sizeof(double));
@@ -164,10 +163,10 @@ void hb_planner_reset(hb_planner *p)
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
     p->cold = true;
     p->inherited = p->unverified = p->doubtful = false;
+    p->preparation.in_vain = 0;
     p->step = 0;
     p->elapsed = 0;
     hb_preparation_forget(&p->preparation);
-    p->preparation.in_vain = 0;
 }
 
 /* Copies what a plan was made for: the vectors of *to have room. */
@@ -368,67 +367,43 @@ bool hb_planner_search(hb_planner *p)
     return true;
 }
 
-/* Trim, and samples drawn widely around it, because the warm start may lead to a poor local minimum. The first sample
- * is that start: a plan that it led to would be found again from there. */
-bool hb_planner_sample_widely(hb_planner *p, int n, hb_candidate *best)
+bool hb_planner_sample(hb_planner *p, int n)
 {
     hb_population *pop = &p->population;
 
     hb_control_map_hold(&p->map, p->settings.horizon, p->problem.goal->trim, p->mean);
-    if (pop->ns > 1)
-        hb_population_put(pop, 1, p->mean);
+    hb_population_put(pop, 0, p->mean);
     for (int i = 0; i < pop->nh * p->map.nv; i++)
         p->deviation[i] = (hb_real)(wide * p->settings.noise);
     p->round++;
-    const hb_candidate_job wide_ones = job_on(p, n, HB_PIECE_FORWARD, 2);
-    if (!hb_candidate_evaluation_run(p->evaluation, &wide_ones, best)) {
-        p->round--;
-        return false;
-    }
-    const int finite = hb_population_rank(pop, n, p->order), second = finite > 0 && p->order[0] == 0;
-    p->picked = finite > second;
-    if (p->picked)
-        hb_population_get(pop, p->order[second], p->kept);
-    return true;
-}
-
-/* The best of the samples into *to. Its states are worked out again: those of samples are not kept. */
-bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to)
-{
-    to->cost = INFINITY;
-    if (!p->picked)
+    p->other.cost = INFINITY;
+    const hb_candidate_job job = job_on(p, n, n <= HB_LANES ? HB_PIECE_TRIAL : HB_PIECE_FORWARD, 1);
+    if (hb_candidate_evaluation_run(p->evaluation, &job, &p->other))
         return true;
-    hb_population_put(&p->population, 0, p->kept);
-    return hb_planner_evaluate_start(p, to);
+    p->round--;
+    return false;
 }
 
-/* second-order steps on the best candidate */
-static hb_descent_end improve_best(hb_planner *p)
+bool hb_planner_promises(const hb_planner *p, double before, double best)
 {
-    return hb_descent_run(p->descent[0], p->evaluation, &p->problem, p->settings.iterations - p->plan.iterations,
-                          &p->best, &p->plan.iterations);
+    const double gain = before - p->other.cost;
+
+    /* one more like it would find what is worth waiting for */
+    return p->other.cost - gain < best - hb_descent_negligible(&p->problem, best);
 }
 
-/* Restart: second-order steps from the best of n wide samples, with what time is left. Returns whether the best
- * candidate has arrived, as it had before. */
-static bool restart(hb_planner *p, int n)
+double hb_planner_settle(hb_planner *p, hb_candidate *best)
 {
-    const int left = p->settings.iterations - p->plan.iterations, most = left < HB_SHORT ? left : HB_SHORT;
-    const double before = p->best.cost;
+    const double before = best->cost;
 
-    if (!hb_planner_sample_widely(p, n, &p->best) || !hb_planner_pick_sample(p, &p->other) || !isfinite(p->other.cost))
-        return !(p->best.cost < before);
-    const hb_descent_end end =
-        hb_descent_run(p->descent[0], p->evaluation, &p->problem, most, &p->other, &p->plan.iterations);
-    if (p->other.cost < p->best.cost) {
-        hb_candidate_copy(&p->best, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
-        return end == HB_DESCENT_ARRIVED;
-    }
-    return !(p->best.cost < before);
+    if (!(p->other.cost < before))
+        return 0;
+    hb_candidate_copy(best, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
+    return before - best->cost;
 }
 
-/* A restart takes longer than all the rest. Where plans are prepared, only a few of its samples are evaluated before
- * the reply and the others behind it, unless there is no usable plan without them. */
+/* Where plans are prepared, a vector of samples is evaluated before the reply and all of them behind it, unless there
+ * is no usable plan without them. */
 static int samples_before_reply(const hb_planner *p)
 {
     const int all = p->population.ns;
@@ -436,18 +411,32 @@ static int samples_before_reply(const hb_planner *p)
     return !p->settings.prepare || p->cold || p->best.impossible || all < HB_LANES ? all : HB_LANES;
 }
 
-/* second-order steps from the best candidate, then a restart */
+/* Second-order steps on the best candidate, then on the other lane, with what time is left. */
 static bool descend(hb_planner *p)
 {
-    /* the warm start cannot be evaluated: take anything that can */
-    if (!isfinite(p->best.cost) && !(hb_planner_sample_widely(p, p->population.ns, &p->best) && isfinite(p->best.cost)))
-        return false;
-    const hb_descent_end end = improve_best(p);
+    const int all = p->settings.iterations;
 
-    /* the restart also follows when all steps are used up, but not when time is */
+    /* the warm start cannot be evaluated: take anything that can */
+    if (!isfinite(p->best.cost)) {
+        if (!hb_planner_sample(p, p->population.ns) || !isfinite(p->other.cost))
+            return false;
+        hb_candidate_copy(&p->best, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
+    }
+    const hb_descent_end end =
+        hb_descent_run(p->descent[0], p->evaluation, &p->problem, all, &p->best, &p->plan.iterations);
+
+    /* the other lane also follows when all steps are used up, but not when time is */
     if (end == HB_DESCENT_STOPPED || p->population.ns <= 1)
         return end == HB_DESCENT_ARRIVED;
-    return restart(p, samples_before_reply(p)) && end == HB_DESCENT_ARRIVED;
+    if (!hb_planner_sample(p, samples_before_reply(p)))
+        return end == HB_DESCENT_ARRIVED;
+    hb_descent_end other = HB_DESCENT_UNDER_WAY;
+    for (bool goes_on = true; goes_on && other == HB_DESCENT_UNDER_WAY && p->plan.iterations < all;) {
+        const double before = p->other.cost;
+        other = hb_descent_run(p->descent[0], p->evaluation, &p->problem, 1, &p->other, &p->plan.iterations);
+        goes_on = hb_planner_promises(p, before, p->best.cost);
+    }
+    return (hb_planner_settle(p, &p->best) > 0 ? other : end) == HB_DESCENT_ARRIVED;
 }
 
 /* the state and the goal that the current plan was made for */
@@ -553,11 +542,11 @@ const hb_plan *hb_planner_plan(hb_planner *p, const hb_predictor *model, const d
     const hb_planner_settings *s = &p->settings;
     const hb_plan_problem problem = hb_planner_problem(p, model, x0, goal);
 
-    p->preparation.in_vain = 0; /* the plan is made in full: restarts are tried again */
     hb_planner_begin(p, &problem, tick, clock, deadline);
     bool converged = start(p);
     if (converged)
         converged = s->method == HB_PLANNER_GAUSS_NEWTON ? descend(p) : hb_planner_search(p);
     hb_planner_finish(p, converged);
+    p->preparation.in_vain = 0;
     return &p->plan;
 }

@@ -9,8 +9,6 @@
 #include "plan/lag.h"
 #include "plan/population.h"
 
-enum { HB_SHORT = 5 }; /* steps of the descent of a restart, at most */
-
 /* Stages of a preparation, see preparation.c. */
 typedef enum {
     HB_PREPARE_VERIFY,
@@ -20,9 +18,6 @@ typedef enum {
     HB_PREPARE_LINEARISE,
     HB_PREPARE_IMPROVE,
     HB_PREPARE_SAMPLE,
-    HB_PREPARE_PICK,
-    HB_PREPARE_LINEARISE_OTHER,
-    HB_PREPARE_IMPROVE_OTHER,
     HB_PREPARE_DONE,
 } hb_prepare_stage;
 
@@ -31,17 +26,16 @@ typedef struct hb_preparation {
     hb_prepare_stage next;
     uint64_t stages; /* done */
     hb_prepared record;
-    int steps;             /* of the descent, */
-    int most_steps;        /* at most so many, until the restart or to the end */
-    int iterations;        /* of the search */
-    int restart_steps;     /* of the descent from a wide sample */
-    bool sampled;          /* the restart was made, or there will be none */
-    double before_restart; /* cost */
-    int in_vain;           /* preparations in a row, over requests, whose restart found nothing, or that had none */
-    bool moved;            /* the best sequence is no longer the one that was linearised */
-    bool arrived;          /* the descent has nothing left to gain */
-    double ahead;          /* steps of the plan from the last request to the next */
-    double seconds;        /* the same */
+    int iterations; /* of the search */
+    int steps[2];   /* on each lane */
+    int lane;       /* whose turn it is: 0, the plan in hand, in `at`; 1, the best other, in the planner's `other` */
+    bool open[2];   /* another step on that lane may help */
+    bool sampled;   /* the other lane has begun, */
+    bool settled;   /* and is at its end */
+    int in_vain;    /* preparations in a row, over requests, whose other lane found nothing, or that had none */
+    bool moved;     /* the best sequence is no longer the one that was linearised */
+    double ahead;   /* steps of the plan from the last request to the next */
+    double seconds; /* the same */
 
     /* the problem that the next request is expected to pose */
     double *x0, *last_control, *actuator_state; /* nx, nu, nu */
@@ -82,11 +76,9 @@ struct hb_planner {
     uint64_t disagreed;        /* predicted plans that were not confirmed */
     bool inherited;            /* the population holds sequences of the plan before, */
     double population_ahead;   /* moved on by so many steps since that was made */
-    hb_candidate best, other;  /* of the plan being made, and one being descended from */
+    hb_candidate best, other;  /* of the plan being made, and the other lane */
     hb_real *mean, *deviation; /* nh x nv: what is drawn from */
-    hb_real *kept;             /* nh x nv: the best of wide samples, */
     int *order;                /* ns, by cost */
-    bool picked;               /* if there is one */
     double *action, *states;   /* nh x nu and (nh + 1) x nx: the plan */
     hb_plan plan;
 
@@ -124,8 +116,12 @@ void hb_planner_finish(hb_planner *p, bool converged);
 void hb_planner_begin_search(hb_planner *p, const hb_real *from, double ahead); /* ahead: of the current plan */
 bool hb_planner_evaluate_start(hb_planner *p, hb_candidate *best);
 bool hb_planner_iterate(hb_planner *p, hb_candidate *best);
-bool hb_planner_search(hb_planner *p);                                   /* all iterations */
-bool hb_planner_sample_widely(hb_planner *p, int n, hb_candidate *best); /* the first n samples */
-bool hb_planner_pick_sample(hb_planner *p, hb_candidate *to);
+bool hb_planner_search(hb_planner *p); /* all iterations */
+/* Begins the other lane, p->other: the best of `n` sequences, trim among them. */
+bool hb_planner_sample(hb_planner *p, int n);
+/* Is another step on the other lane worth while, after one from `before`, where the best costs so much? */
+bool hb_planner_promises(const hb_planner *p, double before, double best);
+/* The end of the other lane: the better of both becomes *best. Returns by how much that costs less than it did. */
+double hb_planner_settle(hb_planner *p, hb_candidate *best);
 
 #endif

@@ -4,10 +4,9 @@
  *     predict      the state at the next request, if requests go on as they did and the first action is held until then
  *     evaluate     the current plan, moved on to that time, from there
  *     search       iterations of the methods that work on the whole population
- *     linearise    Jacobians and the quadratic model of the cost        \  up to STEPS times, until nothing is left to
- *     improve      a second-order step                                  /  gain
- *     sample       restart: wide samples, the best of them picked, and second-order steps from it
- *     linearise, improve ...   go on from the better of the two, to the end if the restart found something
+ *     linearise    Jacobians and the quadratic model of the cost    \  on two lanes in turn, the plan in hand and the
+ *     improve      a second-order step                              /  best other, until nothing is left to gain
+ *     sample       where the other lane begins: the best of samples drawn widely around trim
  *
  * These are stages. One that is interrupted has changed nothing that is used later, and is begun again: the result of
  * a preparation depends on the number of its stages alone. Linearising goes into the one of two descents that
@@ -21,9 +20,8 @@
 #include "dynamics/actuators.h"
 #include "plan/planner_internal.h"
 
-enum { STEPS = 3 }; /* second-order steps before the restart, at most */
-/* A restart takes longer than all the rest, and finds nothing in ordinary flight. After this many in a row that found
- * nothing, only one of as many preparations has a restart, until a plan has to be made in full again. */
+/* The other lane takes longer than all the rest, and finds nothing in ordinary flight. After this many in a row that
+ * found nothing, only one of as many preparations has one, until a plan has to be made in full again. */
 enum { IN_VAIN = 8 };
 static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
 static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
@@ -52,7 +50,7 @@ static bool second_order(const hb_planner *p)
     return p->settings.method == HB_PLANNER_GAUSS_NEWTON;
 }
 
-/* at IN_VAIN there is a restart, for the counts after it none, and then it counts from IN_VAIN again */
+/* at IN_VAIN the other lane has a turn, for the counts after it none, and then it counts from IN_VAIN again */
 static void count_in_vain(hb_preparation *f)
 {
     f->in_vain = f->in_vain + 1 < 2 * IN_VAIN ? f->in_vain + 1 : IN_VAIN;
@@ -68,13 +66,12 @@ static void begin(hb_planner *p, double seconds)
     f->next = p->unverified ? HB_PREPARE_VERIFY : HB_PREPARE_PREDICT;
     f->seconds = seconds;
     f->ahead = seconds / hb_planner_step(p);
-    f->steps = f->iterations = f->restart_steps = 0;
-    const bool restarts = p->settings.method == HB_PLANNER_GAUSS_NEWTON && p->population.ns > 1;
-    f->sampled = !restarts || f->in_vain > IN_VAIN;
-    f->most_steps = restarts ? STEPS : p->settings.iterations;
-    if (restarts && f->sampled)
+    f->iterations = f->steps[0] = f->steps[1] = f->lane = 0;
+    f->open[0] = p->settings.iterations > 0;
+    f->open[1] = f->moved = false;
+    f->sampled = f->settled = p->population.ns <= 1 || f->in_vain > IN_VAIN;
+    if (f->in_vain > IN_VAIN)
         count_in_vain(f);
-    f->arrived = false;
     f->goal = p->made_for;
     f->goal.trim = p->trim;
     f->goal.last_control = f->last_control;
@@ -182,119 +179,115 @@ static bool search(hb_planner *p)
     return true;
 }
 
-static hb_prepare_stage after_descent(const hb_preparation *f)
-{
-    return f->sampled ? HB_PREPARE_DONE : HB_PREPARE_SAMPLE;
-}
-
-/* The restart is over: the descent goes on from what it found, if that is better, or from where it was. */
-static hb_prepare_stage settle(hb_planner *p)
+/* Which stage follows one on a lane: the other lane has its turn, if a step there may help. When both are at their
+ * ends, the better one is linearised, if it is not. */
+static hb_prepare_stage next_turn(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
 
-    f->sampled = true;
-    f->most_steps = STEPS + HB_SHORT;
-    const double best = fmin(p->other.cost, f->at.cost);
-    if (f->before_restart - best > hb_descent_negligible(&p->problem, best)) {
-        f->in_vain = 0;
-        f->most_steps = p->settings.iterations;
-    } else {
+    if (!f->sampled)
+        return HB_PREPARE_SAMPLE;
+    if (f->open[!f->lane])
+        f->lane = !f->lane;
+    if (f->open[f->lane])
+        return HB_PREPARE_LINEARISE;
+    f->lane = 0;
+    if (!f->settled) {
+        const double gain = hb_planner_settle(p, &f->at);
+        f->settled = true;
+        f->moved |= gain > 0;
         count_in_vain(f);
+        if (gain > hb_descent_negligible(&p->problem, f->at.cost))
+            f->in_vain = 0;
     }
-    if (p->other.cost < f->at.cost) {
-        hb_candidate_copy(&f->at, &p->other, p->m->nx, p->map.nv, p->settings.horizon);
-        f->moved = true;
-    }
-    return f->moved || !f->arrived ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
+    return f->moved ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
 }
 
-/* A second-order step from *from, made on a copy: an interrupted one leaves it as it was. */
-static hb_descent_end improve(hb_planner *p, hb_descent *d, hb_candidate *from)
+/* Begins the other lane. */
+static bool sample(hb_planner *p)
 {
-    const int nx = p->m->nx, nv = p->map.nv, nh = p->settings.horizon;
+    hb_preparation *f = &p->preparation;
 
+    if (!hb_planner_sample(p, p->population.ns))
+        return false;
+    f->sampled = true;
+    f->open[1] = isfinite(p->other.cost) && p->settings.iterations > 0;
+    return true;
+}
+
+static bool linearise(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    const int spare = f->ready == 0;
+
+    if (!hb_descent_linearise(p->descent[spare], p->evaluation, &p->problem, f->lane ? &p->other : &f->at))
+        return false;
+    if (f->lane == 0) {
+        f->ready = spare;
+        f->moved = false;
+    }
+    return true;
+}
+
+static bool improve(hb_planner *p)
+{
+    hb_preparation *f = &p->preparation;
+    const int nx = p->m->nx, nv = p->map.nv, nh = p->settings.horizon;
+    hb_candidate *from = f->lane ? &p->other : &f->at;
+    const double before = from->cost;
+
+    /* on a copy: an interrupted step leaves it as it was */
     hb_candidate_copy(&p->best, from, nx, nv, nh);
-    const hb_descent_end end = hb_descent_improve(d, p->evaluation, &p->problem, &p->best);
-    if (end != HB_DESCENT_STOPPED)
-        hb_candidate_copy(from, &p->best, nx, nv, nh);
-    return end;
+    const hb_descent_end end =
+        hb_descent_improve(p->descent[f->lane ? f->ready == 0 : f->ready], p->evaluation, &p->problem, &p->best);
+    if (end == HB_DESCENT_STOPPED)
+        return false;
+    hb_candidate_copy(from, &p->best, nx, nv, nh);
+    f->open[f->lane] = end == HB_DESCENT_UNDER_WAY && ++f->steps[f->lane] < p->settings.iterations &&
+                       (f->lane == 0 || hb_planner_promises(p, before, f->at.cost));
+    f->moved = f->moved || (f->lane == 0 && end == HB_DESCENT_UNDER_WAY);
+    return true;
 }
 
 /* One stage, and which comes next. Returns false when it was interrupted. */
 static bool advance(hb_planner *p)
 {
     hb_preparation *f = &p->preparation;
-    hb_candidate_evaluation *e = p->evaluation;
-    const int spare = f->ready == 0;
-    const double before = f->at.cost;
-    hb_descent_end end;
+    bool done = false;
 
     switch (f->next) {
     case HB_PREPARE_VERIFY:
-        if (!verify(p))
-            return false;
-        f->next = HB_PREPARE_PREDICT;
-        return true;
+        if ((done = verify(p)))
+            f->next = HB_PREPARE_PREDICT;
+        break;
     case HB_PREPARE_PREDICT:
-        if (!predict(p))
-            return false;
-        f->next = HB_PREPARE_EVALUATE;
-        return true;
+        if ((done = predict(p)))
+            f->next = HB_PREPARE_EVALUATE;
+        break;
     case HB_PREPARE_EVALUATE:
-        if (!evaluate(p))
-            return false;
-        f->next = !f->evaluated                                   ? HB_PREPARE_DONE
-                  : p->settings.method != HB_PLANNER_GAUSS_NEWTON ? HB_PREPARE_SEARCH
-                                                                  : HB_PREPARE_LINEARISE;
-        return true;
+        if ((done = evaluate(p)))
+            f->next = !f->evaluated ? HB_PREPARE_DONE : second_order(p) ? HB_PREPARE_LINEARISE : HB_PREPARE_SEARCH;
+        break;
     case HB_PREPARE_SEARCH:
-        if (f->iterations < p->settings.iterations && !search(p))
-            return false;
-        if (f->iterations >= p->settings.iterations)
-            f->next = second_order(p) ? HB_PREPARE_LINEARISE : HB_PREPARE_DONE;
-        return true;
+        if ((done = f->iterations >= p->settings.iterations || search(p)) && f->iterations >= p->settings.iterations)
+            f->next = HB_PREPARE_DONE;
+        break;
     case HB_PREPARE_LINEARISE:
-        if (!hb_descent_linearise(p->descent[spare], e, &p->problem, &f->at))
-            return false;
-        f->ready = spare;
-        f->moved = false;
-        f->next = f->steps < f->most_steps ? HB_PREPARE_IMPROVE : after_descent(f);
-        return true;
+        if ((done = linearise(p)))
+            f->next = f->open[f->lane] ? HB_PREPARE_IMPROVE : next_turn(p);
+        break;
     case HB_PREPARE_IMPROVE:
-        end = improve(p, p->descent[f->ready], &f->at);
-        if (end == HB_DESCENT_STOPPED)
-            return false;
-        f->steps++;
-        f->arrived = end == HB_DESCENT_ARRIVED;
-        f->next = f->arrived ? after_descent(f) : HB_PREPARE_LINEARISE;
-        return true;
+        if ((done = improve(p)))
+            f->next = next_turn(p);
+        break;
     case HB_PREPARE_SAMPLE:
-        if (!hb_planner_sample_widely(p, p->population.ns, &f->at))
-            return false;
-        f->before_restart = before;
-        f->moved = f->at.cost < before;
-        f->next = HB_PREPARE_PICK;
-        return true;
-    case HB_PREPARE_PICK:
-        if (!hb_planner_pick_sample(p, &p->other))
-            return false;
-        f->next = isfinite(p->other.cost) ? HB_PREPARE_LINEARISE_OTHER : settle(p);
-        return true;
-    case HB_PREPARE_LINEARISE_OTHER:
-        if (!hb_descent_linearise(p->descent[spare], e, &p->problem, &p->other))
-            return false;
-        f->next = HB_PREPARE_IMPROVE_OTHER;
-        return true;
-    case HB_PREPARE_IMPROVE_OTHER:
-        end = improve(p, p->descent[spare], &p->other);
-        if (end == HB_DESCENT_STOPPED)
-            return false;
-        f->next = end == HB_DESCENT_UNDER_WAY && ++f->restart_steps < HB_SHORT ? HB_PREPARE_LINEARISE_OTHER : settle(p);
-        return true;
+        if ((done = sample(p)))
+            f->next = next_turn(p);
+        break;
     case HB_PREPARE_DONE:
         break;
     }
-    return false;
+    return done;
 }
 
 /* ---- what others call ---- */

@@ -353,6 +353,6 @@ const bench_case bench_feedback_cases[] = {
     {"planner_pieces", "the pieces of work that planning is cut into, in processor time, 3 x 64, horizon 10",
      run_pieces},
     {"planner_feedback", "an answer from what was prepared, in processor time, by horizon and width", run_feedback},
-    {"planner_prepare", "preparing it: steps, restart, Jacobians", run_prepare},
+    {"planner_prepare", "preparing it: steps on both lanes, Jacobians", run_prepare},
     {0},
 };

@@ -827,8 +827,8 @@ static void test_what_does_not_fit_is_planned_in_full(void **state)
     }
 }
 
-/* A restart is left to what comes behind the reply but for a few samples, unless that is never done, or there is no
- * plan yet. */
+/* The other lane is left to what comes behind the reply but for a few samples, unless that is never done, or there is
+ * no plan yet. */
 static void test_few_samples_go_before_the_reply(void **state)
 {
     (void)state;

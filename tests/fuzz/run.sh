@@ -16,7 +16,7 @@ case ${1-} in
 esac
 seconds=${1-60}
 [ $# -lt 1 ] || shift
-all="model physics window config wire json replay mcap keys access mavlink dataset csv checkpoint ulog ardupilot recorded_flight settings"
+all="model physics window config wire json replay mcap keys access mavlink dataset csv log checkpoint ulog ardupilot recorded_flight settings"
 targets=${*:-$all}
 fuzz=build-sanitize/tests/fuzz
 

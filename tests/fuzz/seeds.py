@@ -104,6 +104,9 @@ def tables():
     seed("csv", "\2t,a,v,u\n0,1,2,3\n0.1,1.5,2.5,3.5\n0.2,1.6,2.6,3.6\n5,1,1,1\n5.1,1,1,1\n")
     seed("csv", "\7x;u\r\n1;2\r\n3;4\r\n")
     seed("csv", "\x18\"t\"\ta\tv\n1000\t1\t2\n2000\t1e3\t-2\n")
+    seed("log", "{time: t, dt: 0.04, min_length: 0.1, states: {x: a, v: derivative(x)}}\0t,a\n0,1\n0.04,2\n0.08,3\n0.12,9\n0.16,5\n")
+    seed("log", "time: 'time[ms] * 1e-3'\nstates: {x: '\"pos x\"'}\ncontrols: {u: k * duty^2}\nconstants: {k: 2}\ncausal: yes\n"
+                "functions: one\nlimits: {x: [0, 9]}\nvehicles: {'': {mass: 1}}\n\0# time[ms];pos x;duty\r\n0;1;true\r\n400;\"3\";1\r\n")
     # see fuzz_dataset.c: an episode, observations, actions, function, hidden_mass, dt; then another with times
     one = bytes([192, 1, 0, 0, 129, 0, 0x89, 10, 131, 0, 0x85, 20, 21, 2, 0, 110, 23, 0, 0, 5, 8, 0, 0, 1])
     seed("dataset", b"\0" + one)

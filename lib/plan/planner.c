@@ -436,7 +436,11 @@ static bool descend(hb_planner *p)
         other = hb_descent_run(p->descent[0], p->evaluation, &p->problem, 1, &p->other, &p->plan.iterations);
         goes_on = hb_planner_promises(p, before, p->best.cost);
     }
-    return (hb_planner_settle(p, &p->best) > 0 ? other : end) == HB_DESCENT_ARRIVED;
+    /* better by less than a tolerance is where the first lane arrived */
+    const double gain = hb_planner_settle(p, &p->best);
+    if (end == HB_DESCENT_ARRIVED && gain <= hb_descent_negligible(&p->problem, p->best.cost))
+        return true;
+    return gain > 0 && other == HB_DESCENT_ARRIVED;
 }
 
 /* the state and the goal that the current plan was made for */

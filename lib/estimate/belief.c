@@ -22,7 +22,8 @@ static const double confirm_known = 0.5, confirm_time = 1, confirm_latest = 1.5,
                     confirm_ratio = 10;
 /* seconds behind what is said of the span */
 static const double status_time = 0.5;
-/* probability, before anything is seen, that a vehicle is the average one, and that it is the population's mean */
+/* probability, before anything is seen, that a vehicle is the average one, if that is as usual as others of the
+ * population, and that it is the population's mean */
 static const double known_share = 0.1;
 /* the prior is this much wider than the population: few functions were trained on, and vehicles differ more */
 static const double population_spread = 2;
@@ -304,6 +305,12 @@ void hb_belief_start(hb_belief *b)
             for (int j = 0; j < n; j++)
                 b->prior_vector[k * n + i] += prior[i * n + j] * b->c0[k * n + j];
     }
+    /* relative to a usual vehicle of the population, whose plausibility is 1 in the mean */
+    b->average_share = 0;
+    if (m->has_prior)
+        b->average_share =
+            known_share *
+            fmin(1, exp((1 - hb_belief_plausibility(b, b->run[HB_AVERAGE].unknown)) * nb * b->nproblems / 2));
     hb_belief_reset(b);
 }
 
@@ -404,9 +411,9 @@ static double weight_of(const hb_belief *b, int k)
  * loses against any single vehicle, however wrong. */
 static double first_worth(const hb_belief *b, int i)
 {
-    double known = b->m->has_prior ? known_share : 0;
+    double average = b->average_share, mean = b->m->has_prior ? known_share : 0;
 
-    return i == OF_RUNS ? 1 - 2 * known : known;
+    return i == OF_RUNS ? 1 - average - mean : i == OF_AVERAGE ? average : mean;
 }
 
 /* One run, and the vehicles that are known before. */

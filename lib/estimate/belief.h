@@ -30,7 +30,8 @@
  * A newborn run inherits it: a vehicle that changed has the same actuators.
  *
  * p is the run's own: what it cannot explain does not move it. A newborn run has no sums, it knows the prior alone. Two
- * hypotheses beside the runs say that nothing is to be learned: the vehicle is the average one, c = 0, or the
+ * hypotheses beside the runs say that nothing is to be learned: the vehicle is the average one, c = 0 (which is none
+ * where it is far from the population), or the
  * population's mean, c = c0; these learn f alone. So what adapting has not earned by predicting better is not used. Weights are the
  * probabilities of all these, by how well each predicted (Student-t, since errors have heavy tails; tempered, since
  * they are correlated). The coefficients in use are the mean over all of them.
@@ -113,6 +114,7 @@ typedef struct hb_belief {
     /* the prior */
     double *prior, *prior_vector; /* nproblems x n x n, nproblems x n: P0^-1 and P0^-1 c0, with those of f */
     double *c0;                   /* nproblems x n, f = 0 */
+    double average_share;         /* probability, before anything is seen, that a vehicle is the average one */
     double *file_variance;             /* nx, of a transition, by the model file */
     double *reference;                 /* nx: variance of lasting errors in training */
 

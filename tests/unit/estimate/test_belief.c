@@ -400,6 +400,32 @@ static void test_what_is_not_earned_is_not_used(void **state)
     assert_true(mean < adapted);
 }
 
+/* A physical model's c = 0 may be nothing that any vehicle is: then it is no rival, whatever it would explain. */
+static void test_the_average_is_a_rival_only_if_it_is_of_the_population(void **state)
+{
+    (void)state;
+    const double mean[] = {0.5, 2, 6};
+    fixture f;
+
+    for (int k = 0; k < 3; k++) {
+        start(&f, HB_VECTOR, 600);
+        double square = 0; /* deviations of c = 0 from the population, which is independent in each direction */
+        for (int i = 0; i < NB; i++) {
+            f.m->prior_mean[i] = mean[k];
+            square += mean[k] * mean[k] / (1 + 0.5 * i);
+        }
+        hb_belief_start(&f.b);
+        memset(f.truth, 0, sizeof f.truth);
+        assert_near(f.b.average_share, 0.1 * fmin(1, exp((NB - square) / 2)), 1e-6);
+        for (int i = 0; i < 25; i++)
+            learn(&f, 0);
+        /* that is what the vehicle is: it is believed at once, or learned as any other */
+        assert_true(k == 0 ? hb_belief_adapted(&f.b) < 0.5 : hb_belief_adapted(&f.b) > (k == 1 ? 0.5 : 0.99));
+        assert_true(off(&f) < 0.25);
+        finish(&f);
+    }
+}
+
 /* States 0 and 1 are velocities, 2 and 3 what they add up to. A jump of a velocity that the position goes along with is
  * of the dynamics, one that it knows nothing of is of a sensor; the first transition tells. */
 static void test_kinematics_tell_dynamics_from_sensors(void **state)
@@ -448,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_a_change_is_used_and_told),
         cmocka_unit_test(test_noise_is_learned),
         cmocka_unit_test(test_what_is_not_earned_is_not_used),
+        cmocka_unit_test(test_the_average_is_a_rival_only_if_it_is_of_the_population),
         cmocka_unit_test(test_kinematics_tell_dynamics_from_sensors),
     };
 

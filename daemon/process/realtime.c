@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/monotonic.h"
+#include "base/turns.h"
 
 static int set_scheduling(const hb_config *c, hb_role role, hb_error *err)
 {
@@ -58,6 +59,7 @@ static int set_cpus(const hb_config *c, hb_role role, hb_error *err)
 void hb_realtime_thread(const hb_config *c, hb_role role, const char *name)
 {
     pthread_setname_np(pthread_self(), name);
+    hb_turns_shorten(0); /* for as long as it is an ordinary thread; a priority is not affected */
     set_scheduling(c, role, NULL);
     set_cpus(c, role, NULL);
 }

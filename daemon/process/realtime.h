@@ -14,7 +14,8 @@ typedef enum { HB_ROLE_SERVER, HB_ROLE_PLANNER } hb_role;
  * the configuration; it is an error when it is required. Memory is locked from here on. Returns 0 or -errno. */
 int hb_realtime_start(hb_config *c, hb_log *log, hb_error *err);
 
-/* Names and places the calling thread, as far as hb_realtime_start found it permitted. */
+/* Names and places the calling thread, as far as hb_realtime_start found it permitted. Whenever it has no priority, it
+ * has short turns (base/turns.h): a client that wakes need not wait for it. */
 void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 
 /* With fifo: gives a thread its priority while somebody waits for it, and takes it away while nobody does. */

@@ -18,6 +18,7 @@
 #include <zmq.h>
 
 #include "base/monotonic.h"
+#include "base/turns.h"
 #include "handshake.h"
 #include "keys.h"
 #include "process/process_limits.h"
@@ -492,7 +493,8 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
     return r;
 }
 
-/* ZeroMQ's own threads carry the messages: they have the server's priority and processors. */
+/* ZeroMQ's own threads carry the messages: they have the server's priority and processors, and with `other` its short
+ * turns (base/turns.h). */
 static void place_threads(void *context, const hb_config *c)
 {
     if (c->realtime.scheduling == HB_SCHEDULING_FIFO) {
@@ -508,10 +510,12 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
     hb_sockets s = {.context = zmq_ctx_new(), .called = hb_now()};
     char secret[HB_KEY_SIZE] = "";
     const opening o = {.s = &s, .c = c, .inherited = inherited, .secret = secret, .log = log};
+    hb_turns own;
 
     if (!s.context)
         return hb_fail(err, errno, "ZeroMQ: %s", zmq_strerror(errno));
     place_threads(s.context, c);
+    hb_turns_begin_short(&own); /* ZeroMQ's threads start with the first socket */
     int r = read_keys(&s, c, secret, err);
     if (!r && *secret)
         r = open_zap(&s, err);
@@ -524,6 +528,7 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
         r = open_socket(&o, ZMQ_ROUTER, "control", &c->sockets.control, NULL, &s.channel[HB_CHANNEL_CONTROL], err);
     if (!r)
         r = open_socket(&o, ZMQ_PUB, "status", &c->sockets.status, NULL, &s.channel[HB_CHANNEL_STATUS], err);
+    hb_turns_end_short(&own);
     explicit_bzero(secret, sizeof secret);
     if (r) {
         hb_sockets_close(&s);

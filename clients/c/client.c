@@ -15,6 +15,7 @@
 #include <zmq.h>
 
 #include "base/monotonic.h"
+#include "base/turns.h"
 #include "bump.h"
 #include "handshake.h"
 #include "hilbert.pb-c.h"
@@ -136,6 +137,22 @@ static int open_control(hilbert_client *h)
     return r;
 }
 
+/* Opens the sockets. With the first of them ZeroMQ starts the thread that carries our messages, which is scheduled as
+ * the caller is: of an ordinary caller it has short turns, so that a reply does not wait behind busy threads. */
+static int open_sockets(hilbert_client *h, const hilbert_options *o)
+{
+    const char *telemetry = o->telemetry ? o->telemetry : "ipc:///run/hilbertd/telemetry";
+    hb_turns callers;
+
+    hb_turns_begin_short(&callers);
+    int r = *telemetry && !h->lockstep ? open_socket(h, o, ZMQ_PUB, telemetry, &h->telemetry) : 0;
+
+    if (r == 0)
+        r = open_socket(h, o, ZMQ_DEALER, o->actions ? o->actions : "ipc:///run/hilbertd/actions", &h->actions);
+    hb_turns_end_short(&callers);
+    return r;
+}
+
 int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size)
 {
     hilbert_options o = options ? *options : (hilbert_options){0};
@@ -159,10 +176,7 @@ int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *
     if (h->out && h->in && h->carried && h->unpacked && h->context && h->control_endpoint && h->status_endpoint &&
         !o.server_key == !h->server_key && !o.client_key == !h->client_key) {
         hb_bump_start(&h->bump, h->unpacked, max * UNPACKED + UNPACKED_FIXED);
-        const char *telemetry = o.telemetry ? o.telemetry : "ipc:///run/hilbertd/telemetry";
-        r = *telemetry && !h->lockstep ? open_socket(h, &o, ZMQ_PUB, telemetry, &h->telemetry) : 0;
-        if (r == 0)
-            r = open_socket(h, &o, ZMQ_DEALER, o.actions ? o.actions : "ipc:///run/hilbertd/actions", &h->actions);
+        r = open_sockets(h, &o);
     }
     if (r) {
         if (error_text && error_size > 0)

@@ -22,6 +22,17 @@ from hilbert import messages
 from hilbert import hilbert_pb2 as pb
 
 
+def turn(thread):
+    """Nanoseconds of a thread's turns on a processor; None: the kernel does not tell."""
+    with open(f"/proc/self/task/{thread}/sched") as lines:
+        return next((int(line.split(":")[1]) for line in lines if line.startswith("se.slice")), None)
+
+
+def name_of(thread):
+    with open(f"/proc/self/task/{thread}/comm") as file:
+        return file.read().strip()
+
+
 class Arrays(TestCase):
     def setUp(self):
         self.d = self.started(CART)
@@ -56,6 +67,17 @@ class Arrays(TestCase):
             force = numpy.array([1.0 if k // 10 % 2 else -1.0])
             cart.step(float(force[0]))
         self.assertGreater(self.client.status().counters.transitions, 50)
+
+    def test_its_thread_has_short_turns_and_the_caller_keeps_its_own(self):
+        own = turn(threading.get_native_id())
+        if own is None:
+            self.skipTest("this kernel does not tell how long turns are (/proc/self/sched: se.slice)")
+        before = os.listdir("/proc/self/task")
+        with self.d.client() as client:
+            client.status()
+            started = [thread for thread in os.listdir("/proc/self/task") if thread not in before]
+            self.assertEqual([turn(thread) for thread in started if name_of(thread).startswith("ZMQbg/IO")], [100_000])
+            self.assertEqual(turn(threading.get_native_id()), own)
 
     def test_target_and_telemetry(self):
         self.client.set_target(numpy.array([0.25, 0.0]))

@@ -1,4 +1,5 @@
 /* libhilbert-client against a ROUTER and a SUB socket that stand in for the daemon. */
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -490,6 +491,61 @@ static void *bind_late(void *argument)
     return NULL;
 }
 
+/* Nanoseconds of a thread's turn on a processor; 0: the kernel does not tell. */
+static long turn_of(const char *thread)
+{
+    char path[300], line[256];
+    long ns = 0;
+
+    snprintf(path, sizeof path, "/proc/self/task/%s/sched", thread);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        sscanf(line, "se.slice : %ld", &ns);
+    if (file)
+        fclose(file);
+    return ns;
+}
+
+/* Threads of ZeroMQ that carry messages with turns of so many nanoseconds. */
+static int carriers_with(long ns)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+
+    assert_non_null(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = *task->d_name == '.' ? NULL : fopen(path, "r");
+        if (file) {
+            n += fgets(name, sizeof name, file) && strncmp(name, "ZMQbg/IO", 8) == 0 && turn_of(task->d_name) == ns;
+            fclose(file);
+        }
+    }
+    closedir(tasks);
+    return n;
+}
+
+static void test_its_thread_has_short_turns_and_the_caller_keeps_its_own(void **state)
+{
+    fixture *f = *state;
+    char self[16];
+
+    snprintf(self, sizeof self, "%d", (int)gettid());
+    const long own = turn_of(self);
+    if (!own) {
+        print_message("this kernel does not tell how long turns are (/proc/self/sched: se.slice)\n");
+        skip();
+    }
+    assert_int_equal(carriers_with(100000), 1); /* the client's; that of the sockets that stand in is as the caller */
+    assert_int_equal(carriers_with(own), 1);
+    hilbert_close(f->h);
+    hilbert_options options = {.telemetry = f->telemetry, .actions = f->actions};
+    assert_int_equal(hilbert_connect(&f->h, &options, NULL, 0), 0);
+    assert_int_equal(turn_of(self), own);
+    assert_int_equal(carriers_with(100000), 1);
+}
+
 static void test_connecting_waits_for_the_daemon(void **state)
 {
     fixture *f = *state;
@@ -567,6 +623,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_commands_and_predictions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_published_is_taken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_descriptor_tells_of_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_its_thread_has_short_turns_and_the_caller_keeps_its_own, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_connecting_waits_for_the_daemon, set_up, tear_down),
         cmocka_unit_test(test_what_is_planned),
         cmocka_unit_test_setup_teardown(test_options_that_cannot_work_are_refused_in_words, set_up, tear_down),

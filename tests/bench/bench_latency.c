@@ -11,6 +11,8 @@
  * the flight, on the same schedule and with the priority of the planner, a thread does nothing but spin for the budget:
  * how often that ends late says what the machine itself takes (spin_late).
  *
+ * All of it on a machine that has nothing else to do, and once more beside a busy process per processor.
+ *
  * cost_ratio is the flight's cost to that of the same flight with unlimited planning by lib, whose every answer comes
  * at once. */
 #include <errno.h>
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -138,6 +141,42 @@ static void spin_floor(spin *s)
     if (pthread_create(&thread, NULL, run_spin, s))
         bench_fail("cannot start a thread");
     pthread_join(thread, NULL);
+}
+
+/* ---- other work beside it ---- */
+
+typedef struct beside {
+    int n;
+    pid_t *pid;
+} beside;
+
+/* One process per processor that never rests, of ordinary priority. */
+static void start_beside(beside *w, bool busy)
+{
+    w->n = busy ? (int)sysconf(_SC_NPROCESSORS_ONLN) : 0;
+    w->pid = calloc((size_t)w->n + 1, sizeof *w->pid);
+    for (int i = 0; i < w->n; i++) {
+        w->pid[i] = fork();
+        if (w->pid[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (volatile unsigned turns = 0;; turns++) {
+            }
+        }
+    }
+}
+
+static void stop_beside(beside *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        kill(w->pid[i], SIGKILL);
+        waitpid(w->pid[i], NULL, 0);
+    }
+    free(w->pid);
+}
+
+static const char *beside_name(bool busy)
+{
+    return busy ? "a busy process per processor" : "nothing";
 }
 
 /* ---- the vehicle ---- */
@@ -493,10 +532,11 @@ static const char cost[] = "cost:\n"
                            "  - {kind: slew, controls: [0, 1, 2, 3], weight: 200}\n";
 
 static void measure_latency(bench *b, const char *planner, const char *keys, const hb_planner_settings *settings,
-                            int seconds)
+                            bool busy, int seconds)
 {
     daemon_process d;
     hb_model *m = daemon_process_quadrotor(b);
+    beside others;
     echo e;
     flight f;
     char config[2048];
@@ -509,6 +549,7 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     daemon_process_prepare(&d, m, config);
     daemon_process_start(&d);
     start_echo(&e, &d);
+    start_beside(&others, busy);
     new_flight(&f, &d, (int)(seconds / period));
     fly(&f, &e);
     f.stop = true;
@@ -529,10 +570,12 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
         late += f.action[i] > budget + floor_p999;
     spin idle = {.n = f.n, .late_after = budget + floor_p999};
     spin_floor(&idle);
+    stop_beside(&others);
     const double flown = f.v.cost / f.v.counted,
                  unlimited = settings ? fly_without_deadline(m, settings, f.n, false, NULL) : 0;
 
     bench_set_text(b, "planner", planner);
+    bench_set_text(b, "beside", beside_name(busy));
     bench_set_text(b, "scheduling", scheduling);
     bench_set_int(b, "keep_awake", awake);
     bench_set_number(b, "budget_ms", 1e3 * budget);
@@ -546,6 +589,7 @@ static void measure_latency(bench *b, const char *planner, const char *keys, con
     bench_set_number(b, "planning_p50_ms", 1e3 * hb_quantile(f.planning, f.n, 0.5));
     bench_set_number(b, "planning_p99_ms", 1e3 * hb_quantile(f.planning, f.n, 0.99));
     bench_set_number(b, "preparing_p50_ms", 1e3 * hb_quantile(f.preparing, f.n, 0.5));
+    bench_set_number(b, "preparing_max_ms", 1e3 * hb_quantile(f.preparing, f.n, 1));
     bench_set_int(b, "late", late);
     bench_set_int(b, "spin_late", idle.late);
     bench_set_number(b, "spin_longest_ms", 1e3 * idle.longest);
@@ -573,9 +617,10 @@ static void run_action_latency(bench *b)
     const char *given = getenv("HILBERT_BENCH_SECONDS");
     int seconds = given ? atoi(given) : 60;
 
-    measure_latency(b, "default", "horizon: 10", &hb_planner_defaults, seconds);
+    measure_latency(b, "default", "horizon: 10", &hb_planner_defaults, false, seconds);
+    measure_latency(b, "default", "horizon: 10", &hb_planner_defaults, true, seconds);
     /* one that never has enough: every reply takes the whole budget */
-    measure_latency(b, "gradient, endless", "method: gradient, horizon: 10, iterations: 1000000", NULL, seconds);
+    measure_latency(b, "gradient, endless", "method: gradient, horizon: 10, iterations: 1000000", NULL, false, seconds);
 }
 
 /* The same flight with everything prepared: what an answer costs, all that the controller does included. */

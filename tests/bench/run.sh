@@ -4,7 +4,7 @@
 #
 # usage: run.sh [--build FOLDER] [--output FILE] [CASE...]
 #
-#   CASE              of hilbert-bench (--list); default: all, which takes about ten minutes on an idle machine
+#   CASE              of hilbert-bench (--list); default: all, which takes about twelve minutes on an idle machine
 #   --build FOLDER    default: build
 #   --output FILE     default: tests/bench/results/DATE-MACHINE.json, written when all is measured
 set -eu

@@ -112,8 +112,8 @@ typedef struct hilbert_action_reply {
 
 /* options may be NULL. Waits for the daemon as long as connect_timeout says, so that the first request finds it; 0 is
  * returned also when there is none yet: the connection is made in the background once there is. -EINVAL for an endpoint
- * or a key that cannot be used; the text goes to error_text (error_size bytes) unless it is NULL. The thread that carries
- * the messages starts here, with the caller's real-time scheduling if it has one: set that before. */
+ * or a key that cannot be used; the text goes to error_text (error_size bytes) unless it is NULL. The thread that
+ * carries the messages starts here, with the caller's real-time scheduling if it has one: set that before. */
 int hilbert_connect(hilbert_client **ret, const hilbert_options *options, char *error_text, int error_size);
 void hilbert_close(hilbert_client *h); /* NULL is fine */
 

@@ -1,7 +1,7 @@
 /* A model of the quadrotor whose one basis function is the direction in which dynamics change with mass: what
  * training would find, written down by hand.
  *
- *     F_avg   the nominal quadrotor of lib/nominal.h, 0.027 kg
+ *     F_avg   the nominal quadrotor of model/nominal.h, 0.027 kg
  *     g       thrust * R(q) e_z on the velocities, so that c = mass coefficient below makes it a vehicle of that mass
  *
  * It is a shared model with a trunk of three hidden layers, SiLU, that sees the quaternion and the controls alone.

@@ -1,6 +1,6 @@
-/* The whole loop of lib/controller.h on the quadrotor of plant_quadrotor.h, whose mass nobody tells: telemetry and a
- * request every 40 ms, 20 masses and 5 starts each up to 1 m from the paper's hover point, and steps of mass in flight.
- */
+/* The whole loop of controller/controller.h on the quadrotor of plant_quadrotor.h, whose mass nobody tells: telemetry
+ * and a request every 40 ms, 20 masses and 5 starts each up to 1 m from the paper's hover point, and steps of mass in
+ * flight. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

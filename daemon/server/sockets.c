@@ -410,20 +410,34 @@ typedef struct opening {
     hb_log *log;
 } opening;
 
+/* Encrypts what is opened next, if that is tcp and there is a key. Without a key tcp is refused, or with
+ * security.insecure opened with a warning. domain: whose rights are asked of its clients. */
+static int guard(const opening *o, void *socket, const char *name, const char *domain, const char *endpoint,
+                 hb_error *err)
+{
+    const bool tcp = is_tcp(endpoint), keyed = *o->secret;
+
+    if (tcp && !keyed && !o->c->security.insecure)
+        return hb_fail(err, EPERM,
+                       "sockets.%s: %s is open to the network: set security.server_key, or security.insecure", name,
+                       endpoint);
+    if (tcp && !keyed)
+        hb_log_line(o->log, HB_LOG_WARNING, "sockets.%s: %s is open to anyone who reaches it: security.insecure is set",
+                    name, endpoint);
+    set_curve(socket, domain, o->secret, tcp && keyed);
+    return 0;
+}
+
 /* One endpoint, bound or (telemetry from publishers) connected to, guarded as its kind wants it. */
 static int open_endpoint(const opening *o, void *socket, const char *name, const char *endpoint, bool connect,
                          hb_error *err)
 {
-    if (is_tcp(endpoint) && !*o->secret && !o->c->security.insecure)
-        return hb_fail(err, EPERM,
-                       "sockets.%s: %s is open to the network: set security.server_key, or security.insecure", name,
-                       endpoint);
-    if (is_tcp(endpoint) && !*o->secret)
-        hb_log_line(o->log, HB_LOG_WARNING, "sockets.%s: %s is open to anyone who reaches it: security.insecure is set",
-                    name, endpoint);
-    set_curve(socket, connect ? "telemetry" : name, o->secret, is_tcp(endpoint) && *o->secret);
+    int r = guard(o, socket, name, connect ? "telemetry" : name, endpoint, err);
+
+    if (r)
+        return r;
     if (!connect) {
-        int r = bind_one(socket, name, endpoint, o->c->sockets.mode, err);
+        r = bind_one(socket, name, endpoint, o->c->sockets.mode, err);
         if (!r && !is_tcp(endpoint))
             strcpy(o->s->path[o->s->npaths++], endpoint + strlen("ipc://"));
         return r;
@@ -440,11 +454,8 @@ static int open_inherited(const opening *o, void *socket, const char *name, int 
 
     if (r)
         return hb_fail(err, -r, "sockets.%s: the socket handed over is neither unix nor tcp", name);
-    if (is_tcp(endpoint) && !*o->secret && !o->c->security.insecure)
-        return hb_fail(err, EPERM,
-                       "sockets.%s: %s is open to the network: set security.server_key, or security.insecure", name,
-                       endpoint);
-    set_curve(socket, name, o->secret, is_tcp(endpoint) && *o->secret);
+    if ((r = guard(o, socket, name, name, endpoint, err)))
+        return r;
     set_int(socket, ZMQ_USE_FD, fd);
     r = zmq_bind(socket, endpoint);
     set_int(socket, ZMQ_USE_FD, -1);

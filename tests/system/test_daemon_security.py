@@ -350,6 +350,16 @@ class Security(TestCase):
         self.assertEqual(daemon.process.wait(PATIENCE), 1)
         daemon.says("is open to the network")
 
+    def test_a_socket_handed_over_that_is_open_to_anyone_is_said(self):
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        self.addCleanup(listening.close)
+        daemon = self.started(CART + "security: {{insecure: true}}\n", listen=[("actions", listening.fileno())])
+        port = listening.getsockname()[1]
+        daemon.says(f"sockets.actions: tcp://127.0.0.1:{port} is open to anyone who reaches it")
+        self.assertEqual(daemon.text().count("open to anyone who reaches it"), 1)  # the others are ipc
+
     def test_keys_that_others_can_read_are_refused(self):
         config, _ = with_tcp("security: {{server_key: server.key, client_keys: [alice.pub]}}\n")
 

@@ -15,22 +15,20 @@
 #include <unistd.h>
 
 #include "base/monotonic.h"
+#include "base/numeric.h"
 #include "common/options.h"
 #include "config/config.h"
-#include "process/journal.h"
 #include "process/log.h"
 #include "process/notify.h"
 #include "process/process_limits.h"
-#include "base/numeric.h"
 #include "process/realtime.h"
 #include "process/selftest.h"
+#include "process/state.h"
 #include "server/in_force.h"
+#include "server/recorder.h"
 #include "server/replay.h"
 #include "server/server.h"
-#include "server/signals.h"
 #include "server/sockets.h"
-#include "server/wire.h"
-#include "process/state.h"
 
 static const char usage[] =
     "usage: hilbertd [OPTION] FILE\n"
@@ -63,10 +61,10 @@ typedef struct hb_daemon {
     hb_pool *shadow_pool; /* the shadow's own, so that it can be tested while the other plans */
     hb_state state;
     bool resumed;
-    void *window; /* what was kept by the state, as it was found: for the recording */
+    void *window; /* what was kept by the state, as it was found: for the recorder */
+    size_t nwindow;
     hb_controller *controller, *shadow_controller;
-    hb_journal *journal;
-    hb_signals named; /* their names in recordings */
+    hb_recorder recorder;
     hb_sockets sockets;
     hb_server *server;
     pthread_t thread;
@@ -231,7 +229,7 @@ static int open_state(hb_daemon *d, hb_error *err)
         return 0;
     if (!(d->window = malloc(size)))
         return hb_fail(err, ENOMEM, "out of memory");
-    memcpy(d->window, d->state.memory, size);
+    memcpy(d->window, d->state.memory, d->nwindow = size);
     return 0;
 }
 
@@ -251,48 +249,25 @@ static int make_controller(hb_daemon *d, hb_error *err)
     return 0;
 }
 
-/* The recorder, with what each of its files begins with. */
-static int make_journal(hb_daemon *d, hb_error *err)
+static int open_recorder(hb_daemon *d, hb_error *err)
 {
     const hb_config *c = d->in_force.config;
-    struct timespec t;
-    size_t nhead = 0, nfirst = d->resumed ? hb_estimator_memory_size(d->in_force.model, &c->controller.estimator) : 0;
-    uint8_t *head = NULL, *first = malloc(nfirst + 16);
     char *text = hb_in_force_text(c);
-    int r = text && first ? 0 : hb_fail(err, ENOMEM, "out of memory");
+    struct timespec t;
 
     clock_gettime(CLOCK_REALTIME, &t);
-    if (!r)
-        r = hb_wire_recording(&(hb_recording){.name = c->name,
-                                              .model_path = c->model,
-                                              .configuration = text,
-                                              .model = d->in_force.model,
-                                              .run = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec},
-                              &head, &nhead, err);
-    if (!r && nfirst) {
-        size_t n = hb_wire_field(first, HB_RECORDING_WINDOW, nfirst);
-        memcpy(first + n, d->window, nfirst);
-        nfirst += n;
-    }
-    if (!r)
-        r = hb_journal_new(&d->journal,
-                           &(hb_journal_settings){.config = c,
-                                                  .largest = hb_server_largest_record(c, d->in_force.model),
-                                                  .log = &d->log,
-                                                  .clock = {.now = hb_clock_monotonic}},
-                           err);
-    if (!r && !(r = hb_signals_new(&d->named, d->in_force.model, err)))
-        hb_journal_name(d->journal, &(hb_journal_named){.topic = HB_SIGNALS_TOPIC,
-                                                        .schema_name = HB_SIGNALS_SCHEMA,
-                                                        .schema = d->named.schema,
-                                                        .size = d->named.size,
-                                                        .metadata = d->named.unit[0][0],
-                                                        .nmetadata = 2 * d->named.nunits,
-                                                        .stride = sizeof d->named.unit[0][0]});
-    if (!r)
-        r = hb_journal_head(d->journal, head, nhead, first, nfirst, err);
-    free(head);
-    free(first);
+    int r = text
+                ? hb_recorder_open(&d->recorder,
+                                   &(hb_recorder_settings){.config = c,
+                                                           .model = d->in_force.model,
+                                                           .configuration = text,
+                                                           .window = d->window,
+                                                           .nwindow = d->resumed ? d->nwindow : 0,
+                                                           .run = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec,
+                                                           .log = &d->log,
+                                                           .clock = {.now = hb_clock_monotonic}},
+                                   err)
+                : hb_fail(err, ENOMEM, "out of memory");
     free(text);
     free(d->window);
     d->window = NULL;
@@ -328,7 +303,7 @@ static int set_up(hb_daemon *d, hb_error *err)
     if (!r)
         r = make_shadow(d, pool_started, err);
     if (!r)
-        r = make_journal(d, err);
+        r = open_recorder(d, err);
     if (!r)
         r = hb_sockets_open(&d->sockets, d->in_force.config, &d->in_force.inherited, &d->log, err);
     if (!r)
@@ -348,7 +323,7 @@ static int set_up(hb_daemon *d, hb_error *err)
                 /* the calling thread's does not tell what the pool's had */
                 .processor = {.now = d->in_force.config->threads > 1 ? hb_clock_monotonic : hb_clock_processor},
                 .log = &d->log,
-                .journal = d->journal,
+                .journal = d->recorder.journal,
                 .resumed = d->resumed,
                 .kept_target = d->state.target},
             err);
@@ -369,8 +344,7 @@ static void tear_down(hb_daemon *d)
                     h->samples, h->changes);
     }
     hb_server_free(d->server);
-    hb_journal_free(d->journal);
-    hb_signals_free(&d->named);
+    hb_recorder_close(&d->recorder);
     hb_sockets_close(&d->sockets);
     hb_controller_free(d->shadow_controller);
     hb_pool_free(d->shadow_pool);

@@ -900,7 +900,7 @@ static void start(world *w)
                           .wall = {.now = read_wall, .context = w},
                           .processor = {.now = read_clock, .context = w},
                           .log = &w->log,
-                          .journal = w->recorder.journal,
+                          .journal = w->recorder.opened.journal,
                           .stepped = true,
                       },
                       &err)) {

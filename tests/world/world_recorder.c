@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "mcap/mcap_reader.h"
-#include "server/server.h"
-#include "server/wire.h"
 
 static void stop_at(const char *what)
 {
@@ -31,29 +29,18 @@ static uint64_t hash_of(const uint8_t *data, size_t size)
 void world_recorder_start(world_recorder *r, const hb_config *config, const hb_model *model, hb_clock clock,
                           hb_log *log)
 {
-    uint8_t *head = NULL;
-    size_t size = 0;
+    const hb_recorder_settings settings = {
+        .config = config, .model = model, .configuration = "", .log = log, .clock = clock, .stepped = true};
     hb_error err;
 
     r->nsent = 0;
-    if (hb_wire_recording(
-            &(hb_recording){.name = config->name, .model_path = "model", .configuration = "", .model = model}, &head,
-            &size, &err) ||
-        hb_journal_new(&r->journal,
-                       &(hb_journal_settings){.config = config,
-                                              .largest = hb_server_largest_record(config, model),
-                                              .log = log,
-                                              .clock = clock,
-                                              .stepped = true},
-                       &err) ||
-        hb_journal_head(r->journal, head, size, NULL, 0, &err))
+    if (hb_recorder_open(&r->opened, &settings, &err))
         stop_at(err.text);
-    free(head);
 }
 
 void world_recorder_sent(world_recorder *r, const void *data, size_t size)
 {
-    if (!r->journal)
+    if (!r->opened.journal)
         return;
     if (r->nsent == r->room) {
         r->sent = realloc(r->sent, (size_t)(r->room = 2 * r->room + 256) * sizeof *r->sent);
@@ -61,21 +48,21 @@ void world_recorder_sent(world_recorder *r, const void *data, size_t size)
             stop_at("out of memory");
     }
     r->sent[r->nsent].hash = hash_of(data, size);
-    r->sent[r->nsent++].on = hb_journal_on(r->journal);
+    r->sent[r->nsent++].on = hb_journal_on(r->opened.journal);
 }
 
 void world_recorder_step(world_recorder *r, long most)
 {
     struct rlimit limit, none;
 
-    if (!r->journal)
+    if (!r->opened.journal)
         return;
     getrlimit(RLIMIT_FSIZE, &none);
     limit = none;
     if (most >= 0)
         limit.rlim_cur = (rlim_t)most;
     setrlimit(RLIMIT_FSIZE, &limit);
-    hb_journal_step(r->journal);
+    hb_journal_step(r->opened.journal);
     setrlimit(RLIMIT_FSIZE, &none);
 }
 
@@ -164,23 +151,22 @@ bool world_recorder_end(world_recorder *r, bool killed, double part, char *text,
     off_t from = 0, to = 0;
     bool same = true;
 
-    if (!r->journal)
+    if (!r->opened.journal)
         return true;
-    hb_journal_read(r->journal, &before);
+    hb_journal_read(r->opened.journal, &before);
     if (*before.file && stat(before.file, &st) == 0)
         from = st.st_size;
     /* what the process wrote after it was killed it did not write: of a file the end, and files that it began */
     int n = killed ? scandir(directory, &entry, is_recording, alphasort) : 0;
     if (!killed)
-        hb_journal_switch(r->journal, false);
-    hb_journal_step(r->journal);
-    hb_journal_read(r->journal, &after);
+        hb_journal_switch(r->opened.journal, false);
+    hb_journal_step(r->opened.journal);
+    hb_journal_read(r->opened.journal, &after);
     if (*before.file && stat(before.file, &st) == 0)
         to = st.st_size;
     if (!killed)
         n = scandir(directory, &entry, is_recording, alphasort);
-    hb_journal_free(r->journal);
-    r->journal = NULL;
+    hb_recorder_close(&r->opened);
     if (killed && *before.file && truncate(before.file, from + (off_t)(part * (double)(to - from))))
         stop_at(before.file);
     for (int i = 0; i < n; i++) {

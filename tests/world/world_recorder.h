@@ -3,10 +3,10 @@
 #ifndef HB_WORLD_RECORDER_H
 #define HB_WORLD_RECORDER_H
 
-#include "process/journal.h"
+#include "server/recorder.h"
 
 typedef struct world_recorder {
-    hb_journal *journal; /* NULL: nothing is recorded */
+    hb_recorder opened; /* journal NULL: nothing is recorded */
     struct {
         uint64_t hash;
         bool on; /* it was to be recorded */

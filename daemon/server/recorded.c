@@ -10,6 +10,46 @@
 
 /* ---- reading ---- */
 
+static uint64_t take_varint(const uint8_t *data, size_t size, size_t *at)
+{
+    uint64_t v = 0;
+
+    for (int shift = 0; *at < size && shift < 64; shift += 7) {
+        const uint8_t byte = data[(*at)++];
+        v |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            break;
+    }
+    return v;
+}
+
+/* Copies the message as it came or went, which is field 1 of what the recorder wrapped it in. */
+static int take_sent(hb_recorded *r, const uint8_t *data, size_t size)
+{
+    enum { VARINT, FIXED64, LENGTH, FIXED32 = 5, SENT = 1 << 3 | LENGTH };
+    const uint8_t *sent = data;
+
+    for (size_t at = 0; at < size;) {
+        const uint64_t tag = take_varint(data, size, &at), kind = tag & 7;
+        uint64_t n = kind == FIXED64 ? 8 : kind == FIXED32 ? 4 : 0;
+        if (kind == VARINT || kind == LENGTH)
+            n = take_varint(data, size, &at);
+        if (kind == VARINT)
+            continue;
+        if ((!n && kind != LENGTH) || n > size - at)
+            return -EBADMSG;
+        if (tag == SENT) {
+            sent = data + at;
+            r->nsent = (size_t)n;
+        }
+        at += (size_t)n;
+    }
+    if (!(r->sent = malloc(r->nsent + 1)))
+        return -ENOMEM;
+    memcpy(r->sent, sent, r->nsent);
+    return 0;
+}
+
 static void take_refused(hb_decisions *to, size_t n, const uint32_t *refused, bool lost)
 {
     to->nrefused = (int)(n < HB_REFUSALS ? n : HB_REFUSALS);
@@ -77,7 +117,6 @@ static bool read_reply(hb_recorded *r, const Hilbert__V1__RecordedReply *m, cons
     }
     r->cost = m->reply->cost;
     r->error = m->reply->health ? m->reply->health->one_step_error : 0;
-    r->planning = 1e-6 * m->reply->planning_us;
     return true;
 }
 
@@ -128,8 +167,14 @@ int hb_recorded_read(hb_recorded *ret, hb_topic topic, const void *data, size_t 
     if (topic >= HB_NTOPICS || topic == HB_TOPIC_RECORDING || topic == HB_TOPIC_STATUS)
         return 0; /* nothing was decided by these */
     ret->message = protobuf_c_message_unpack(hb_topic_descriptor[topic], NULL, size, data);
-    if (!ret->message)
-        return hb_fail(err, EBADMSG, "a message of %s cannot be understood", hb_topic_name[topic]);
+    int failed = ret->message ? 0 : -EBADMSG;
+    if (!failed && (topic == HB_TOPIC_REQUESTS || topic == HB_TOPIC_REPLIES))
+        failed = take_sent(ret, data, size);
+    if (failed) {
+        hb_recorded_free(ret);
+        return failed == -ENOMEM ? hb_fail(err, ENOMEM, "out of memory")
+                                 : hb_fail(err, EBADMSG, "a message of %s cannot be understood", hb_topic_name[topic]);
+    }
     if (topic == HB_TOPIC_TELEMETRY) {
         good = read_sample(ret, ret->message, m);
     } else if (topic == HB_TOPIC_REQUESTS) {
@@ -138,6 +183,7 @@ int hb_recorded_read(hb_recorded *ret, hb_topic topic, const void *data, size_t 
         ret->kind = HB_RECORDED_REQUEST;
         ret->moment = r->received;
         ret->heard = r->heard;
+        ret->decision.fresh = r->fresh;
         ret->guest = r->guest;
     } else if (topic == HB_TOPIC_REPLIES) {
         good = read_reply(ret, ret->message, m);
@@ -166,23 +212,16 @@ void hb_recorded_free(hb_recorded *r)
 {
     if (r->message)
         protobuf_c_message_free_unpacked(r->message, NULL);
+    free(r->sent);
     *r = (hb_recorded){0};
 }
 
 hb_reason hb_recorded_request(const hb_recorded *r, hb_wire *w, hb_action_request *ret)
 {
-    const Hilbert__V1__RecordedRequest *m = r->message;
-    size_t size = hilbert__v1__action_request__get_packed_size(m->request);
-    uint8_t *bytes = malloc(size + 1);
-    hb_reason why = HB_REASON_MALFORMED;
+    const hb_reason why = hb_wire_read_request(w, r->sent, r->nsent, ret);
 
-    if (bytes) {
-        hilbert__v1__action_request__pack(m->request, bytes);
-        why = hb_wire_read_request(w, bytes, size, ret);
-    }
-    free(bytes);
     ret->request.received = r->moment;
-    ret->request.fresh = m->fresh;
+    ret->request.fresh = r->decision.fresh;
     return why;
 }
 
@@ -266,16 +305,9 @@ bool hb_recorded_same(const hb_recorded *r, hb_wire *w, const hb_command *c, boo
                                    .preparing = 1e-6 * then->preparing_us,
                                    .total = 1e-6 * then->total_us};
     const void *data;
-    size_t n = hb_wire_write_reply(w, &reply, &data), before = hilbert__v1__action_reply__get_packed_size(then);
-    uint8_t *bytes = malloc(before + 1);
-    bool same = false;
+    const size_t n = hb_wire_write_reply(w, &reply, &data);
 
-    if (bytes) {
-        hilbert__v1__action_reply__pack(then, bytes);
-        same = n == before && memcmp(bytes, data, n) == 0;
-    }
-    free(bytes);
-    if (same)
+    if (n == r->nsent && memcmp(r->sent, data, n) == 0)
         return true;
     Hilbert__V1__ActionReply *now = hilbert__v1__action_reply__unpack(NULL, n, data);
     snprintf(what, 256, "the messages differ");

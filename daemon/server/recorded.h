@@ -24,6 +24,8 @@ typedef enum {
 typedef struct hb_recorded {
     hb_recorded_kind kind;
     void *message; /* that all this points into */
+    uint8_t *sent; /* REQUEST, COMMAND, STALLED: the client's message, or the one that was sent to it, */
+    size_t nsent;  /* of so many bytes */
 
     hb_observation observation; /* SAMPLE */
     double moment;              /* SAMPLE: arrival; REQUEST, COMMAND: receipt of the request */
@@ -37,7 +39,6 @@ typedef struct hb_recorded {
     hb_status status;     /* of the reply */
     double cost, error;   /* of the plan; one-step error of the model */
     const double *action; /* nu, or NULL */
-    double planning;      /* seconds */
 
     uint64_t version; /* COEFFICIENTS */
     const float *value;

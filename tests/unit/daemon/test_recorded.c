@@ -151,6 +151,45 @@ static void test_the_first_field_that_differs(void **state)
     assert_non_null(strstr(f->what, "converged"));
 }
 
+/* The request is the client's message as it came, wherever the recorder's own fields stand. */
+static void test_a_request(void **state)
+{
+    fixture *f = *state;
+    double x[] = {1, 2};
+    Hilbert__V1__ActionRequest asked = HILBERT__V1__ACTION_REQUEST__INIT;
+    uint8_t message[256], bytes[512];
+    hb_action_request request;
+    hb_error err = {0};
+
+    asked.id = 77;
+    asked.time_us = 5000;
+    asked.state = x;
+    asked.n_state = 2;
+    const size_t n = hilbert__v1__action_request__pack(&asked, message);
+    for (int first = 0; first < 2; first++) {
+        size_t at = 0;
+        for (int part = 0; part < 2; part++)
+            if (part == first) {
+                at += hb_wire_field(bytes + at, 1, n);
+                memcpy(bytes + at, message, n);
+                at += n;
+            } else {
+                Hilbert__V1__RecordedRequest around = HILBERT__V1__RECORDED_REQUEST__INIT;
+                around.received = 2.5;
+                around.heard = 300;
+                around.fresh = true;
+                at += hilbert__v1__recorded_request__pack(&around, bytes + at);
+            }
+        hb_recorded_free(&f->recorded);
+        assert_int_equal(hb_recorded_read(&f->recorded, HB_TOPIC_REQUESTS, bytes, at, f->m, &err), 0);
+        assert_int_equal(f->recorded.nsent, n);
+        assert_memory_equal(f->recorded.sent, message, n);
+        assert_int_equal(hb_recorded_request(&f->recorded, f->w, &request), HB_REASON_NONE);
+        assert_int_equal(request.id, 77);
+        assert_true(request.request.x[1] == 2 && request.request.received == 2.5 && request.request.fresh);
+    }
+}
+
 static void test_messages_that_are_none(void **state)
 {
     fixture *f = *state;
@@ -173,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_first_field_that_differs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_messages_that_are_none, set_up, tear_down),
     };
 

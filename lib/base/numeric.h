@@ -18,6 +18,19 @@ static inline bool hb_all_finite(const double *x, int n)
     return true;
 }
 
+/* 0 of a finite number, NaN of another: of a sum of these `== 0` says that all numbers were finite, with one comparison
+ * and in loops that a compiler can keep in vectors. */
+static inline double hb_zero_if_finite(double x)
+{
+    return 0 * x;
+}
+
+/* The same of x in the precision of networks: a number too large for that is not finite either. */
+static inline double hb_zero_if_finite_real(double x)
+{
+    return hb_zero_if_finite((double)(hb_real)x);
+}
+
 /* In place Cholesky factor of the symmetric n x n matrix a (row-major, lower triangle read and written).
  * Returns 0, or -1 when a is not positive definite. */
 int hb_cholesky(int n, double *a);

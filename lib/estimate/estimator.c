@@ -265,19 +265,19 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
     const hb_model *m = e->m;
     int parts = t->parts > 0 ? t->parts : 1, nu = m->nu;
     double *z = e->staged_value + (size_t)e->nstaged * staged_size(m), *u = z + m->nx;
-    double *dz = u + HB_TRANSITION_PARTS * nu, check = 0 * (double)(hb_real)t->dt;
+    double *dz = u + HB_TRANSITION_PARTS * nu, check = hb_zero_if_finite_real(t->dt);
     const double *before = command_before(e);
 
     e->impossible[e->nstaged] = false;
     for (int i = 0; i < m->nx; i++) {
         z[i] = hb_normalised_state(m, i, t->x[i]);
         dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
-        check += 0 * (double)((hb_real)z[i] + (hb_real)dz[i]);
+        check += hb_zero_if_finite((double)((hb_real)z[i] + (hb_real)dz[i]));
     }
     for (int k = 0; k < parts * nu; k++) {
         int i = k % nu;
         double range = believable_range * (m->control_max[i] - m->control_min[i]);
-        check += 0 * (double)(hb_real)hb_normalised_control(m, i, t->u[k]);
+        check += hb_zero_if_finite_real(hb_normalised_control(m, i, t->u[k]));
         u[k] = hb_normalised_control(m, i, t->u[k]);
         if (!e->bayesian || (t->u[k] >= m->control_min[i] - range && t->u[k] <= m->control_max[i] + range))
             continue;
@@ -287,7 +287,7 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
     }
     for (int i = 0; i < nu && e->window.next + (uint64_t)e->nstaged == e->origin; i++) {
         double rest = t->before ? t->before[i] : m->control_trim[i];
-        check += 0 * (double)(hb_real)rest;
+        check += hb_zero_if_finite_real(rest);
         e->rest_control[i] = hb_normalised_control(m, i, fmin(fmax(rest, m->control_min[i]), m->control_max[i]));
     }
     e->staged[e->nstaged] = (hb_window_entry){.dt = t->dt,

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/numeric.h"
 #include "estimate/estimator_internal.h"
 
 /* unexplained motion, as a fraction of all motion and on its own (RMS, normalised), below which a vehicle is never
@@ -17,7 +18,7 @@ static bool solve_problem(hb_estimator *e, int p, bool examine)
 
     q->singular = !hb_regression_solve(&e->regression, p, examine, &q->result);
     for (int i = 0; i < e->m->nb && !q->singular; i++)
-        check += 0 * (double)(hb_real)q->result.coefficient[i];
+        check += hb_zero_if_finite_real(q->result.coefficient[i]);
     q->singular |= check != 0; /* a number too large for single precision is no answer */
     if (q->singular) {
         q->condition = INFINITY;

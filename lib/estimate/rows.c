@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/numeric.h"
 #include "dynamics/basis.h"
 
 void hb_rows_lay_out(hb_rows *r, hb_arena *arena)
@@ -148,7 +149,7 @@ bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz)
         row[n] = dz[d] - r->g[(nb * nx + d) * HB_STRIDE + lane];
         row[n + 1] = dz[d];
         for (int i = 0; i <= n; i++)
-            check += 0 * row[i];
+            check += hb_zero_if_finite(row[i]);
     }
     return check == 0;
 }

@@ -1,3 +1,4 @@
+#include <float.h>
 #include <string.h>
 
 #include "check.h"
@@ -236,9 +237,27 @@ static void test_hash_is_fnv1a(void **state)
     assert_int_equal(hb_hash(hb_hash(HB_HASH_START, "foo", 3), "bar", 3), 0x85944171f73967e8u);
 }
 
+static void test_zero_of_finite_numbers(void **state)
+{
+    (void)state;
+    const double finite[] = {0, -0.0, 1, -3e300, 5e-324, DBL_MAX}, other[] = {NAN, INFINITY, -INFINITY};
+
+    for (size_t i = 0; i < sizeof finite / sizeof *finite; i++)
+        assert_true(hb_zero_if_finite(finite[i]) == 0);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        assert_false(hb_zero_if_finite(other[i]) == 0);
+        assert_false(hb_zero_if_finite_real(other[i]) == 0);
+        /* one among many, and two that would cancel */
+        assert_false(hb_zero_if_finite(1) + hb_zero_if_finite(other[i]) + hb_zero_if_finite(-other[i]) == 0);
+    }
+    assert_true(hb_zero_if_finite_real(1e30) == 0);
+    assert_int_equal(hb_zero_if_finite_real(1e60) == 0, sizeof(hb_real) == sizeof(double));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zero_of_finite_numbers),
         cmocka_unit_test(test_cholesky_factor_multiplies_back),
         cmocka_unit_test(test_cholesky_refuses_what_is_not_positive_definite),
         cmocka_unit_test(test_cholesky_solves_several_right_hand_sides),

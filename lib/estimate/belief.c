@@ -178,6 +178,7 @@ void hb_belief_lay_out(hb_belief *b, hb_arena *arena)
     lay_out_state(b);
     for (int k = 0; k < HB_HYPOTHESES; k++) {
         hb_prediction *p = &b->prediction[k];
+        p->past = hb_arena_take(arena, nx, sizeof(double));
         p->variance = hb_arena_take(arena, nx, sizeof(double));
         p->uncertainty = hb_arena_take(arena, nx, sizeof(double));
         p->innovation = hb_arena_take(arena, nx, sizeof(double));
@@ -189,7 +190,7 @@ void hb_belief_lay_out(hb_belief *b, hb_arena *arena)
     b->row = hb_arena_take(arena, nx * (size_t)b->ld, sizeof(double));
     b->covariance = hb_arena_take(arena, (size_t)b->nproblems * nb * nb, sizeof(double));
     b->noise = hb_arena_take(arena, nx, sizeof(double));
-    b->past_variance = hb_arena_take(arena, nx, sizeof(double));
+    b->theta = hb_arena_take(arena, nx, sizeof(double));
     b->factor = hb_arena_take(arena, nb * nb, sizeof(double));
     b->cross = hb_arena_take(arena, (size_t)b->nfixed * nb, sizeof(double));
     b->information = hb_arena_take(arena, n * n, sizeof(hb_sides));
@@ -204,7 +205,6 @@ void hb_belief_lay_out(hb_belief *b, hb_arena *arena)
     b->weight = hb_arena_take(arena, nx, sizeof(double));
     b->solved = hb_arena_take(arena, vectors(b), sizeof(double));
     b->condition_scratch = hb_arena_take(arena, 4 * nb, sizeof(double));
-    b->iscratch = hb_arena_take(arena, nb, sizeof(int));
 }
 
 static double square(double x)
@@ -425,7 +425,7 @@ static void share_weight(hb_belief *b, int run)
         b->log_worth[i] = fmax(none, log(first_worth(b, i)));
 }
 
-static void past_variance(hb_belief *b, const hb_run *run);
+static void follow_noise(hb_belief *b);
 
 void hb_belief_reset(hb_belief *b)
 {
@@ -439,8 +439,7 @@ void hb_belief_reset(hb_belief *b)
     *b->confirming = -1;
     memcpy(b->variance0, b->run[0].noise, (size_t)b->nx * sizeof(double));
     memcpy(b->mean, b->c0, vectors(b) * sizeof(double));
-    past_variance(b, &b->run[0]);
-    memcpy(b->noise, b->past_variance, (size_t)b->nx * sizeof(double));
+    follow_noise(b);
     b->span = 0;
     hb_belief_describe(b);
 }
@@ -518,12 +517,14 @@ static double dot(const double *x, const double *y, int n)
 
 /* ---- noise ---- */
 
-static double theta_of(const hb_belief *b, int d)
+/* theta from the lag-1 correlation of errors. */
+static void find_theta(hb_belief *b)
 {
-    /* a moving average of two has at least -1/2; above zero the errors are the model's, see `slow` */
-    double rho = fmin(fmax(b->variance1[d] / b->variance0[d], -0.499), 0);
-
-    return rho < 0 ? fmin(most_theta, (1 - sqrt(1 - 4 * rho * rho)) / (-2 * rho)) : 0;
+    for (int d = 0; d < b->nx; d++) {
+        /* a moving average of two has at least -1/2; above zero the errors are the model's, see `slow` */
+        double rho = fmin(fmax(b->variance1[d] / b->variance0[d], -0.499), 0);
+        b->theta[d] = rho < 0 ? fmin(most_theta, (1 - sqrt(1 - 4 * rho * rho)) / (-2 * rho)) : 0;
+    }
 }
 
 /* What c and f leave of a row of state d. */
@@ -539,7 +540,7 @@ static void whiten(hb_belief *b, const hb_evidence *e)
     bool fresh = *b->fresh_start > 0 || !e->continues;
 
     for (int d = 0; d < b->nx; d++) {
-        double theta = fresh ? 0 : theta_of(b, d);
+        double theta = fresh ? 0 : b->theta[d];
         double *row = b->raw + (ptrdiff_t)d * b->ld;
         memcpy(row, e->row + (ptrdiff_t)d * b->ld, (size_t)b->ld * sizeof *row);
         row[n] += e->at ? dot(row + b->nb, e->at, b->nfixed) : 0;
@@ -549,22 +550,28 @@ static void whiten(hb_belief *b, const hb_evidence *e)
     memcpy(b->before, b->row, (size_t)(b->nx * b->ld) * sizeof *b->row);
 }
 
-/* V of a run's transitions, all of them, to b->past_variance. */
-static void past_variance(hb_belief *b, const hb_run *run)
+/* V of all transitions of a run. */
+static void variance_of(const hb_belief *b, const hb_run *run, double *ret)
 {
-    for (int d = 0; d < b->nx; d++) {
-        double theta = theta_of(b, d);
-        b->past_variance[d] = fmax(fmax(run->noise[d] / (1 + theta * theta), run->slow[d]), b->file_variance[d]);
-    }
+    for (int d = 0; d < b->nx; d++)
+        ret[d] = fmax(fmax(run->noise[d] / (1 + square(b->theta[d])), run->slow[d]), b->file_variance[d]);
 }
 
-/* The same of the newest; the first transition of a chain is not whitened. */
-static void variance_of(const hb_belief *b, const hb_run *run, const hb_evidence *e, double *ret)
+/* What follows from what is kept of the noise: theta, and V of the most probable run. */
+static void follow_noise(hb_belief *b)
+{
+    find_theta(b);
+    variance_of(b, &b->run[(int)*b->main_run], b->noise);
+}
+
+/* V of the newest transition; the first of a chain is not whitened. */
+static void expect_noise(const hb_belief *b, const hb_run *run, const hb_evidence *e, hb_prediction *p)
 {
     bool fresh = *b->fresh_start > 0 || !e->continues;
 
+    variance_of(b, run, p->past);
     for (int d = 0; d < b->nx; d++)
-        ret[d] = (fresh ? fmax(run->noise[d], b->past_variance[d]) : b->past_variance[d]) + b->doubt[d];
+        p->variance[d] = (fresh ? fmax(run->noise[d], p->past[d]) : p->past[d]) + b->doubt[d];
 }
 
 /* The step is not linear in f: of D~ P D~^T, what first order leaves. */
@@ -623,8 +630,7 @@ static void load_sums(hb_belief *b, int problem, int k)
 {
     const double *sum = b->packed;
 
-    past_variance(b, &b->run[k]);
-    gather(b, &b->run[k], problem, b->past_variance);
+    gather(b, &b->run[k], problem, b->prediction[k].past);
     for (int i = 0; i < b->n; i++, sum += i)
         for (int j = 0; j <= i; j++)
             b->information[i * b->n + j][k] = sum[j];
@@ -650,11 +656,11 @@ static void load_sides(hb_belief *b, int problem)
         for (int d = first; d < end; d++) {
             const double *row = b->row + (ptrdiff_t)d * b->ld;
             hb_sides *to = b->sides_row + (ptrdiff_t)(d - first) * b->ld;
-            double deviation = sqrt(b->prediction[k].variance[d]);
+            double per = 1 / sqrt(b->prediction[k].variance[d]);
             for (int i = known ? nb : 0; i <= n; i++)
-                to[i][k] = row[i] / deviation;
+                to[i][k] = row[i] * per;
             if (known)
-                to[n][k] -= dot(row, b->run[k].unknown + problem * n, nb) / deviation;
+                to[n][k] -= dot(row, b->run[k].unknown + problem * n, nb) * per;
         }
     }
 }
@@ -825,8 +831,7 @@ static bool predict(hb_belief *b, const hb_evidence *e)
 
     for (int k = 0; k < HB_HYPOTHESES; k++)
         if (predicts(b, k)) {
-            past_variance(b, noise_run(b, k));
-            variance_of(b, noise_run(b, k), e, b->prediction[k].variance);
+            expect_noise(b, noise_run(b, k), e, &b->prediction[k]);
             b->prediction[k].distance = b->prediction[k].log_determinant = 0;
         }
     for (int problem = 0; problem < b->nproblems && good; problem++)
@@ -1018,10 +1023,9 @@ static void update(hb_belief *b, int k)
 
     if (p->believed < negligible)
         return;
-    past_variance(b, noise_run(b, k));
     for (int d = 0; d < b->nx && k < HB_RUNS; d++)
         b->arithmetic->triangle_add(b->n + 1, b->row + (ptrdiff_t)d * b->ld,
-                                    p->believed * b->past_variance[d] / (p->variance[d] * *run->scale),
+                                    p->believed * p->past[d] / (p->variance[d] * *run->scale),
                                     run->sum + (size_t)d * sum_size(b));
     /* exact where there is no doubt; the next transition solves anew */
     for (size_t i = 0; i < vectors(b); i++)
@@ -1245,8 +1249,7 @@ void hb_belief_learn(hb_belief *b, const hb_evidence *e)
     weigh(b, e->dt);
     follow_change(b);
     take_mean(b);
-    past_variance(b, &b->run[(int)*b->main_run]);
-    memcpy(b->noise, b->past_variance, (size_t)b->nx * sizeof *b->noise);
+    follow_noise(b);
     confirm_change(b, e);
     *b->fresh_start = *b->outlier > 0.5;
     *b->started = 1;
@@ -1260,11 +1263,10 @@ void hb_belief_seed(hb_belief *b, const double *c)
     int nb = b->nb, n = b->n;
 
     /* as if they had been seen: seed_strength of the prior's information, shared by the states of a problem */
-    past_variance(b, run);
     for (int d = 0; d < b->nx; d++) {
         int k = problem_of(b, d), states = end_state(b, k) - first_state(b, k);
         double *sum = run->sum + (size_t)d * sum_size(b), *vector = sum + (ptrdiff_t)n * (n + 1) / 2;
-        double worth = seed_strength * b->past_variance[d] / states / *run->scale;
+        double worth = seed_strength * b->noise[d] / states / *run->scale;
         const double *prior = prior_of(b, k);
         for (int i = 0; i < nb; i++, sum += i)
             for (int j = 0; j < nb; j++) {
@@ -1377,6 +1379,40 @@ static void widen_by_fixed(hb_belief *b, const hb_run *run, int problem, double 
                     covariance[i * nb + j] += moved[h * nb + i] * inverse[h * nfixed + g] * moved[g * nb + j];
 }
 
+/* Largest column sum of a symmetric matrix, of which the lower triangle is given. */
+static double norm_of(int n, const double *a, double *column)
+{
+    double most = 0;
+
+    memset(column, 0, (size_t)n * sizeof *column);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            column[j] += fabs(a[i * n + j]);
+            column[i] += j < i ? fabs(a[i * n + j]) : 0;
+        }
+    for (int i = 0; i < n; i++)
+        most = fmax(most, column[i]);
+    return most;
+}
+
+/* Adds w d d^T of each hypothesis, d its coefficients less the mean ones: what they do not agree on. */
+static void widen_by_hypotheses(hb_belief *b, int problem, double *covariance)
+{
+    int nb = b->nb;
+    const double *mean = b->mean + problem * b->n;
+    double *off = b->condition_scratch;
+
+    for (int h = 0; h < HB_HYPOTHESES; h++) {
+        const double *c = b->run[h].unknown + problem * b->n;
+        double weight = weight_of(b, h);
+        for (int i = 0; i < nb; i++)
+            off[i] = c[i] - mean[i];
+        for (int i = 0; i < nb && weight > 0; i++)
+            for (int j = 0; j <= i; j++)
+                covariance[i * nb + j] += weight * off[i] * off[j];
+    }
+}
+
 void hb_belief_describe(hb_belief *b)
 {
     const hb_run *run = &b->run[(int)*b->main_run];
@@ -1384,33 +1420,20 @@ void hb_belief_describe(hb_belief *b)
 
     b->condition = 0;
     for (int k = 0; k < b->nproblems; k++) {
-        double *covariance = covariance_of(b, k), norm = 0;
+        double *covariance = covariance_of(b, k), norm;
         load_problem(b, run, k, b->noise, b->condition_scratch);
-        for (int i = 0; i < nb; i++) {
-            double sum = 0;
-            for (int j = 0; j < nb; j++)
-                sum += fabs(b->factor[i > j ? i * nb + j : j * nb + i]);
-            norm = fmax(norm, sum);
-        }
+        norm = norm_of(nb, b->factor, b->condition_scratch);
         if (hb_cholesky(nb, b->factor)) {
             b->condition = INFINITY;
             continue;
         }
-        b->condition =
-            fmax(b->condition, hb_cholesky_condition(nb, b->factor, norm, b->condition_scratch, b->iscratch));
         hb_cholesky_invert(nb, b->factor);
+        b->condition = fmax(b->condition, norm * norm_of(nb, b->factor, b->condition_scratch));
         widen_by_fixed(b, run, k, b->factor);
+        widen_by_hypotheses(b, k, b->factor);
         for (int i = 0; i < nb; i++)
-            for (int j = 0; j <= i; j++) {
-                double sum = b->factor[i * nb + j];
-                for (int h = 0; h < HB_HYPOTHESES; h++) {
-                    if (!lives(b, h))
-                        continue;
-                    const double *c = b->run[h].unknown + k * b->n, *mean = b->mean + k * b->n;
-                    sum += weight_of(b, h) * (c[i] - mean[i]) * (c[j] - mean[j]);
-                }
-                covariance[i * nb + j] = covariance[j * nb + i] = sum;
-            }
+            for (int j = 0; j <= i; j++)
+                covariance[i * nb + j] = covariance[j * nb + i] = b->factor[i * nb + j];
     }
 }
 
@@ -1448,8 +1471,7 @@ const double *hb_belief_possible(hb_belief *b)
     run = &b->run[(int)*b->main_run];
     if (!lives(b, (int)*b->main_run))
         return NULL;
-    past_variance(b, run);
-    memcpy(b->noise, b->past_variance, (size_t)b->nx * sizeof *b->noise);
+    follow_noise(b);
     for (int k = 0; k < b->nproblems; k++) {
         double *c = b->solved + k * b->n, l[HB_MOST_FIXED * HB_MOST_FIXED];
         for (int h = 0; h < HB_HYPOTHESES; h++)

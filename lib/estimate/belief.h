@@ -95,7 +95,7 @@ typedef struct hb_run {
 typedef struct hb_prediction {
     double distance, log_determinant; /* d^2, and log |S| */
     double believed;                  /* probability that the transition is in the model, if this is the vehicle */
-    double *variance;                 /* nx: V */
+    double *past, *variance;          /* nx: V, of the transitions so far and of this one */
     double *uncertainty;              /* nx: diagonal of G~ L^-1 G~^T */
     double *innovation;               /* nx: nu */
     double *updated;                  /* nproblems x n: c and f after the transition, if it is believed */
@@ -156,7 +156,7 @@ typedef struct hb_belief {
     double *doubt;           /* nx: variance of it since the step is not linear in f */
     double *covariance;      /* nproblems x nb x nb: of the coefficients in use, both triangles */
     double *noise;           /* nx: V of the most probable run */
-    double *past_variance;   /* nx: V of a run, scratch */
+    double *theta;           /* nx: by variance0 and variance1 */
     double expected_outlier; /* probability that it would not be in the model, before it was seen */
     double
         unexplained;  /* probability that no hypothesis explains it, however light: a newborn run may, after a change */
@@ -175,7 +175,6 @@ typedef struct hb_belief {
     hb_sides *sides_error, *sides_doubt;  /* nx: innovation and uncertainty, likewise */
     hb_sides *sides_scratch;              /* 4 n */
     double *condition_scratch;
-    int *iscratch;
 } hb_belief;
 
 /* Takes the arrays from the arena; m, s, ld, nfixed and the bounds of f are given. */

@@ -192,13 +192,20 @@ static double more_noise(const hb_channels *c, const hb_channel_odds *o)
                    : (unknown_blocks + o->squares) / (unknown_blocks + o->blocks);
 }
 
+/* log of Gamma(x + 1/2) / Gamma(x), x >= 1/2, to 2e-5: Stirling's series at x + 2, and from there down. */
+static double log_gamma_step(double x)
+{
+    const double y = x + 2, down = x * (x + 1) / ((x + 0.5) * (x + 1.5));
+
+    return log(down * down * y) / 2 - 1 / (8 * y) + 1 / (192 * y * y * y);
+}
+
 /* How much more likely r is if the channel is wrong than if it is right, as a logarithm. */
 static double evidence(const hb_channels *c, const hb_channel_odds *o, double r, double noise, double motion,
                        double unrelated)
 {
     const double freedom = (c->told ? file_blocks : unknown_blocks) + o->blocks, s = more_noise(c, o) * noise + motion;
-    /* not lgamma, which writes to a global variable; own_blocks keep these far from overflow */
-    const double right = log(tgamma((freedom + 1) / 2) / tgamma(freedom / 2)) - log(freedom * pi * s) / 2 -
+    const double right = log_gamma_step(freedom / 2) - log(freedom * pi * s) / 2 -
                          (freedom + 1) / 2 * log1p(r * r / (freedom * s));
     const double wide = s + 2 * unrelated, wrong = -log(2 * pi * wide) / 2 - r * r / (2 * wide);
 

@@ -293,7 +293,6 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
     e->staged[e->nstaged] = (hb_window_entry){.dt = t->dt,
                                               .parts = parts,
                                               .continues = t->continues && !e->broken,
-                                              .averaged = t->averaged > 0 ? t->averaged : 1,
                                               .z = z,
                                               .u = u,
                                               .dz = dz};
@@ -362,7 +361,7 @@ void hb_estimator_settle(hb_estimator *e)
     int first = e->nstaged * (1 + e->nunknown);
     hb_sensitivity_load(&e->sensitivity, &e->rows, 0, first);
     hb_rows_evaluate(&e->rows, e->workspace, first + e->sensitivity.lanes, e->along);
-    hb_sensitivity_find(&e->sensitivity, &e->rows, 0, first, e->along);
+    hb_sensitivity_find(&e->sensitivity, &e->rows, 0, first);
     int used = e->bayesian ? hb_belief_learn_staged(e) : hb_plain_learn(e);
     e->health.rejected += (uint64_t)(e->nstaged - used);
     e->nstaged = 0;
@@ -458,7 +457,7 @@ void hb_estimator_evaluate(hb_estimator *e, uint64_t from, void (*use)(hb_estima
         hb_rows_evaluate(&e->rows, e->workspace, lanes * (1 + others), e->along);
         for (int lane = 0; lane < lanes; lane++) {
             int first = lanes + lane * others;
-            hb_sensitivity_find(s, &e->rows, lane, first + e->nunknown, e->along);
+            hb_sensitivity_find(s, &e->rows, lane, first + e->nunknown);
             use(e, at + (uint64_t)lane, hb_estimator_row(e, lane, first, hb_window_at(w, at + (uint64_t)lane).dz));
         }
     }

@@ -77,31 +77,21 @@ void hb_estimator_start_actuators(hb_estimator *e)
         set(&e->actuators, &e->unknown[k], 0);
 }
 
-/* Deviations of the unknowns, of f. */
-static void deviations(const hb_estimator *e, double *ret)
-{
-    double mean[HB_MOST_FIXED], covariance[HB_MOST_FIXED * HB_MOST_FIXED];
-
-    hb_belief_fixed(&e->belief, mean, covariance);
-    for (int k = 0; k < e->nunknown; k++)
-        ret[k] = sqrt(fmax(0, covariance[k * (e->nunknown + 1)]));
-}
-
 void hb_estimator_take_actuators(hb_estimator *e)
 {
-    double covariance[HB_MOST_FIXED * HB_MOST_FIXED], deviation[HB_MOST_FIXED];
+    double covariance[HB_MOST_FIXED * HB_MOST_FIXED];
     hb_actuator_belief *b = &e->actuator_belief;
 
-    if (e->nunknown > 0) {
+    if (e->nunknown > 0)
         hb_belief_fixed(&e->belief, e->at, covariance);
-        deviations(e, deviation);
-    }
-    for (int k = 0; k < e->nunknown; k++)
+    for (int k = 0; k < e->nunknown; k++) {
+        e->deviation[k] = sqrt(fmax(0, covariance[k * (e->nunknown + 1)]));
         set(&e->actuators, &e->unknown[k], e->at[k]);
+    }
     *b = (hb_actuator_belief){
         .lag = largest(e->actuators.lag, e->m->nu), .delay = largest(e->actuators.delay, e->m->nu), .confident = true};
     for (int k = 0; k < e->nunknown; k++) {
-        double seconds = deviation[k] * e->unknown[k].spread;
+        double seconds = e->deviation[k] * e->unknown[k].spread;
         *(e->unknown[k].is_lag ? &b->lag_deviation : &b->delay_deviation) = seconds;
         b->confident &= seconds < confident_within;
     }
@@ -109,16 +99,11 @@ void hb_estimator_take_actuators(hb_estimator *e)
 
 void hb_estimator_choose_variants(hb_estimator *e)
 {
-    double deviation[HB_MOST_FIXED];
-
-    if (e->nunknown == 0)
-        return;
-    deviations(e, deviation);
     for (int k = 0; k < e->nunknown; k++) {
         const hb_unknown_actuator *u = &e->unknown[k];
         /* towards the side that has more room */
         double up = e->belief.most[k] - e->at[k], down = e->at[k] - e->belief.least[k];
-        double by = fmax(deviation[k], least_step / u->spread);
+        double by = fmax(e->deviation[k], least_step / u->spread);
         e->step[k] = up >= down ? fmin(by, up) : -fmin(by, down);
     }
 }
@@ -138,21 +123,18 @@ void hb_estimator_take_slopes(hb_estimator *e, int lane, int first)
 {
     int ld = e->rows.ld, nb = e->m->nb;
 
-    for (int k = 0; k < e->nunknown; k++)
-        for (int d = 0; d < e->m->nx; d++)
-            e->rows.row[d * ld + nb + k] =
-                (hb_rows_end(&e->rows, first + k, d, e->along) - hb_rows_end(&e->rows, lane, d, e->along)) / e->step[k];
+    for (int d = 0; d < e->m->nx; d++) {
+        const double *end = e->rows.end + d * HB_STRIDE;
+        for (int k = 0; k < e->nunknown; k++)
+            e->rows.row[d * ld + nb + k] = (end[first + k] - end[lane]) / e->step[k];
+    }
 }
 
 bool hb_estimator_actuators_moved(const hb_estimator *e)
 {
-    double deviation[HB_MOST_FIXED];
     bool moved = false;
 
-    if (e->nunknown == 0)
-        return false;
-    deviations(e, deviation);
     for (int k = 0; k < e->nunknown; k++)
-        moved |= fabs(e->at[k] - e->learned_at[k]) > deviation[k];
+        moved |= fabs(e->at[k] - e->learned_at[k]) > e->deviation[k];
     return moved;
 }

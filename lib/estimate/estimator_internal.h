@@ -77,6 +77,7 @@ struct hb_estimator {
     int nunknown;              /* of the actuators; 0: all is given */
     hb_unknown_actuator unknown[HB_MOST_FIXED];
     double at[HB_MOST_FIXED];         /* f that transitions are explained with, as e->actuators has it */
+    double deviation[HB_MOST_FIXED];  /* of f */
     double step[HB_MOST_FIXED];       /* of f, from there to a variant */
     double learned_at[HB_MOST_FIXED]; /* f when the belief last learned from all, */
     int learned_from;                 /* and from how many transitions */

@@ -19,6 +19,7 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena)
     r->part = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *r->part);
     r->at = hb_arena_take(arena, nx * HB_STRIDE, sizeof *r->at);
     r->part_dt = hb_arena_take(arena, HB_TRANSITION_PARTS * HB_STRIDE, sizeof *r->part_dt);
+    r->end = hb_arena_take(arena, nx * HB_STRIDE, sizeof *r->end);
     r->row = hb_arena_take(arena, size, sizeof *r->row);
     r->recalled = hb_arena_take(arena, size, sizeof *r->recalled);
 }
@@ -66,7 +67,7 @@ static void advance(hb_rows *r, int n, const hb_real *coefficient)
 
     for (int d = 0; d < nx; d++) {
         hb_real *at = r->at + d * HB_STRIDE;
-        for (int i = coefficient ? 0 : nb; i <= nb; i++) {
+        for (int i = 0; i <= nb; i++) {
             hb_real c = i == nb ? 1 : coefficient[per_state ? i * nx + d : i];
             const hb_real *g = r->part + (i * nx + d) * HB_STRIDE;
             for (int lane = 0; lane < n; lane++)
@@ -89,7 +90,7 @@ static void evaluate_part(hb_rows *r, hb_workspace *w, int lanes, int p, const h
     advance(r, n, coefficient);
 }
 
-void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
+static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
 {
     int nx = r->m->nx, nu = r->m->nu, most = 1;
 
@@ -124,15 +125,29 @@ void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coe
         evaluate_part(r, w, lanes, p, coefficient);
 }
 
-double hb_rows_end(const hb_rows *r, int lane, int d, const hb_real *coefficient)
+/* In double: ends are subtracted from one another. */
+static void find_ends(hb_rows *r, int lanes, const hb_real *coefficient)
 {
-    int nx = r->m->nx, nb = r->m->nb;
+    int nx = r->m->nx, nb = r->m->nb, n = hb_padded(lanes);
     bool per_state = r->m->shape == HB_PER_STATE;
-    double end = (double)r->z[d * HB_STRIDE + lane] + (double)r->g[(nb * nx + d) * HB_STRIDE + lane];
 
-    for (int i = 0; i < nb; i++)
-        end += (double)coefficient[per_state ? i * nx + d : i] * (double)r->g[(i * nx + d) * HB_STRIDE + lane];
-    return end;
+    for (int d = 0; d < nx; d++) {
+        double *restrict end = r->end + d * HB_STRIDE;
+        for (int lane = 0; lane < n; lane++)
+            end[lane] = (double)r->z[d * HB_STRIDE + lane];
+        for (int i = 0; i <= nb; i++) {
+            double c = i == nb ? 1 : (double)coefficient[per_state ? i * nx + d : i];
+            const hb_real *restrict g = r->g + (i * nx + d) * HB_STRIDE;
+            for (int lane = 0; lane < n; lane++)
+                end[lane] += c * (double)g[lane];
+        }
+    }
+}
+
+void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
+{
+    evaluate(r, w, lanes, coefficient);
+    find_ends(r, lanes, coefficient);
 }
 
 bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz)

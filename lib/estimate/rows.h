@@ -29,6 +29,7 @@ typedef struct hb_rows {
     int parts[HB_STRIDE];
     hb_real *g, *part;      /* increments of all parts, and of one; (nb + 1) x nx */
     hb_real *at, *part_dt;  /* where a part starts, and how long each is: 0 for lanes that have no such part */
+    double *end;            /* nx: where a lane ends, with the coefficients that it was evaluated with */
     double *row, *recalled; /* nx x ld */
 } hb_rows;
 
@@ -39,10 +40,8 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena);
 void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const double *control);
 /* Loads a lane as another one is. */
 void hb_rows_copy(hb_rows *r, int from, int to);
-/* Increments of the first `lanes` lanes along the model with these coefficients; NULL: along the average. */
+/* Increments of the first `lanes` lanes along the model with these coefficients, and where they end. */
 void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient);
-/* Where an evaluated lane ends, in state d, with the coefficients that it was evaluated with. */
-double hb_rows_end(const hb_rows *r, int lane, int d, const hb_real *coefficient);
 /* The rows of an evaluated lane, whose transition moved by dz, to r->row, D = 0; false when the model's increments are
  * not finite. */
 bool hb_rows_of_lane(hb_rows *r, int lane, const double *dz);

@@ -24,15 +24,15 @@ void hb_sensitivity_load(const hb_sensitivity *s, hb_rows *r, int lane, int firs
         r->z[k * HB_STRIDE + first + k] += (hb_real)step;
 }
 
-void hb_sensitivity_find(hb_sensitivity *s, const hb_rows *r, int lane, int first, const hb_real *coefficient)
+void hb_sensitivity_find(hb_sensitivity *s, const hb_rows *r, int lane, int first)
 {
     int nx = s->lanes;
 
     for (int d = 0; d < nx; d++) {
-        double here = hb_rows_end(r, lane, d, coefficient);
+        const double *end = r->end + d * HB_STRIDE;
         for (int k = 0; k < nx; k++) {
             double moved = (double)(r->z[k * HB_STRIDE + first + k] - r->z[k * HB_STRIDE + lane]);
-            s->phi[d * nx + k] = ((hb_rows_end(r, first + k, d, coefficient) - here) / moved + (d == k)) / 2;
+            s->phi[d * nx + k] = ((end[first + k] - end[lane]) / moved + (d == k)) / 2;
         }
     }
 }

@@ -27,8 +27,8 @@ typedef struct hb_sensitivity {
 void hb_sensitivity_lay_out(hb_sensitivity *s, hb_arena *arena);
 /* Loads the copies of a loaded lane into s->lanes lanes from `first` on. */
 void hb_sensitivity_load(const hb_sensitivity *s, hb_rows *r, int lane, int first);
-/* Phi of a lane, from its copies; all are evaluated with these coefficients (the model's shape). */
-void hb_sensitivity_find(hb_sensitivity *s, const hb_rows *r, int lane, int first, const hb_real *coefficient);
+/* Phi of a lane, from its copies; all are evaluated. */
+void hb_sensitivity_find(hb_sensitivity *s, const hb_rows *r, int lane, int first);
 /* Completes r->row with Phi; the coefficients are those that it was evaluated with. */
 void hb_sensitivity_complete(hb_sensitivity *s, hb_rows *r, const hb_real *coefficient);
 

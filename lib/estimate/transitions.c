@@ -67,7 +67,6 @@ static void hand_out(hb_transitions *t, const hb_command_history *told, double d
                            .dt = dt,
                            .parts = t->parts,
                            .continues = t->continues,
-                           .averaged = t->end.count < t->start.count ? t->end.count : t->start.count,
                            .before = hb_command_history_at(told, t->start.time_us - 1, &ignored)};
 }
 

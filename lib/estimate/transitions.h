@@ -2,7 +2,7 @@
  *
  *     samples    |  | |  |  |  | |  |  |  | |  |  |  |
  *     ends       [----]           [----]           [----]      means over a quarter of a period
- *     transition    |----------------|----------------|        from end to end, four parts each
+ *     transition    |----------------|----------------|        from end to end, two parts each
  *
  * Noise of a transition then does not grow with the rate, and its signal does not shrink. Where samples come less often
  * than that, each is an end. A gap, a reset, a clock that goes back, or lost samples around a change of control start

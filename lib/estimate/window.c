@@ -8,8 +8,8 @@
 
 #include "base/numeric.h"
 
-enum { WINDOW_FORMAT = 5 };
-enum { DT, PARTS, CONTINUES, AVERAGED, TIMES }; /* the first numbers of an entry */
+enum { WINDOW_FORMAT = 6 };
+enum { DT, PARTS, CONTINUES, TIMES }; /* the first numbers of an entry */
 
 static const char window_magic[8] = "hbwindow";
 
@@ -97,23 +97,25 @@ size_t hb_window_size(const hb_model *m, int nw, int nbelief)
            (size_t)nw * record_size(entry_values(&w));
 }
 
-/* Number by number and in four strands: there are many of them for each transition. */
+/* Sums, and sums of them, in strands that do not wait for one another: there are many numbers for each transition. */
 static uint64_t record_checksum(const hb_window *w, const record *r, int nvalues)
 {
-    enum { STRANDS = 4 };
-    const uint64_t prime = 0x9e3779b97f4a7c15u;
-    uint64_t hash = hb_hash(HB_HASH_START, &w->model, sizeof w->model), strand[STRANDS], word;
+    enum { STRANDS = 8 };
+    uint64_t sum[STRANDS] = {0}, mixed[STRANDS] = {0}, word[STRANDS];
+    uint64_t hash = hb_hash(HB_HASH_START, &w->model, sizeof w->model);
+    int i = 0;
 
     hash = hb_hash(hash, &r->order, sizeof r->order);
-    for (int s = 0; s < STRANDS; s++)
-        strand[s] = hash + (uint64_t)s;
-    for (int i = 0; i < nvalues; i++) {
-        uint64_t *s = &strand[i % STRANDS];
-        memcpy(&word, &r->value[i], sizeof word);
-        *s = (*s ^ word) * prime;
-        *s ^= *s >> 32;
+    for (; i + STRANDS <= nvalues; i += STRANDS) {
+        memcpy(word, &r->value[i], sizeof word);
+        for (int s = 0; s < STRANDS; s++) {
+            sum[s] += word[s];
+            mixed[s] = (mixed[s] ^ mixed[s] >> 29) + sum[s];
+        }
     }
-    return hb_hash(hash, strand, sizeof strand);
+    hash = hb_hash(hash, &r->value[i], (size_t)(nvalues - i) * sizeof *r->value);
+    hash = hb_hash(hash, sum, sizeof sum);
+    return hb_hash(hash, mixed, sizeof mixed);
 }
 
 static bool record_whole(const hb_window *w, const record *r, int nvalues)
@@ -246,7 +248,6 @@ hb_window_entry hb_window_at(const hb_window *w, uint64_t sequence)
     return (hb_window_entry){.dt = value[DT],
                              .parts = (int)value[PARTS],
                              .continues = value[CONTINUES] > 0,
-                             .averaged = (int)value[AVERAGED],
                              .z = z,
                              .u = u,
                              .dz = u + HB_TRANSITION_PARTS * w->nu};
@@ -261,7 +262,6 @@ void hb_window_append(hb_window *w, const hb_window_entry *e)
     r->value[DT] = e->dt;
     r->value[PARTS] = e->parts;
     r->value[CONTINUES] = e->continues;
-    r->value[AVERAGED] = e->averaged;
     memcpy(z, e->z, (size_t)w->nx * sizeof *z);
     memset(u, 0, (size_t)(HB_TRANSITION_PARTS * w->nu) * sizeof *u);
     if (w->nu > 0)

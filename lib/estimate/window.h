@@ -31,7 +31,6 @@ typedef struct hb_window_entry {
     double dt;        /* seconds */
     int parts;        /* 1..HB_TRANSITION_PARTS, of equal length */
     bool continues;   /* it starts where the one before it ended */
-    int averaged;     /* samples of telemetry behind each end */
     const double *z;  /* nx */
     const double *u;  /* parts x nu, commands */
     const double *dz; /* nx, z_next - z */

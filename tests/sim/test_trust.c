@@ -90,8 +90,7 @@ static void fly(flight *f, const double *lie_in_state, const double *lie_in_comm
                                              .x_next = f->seen,
                                              .dt = period,
                                              .parts = HB_TRANSITION_PARTS,
-                                             .continues = f->k++ > 0,
-                                             .averaged = averaged});
+                                             .continues = f->k++ > 0});
 }
 
 static bool in_the_air(const flight *f)

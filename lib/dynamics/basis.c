@@ -1,5 +1,6 @@
 #include "dynamics/basis.h"
 
+#include "dynamics/collapse.h"
 #include "dynamics/field.h"
 
 /* the average as a term of its own; false when there is none, or when it is part of the shared head */
@@ -147,25 +148,10 @@ size_t hb_basis_tape_size(const hb_model *m)
  * g_i = W_i h + b_i is linear in what the trunk puts out. So h is integrated along the way, and the head, which has
  * most of the weights, is applied once to the integral; the way itself needs no more than the collapsed head. */
 
-/* W_avg + sum c_i W_i, and the biases in the same way; false when there is nothing in it. */
-static bool collapse_head(const hb_model *m, const hb_real *coefficient, hb_real *weight, hb_real *bias)
+/* To the workspace; false when there is nothing in it. */
+static bool collapse_head(const hb_model *m, hb_workspace *w, const hb_real *coefficient)
 {
-    const hb_head h = hb_mlp_head(&m->basis);
-    const size_t nx = (size_t)m->nx;
-
-    for (size_t k = 0; k < nx * h.width; k++)
-        weight[k] = 0;
-    for (size_t r = 0; r < nx; r++)
-        bias[r] = 0;
-    for (size_t i = coefficient ? 0 : (size_t)m->nb; i < h.rows / nx; i++)
-        for (size_t r = 0; r < nx; r++) {
-            const hb_real c = i == (size_t)m->nb ? 1 : coefficient[m->shape == HB_PER_STATE ? i * nx + r : i];
-            const hb_real *restrict from = m->parameter + h.weight + (i * nx + r) * h.width;
-            hb_real *restrict to = weight + r * h.width;
-            for (size_t k = 0; k < h.width; k++)
-                to[k] += c * from[k];
-            bias[r] += c * m->parameter[h.bias + i * nx + r];
-        }
+    hb_collapse(m, m->shape, coefficient, w->head, w->head_bias);
     return coefficient || m->average == HB_AVERAGE_HEAD;
 }
 
@@ -250,7 +236,7 @@ static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch 
                              const hb_real *coefficient, hb_real *g, char *tape)
 {
     const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
-    const bool headed = collapse_head(m, coefficient, w->head, w->head_bias);
+    const bool headed = collapse_head(m, w, coefficient);
     hb_real *average = g + m->nb * m->nx * HB_STRIDE, *seconds = w->trunk + width * HB_STRIDE;
 
     hb_batch_copy(m->nx, n, in->z, w->base);
@@ -419,23 +405,6 @@ static void head_back(const hb_model *m, hb_workspace *w, int n, const hb_real *
                        HB_STRIDE, lanes, NULL);
 }
 
-/* The gradient of the collapsed head, handed on to what it was made of, but for the average. */
-static void uncollapse_head(const hb_model *m, const hb_real *coefficient, const hb_real *dweight, const hb_real *dbias,
-                            hb_real *dparameter, hb_real *dcoefficient)
-{
-    const hb_head h = hb_mlp_head(&m->basis);
-    const size_t nx = (size_t)m->nx;
-
-    for (size_t row = 0; row < (size_t)m->nb * nx; row++) {
-        const size_t r = row % nx, at = m->shape == HB_PER_STATE ? row : row / nx, first = h.weight + row * h.width;
-        for (size_t k = 0; k < h.width; k++)
-            dparameter[first + k] += coefficient[at] * dweight[r * h.width + k];
-        dparameter[h.bias + row] += coefficient[at] * dbias[r];
-        dcoefficient[at] +=
-            m->parameter[h.bias + row] * dbias[r] + hb_dot((int)h.width, m->parameter + first, dweight + r * h.width);
-    }
-}
-
 /* The way back over the recorded stages of a shared network. Where the network moves the stage points, as the average's
  * head or by the coefficients, the gradient runs back through the stages; otherwise each stage's stands by itself. */
 static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
@@ -444,7 +413,7 @@ static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch
 {
     const hb_kernels *k = w->kernels;
     const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
-    const bool moves = collapse_head(m, coefficient, w->head, w->head_bias);
+    const bool moves = collapse_head(m, w, coefficient);
     hb_real *dhead = w->collapsed_gradient, *dhead_bias = dhead + m->nx * width;
 
     head_back(m, w, n, integral_of(m, tape), drates, dparameter);
@@ -489,7 +458,7 @@ static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch
         }
     }
     if (coefficient)
-        uncollapse_head(m, coefficient, dhead, dhead_bias, dparameter, dcoefficient);
+        hb_uncollapse(m, m->shape, coefficient, HB_BLOCKS_OF_BASIS, dhead, dhead_bias, dparameter, dcoefficient);
 }
 
 static void shared_gradient(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,

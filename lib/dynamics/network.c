@@ -97,22 +97,10 @@ const hb_real *hb_network_trunk_single(const hb_network *of, const hb_real *in, 
 
 void hb_network_forward_single(const hb_network *of, const hb_real *in, hb_real *out, hb_real *scratch)
 {
-    const hb_kernels *k = of->kernels;
-    const hb_mlp *shape = of->shape;
-    const hb_real *parameter = of->parameter, *x = in;
-    const int half = hb_padded(widest(shape));
+    const hb_head h = hb_mlp_head(of->shape);
+    const hb_real *x = hb_network_trunk_single(of, in, scratch);
 
-    for (int l = 0; l < shape->nlayers; l++) {
-        const int nin = shape->width[l], nout = shape->width[l + 1];
-        const bool last = l == shape->nlayers - 1;
-        hb_real *y = last ? out : scratch + (l % 2 ? half : 0);
-
-        k->affine_single(nout, nin, parameter, parameter + nout * nin, x, y);
-        if (!last)
-            k->activate(of->activation, 1, y, NULL, hb_padded(nout));
-        parameter += nout * nin + nout;
-        x = y;
-    }
+    of->kernels->affine_single((int)h.rows, (int)h.width, of->parameter + h.weight, of->parameter + h.bias, x, out);
 }
 
 size_t hb_network_columns_size(const hb_mlp *shape)

@@ -58,7 +58,7 @@ void hb_network_backward(const hb_network *of, hb_real *dout, hb_real *din, int 
 /* Some rows of the last layer. */
 typedef struct hb_head_rows {
     int first, rows;
-    int learning; /* the first of them, whose weights have a gradient */
+    int learning; /* so many of them, from the first on, whose weights have a gradient */
 } hb_head_rows;
 
 /* The same through these rows alone, which are what dout has. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dynamics/collapse.h"
+
 struct hb_predictor {
     const hb_model *model;
     int nterms;
@@ -27,13 +29,7 @@ static bool collapses(const hb_model *m)
 
 static hb_mlp collapsed_shape(const hb_model *m)
 {
-    hb_mlp shape = m->basis;
-    if (collapses(m)) {
-        const hb_head h = hb_mlp_head(&shape);
-        shape.nparameters -= (h.rows - (size_t)m->nx) * (h.width + 1);
-        shape.width[shape.nlayers] = m->nx;
-    }
-    return shape;
+    return collapses(m) ? hb_collapsed_shape(m) : m->basis;
 }
 
 static void lay_out(hb_predictor *p, hb_arena *arena)
@@ -105,29 +101,17 @@ void hb_predictor_for_batches(hb_predictor *p)
         p->term[0].columns = NULL;
 }
 
-/* W_avg + sum c_i W_i, row by row, and the biases in the same way */
 static void collapse(hb_predictor *p)
 {
     const hb_model *m = p->model;
-    /* the trunk is common to the shared network and the collapsed one */
-    const hb_head h = hb_mlp_head(&m->basis);
-    const size_t trunk = h.weight, nin = h.width, nx = (size_t)m->nx, nout = h.rows;
-    const hb_real *head = m->parameter + h.weight, *head_bias = m->parameter + h.bias;
-    hb_real *weight = p->parameter + trunk, *bias = weight + nx * nin;
-
+    const size_t trunk = hb_mlp_head(&m->basis).weight;
+    const hb_head h = hb_mlp_head(&p->collapsed);
     /* training changes the trunk; in flight it stays as it was */
     const bool same_trunk = memcmp(p->parameter, m->parameter, trunk * sizeof(hb_real)) == 0;
+
     if (!same_trunk)
         memcpy(p->parameter, m->parameter, trunk * sizeof(hb_real));
-    memset(weight, 0, nx * (nin + 1) * sizeof(hb_real));
-    for (size_t i = 0; i < nout / nx; i++)
-        for (size_t r = 0; r < nx; r++) {
-            const hb_real c = i < (size_t)m->nb ? p->scale[i * nx + r] : 1;
-            const hb_real *row = head + (i * nx + r) * nin;
-            for (size_t k = 0; k < nin; k++)
-                weight[r * nin + k] += c * row[k];
-            bias[r] += c * head_bias[i * nx + r];
-        }
+    hb_collapse(m, HB_PER_STATE, p->scale, p->parameter + h.weight, p->parameter + h.bias);
     if (p->term[0].columns)
         hb_network_columns(&p->collapsed, same_trunk ? p->collapsed.nlayers - 1 : 0, p->parameter, p->columns);
 }
@@ -278,36 +262,16 @@ void hb_predictor_spread(const hb_predictor *p, hb_workspace *w, const void *tap
     }
 }
 
-/* The gradient of the collapsed network, handed on to what it was made of:
- * dW_i = c_i dW, dc_i = <W_i, dW>, dW_avg = dW. */
+/* The gradient of the collapsed network, handed on to what it was made of. */
 static void uncollapse(const hb_predictor *p, hb_workspace *w, hb_gradient_of of, hb_real *dparameter, hb_real *dscale)
 {
-    const hb_model *m = p->model;
-    /* the trunk is common to the shared network and the collapsed one */
-    const hb_head h = hb_mlp_head(&m->basis);
-    const size_t trunk = h.weight, nin = h.width, nx = (size_t)m->nx, nout = h.rows;
-    const hb_real *head = m->parameter + h.weight, *head_bias = m->parameter + h.bias;
-    const hb_real *dweight = w->collapsed_gradient + trunk, *dbias = dweight + nx * nin;
-    hb_real *dhead = dparameter + h.weight, *dhead_bias = dparameter + h.bias;
+    const hb_head h = hb_mlp_head(&p->collapsed);
+    const hb_real *gradient = w->collapsed_gradient;
 
-    for (size_t k = 0; k < trunk; k++)
-        dparameter[k] += w->collapsed_gradient[k];
-    for (size_t i = 0; i < nout / nx; i++) {
-        const bool average = i == (size_t)m->nb;
-        if (average != (of == HB_OF_AVERAGE))
-            continue;
-        for (size_t r = 0; r < nx; r++) {
-            const size_t at = i * nx + r;
-            const hb_real c = average ? 1 : p->scale[at];
-            const hb_real *restrict from = dweight + r * nin;
-            hb_real *restrict to = dhead + at * nin;
-            for (size_t k = 0; k < nin; k++)
-                to[k] += c * from[k];
-            dhead_bias[at] += c * dbias[r];
-            if (!average)
-                dscale[at] += head_bias[at] * dbias[r] + hb_dot((int)nin, head + at * nin, from);
-        }
-    }
+    for (size_t k = 0; k < h.weight; k++)
+        dparameter[k] += gradient[k]; /* of the common trunk */
+    hb_uncollapse(p->model, HB_PER_STATE, p->scale, of == HB_OF_AVERAGE ? HB_BLOCK_OF_AVERAGE : HB_BLOCKS_OF_BASIS,
+                  gradient + h.weight, gradient + h.bias, dparameter, dscale);
 }
 
 /* where the gradient of a term's parameters goes */

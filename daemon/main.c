@@ -320,7 +320,7 @@ static int set_up(hb_daemon *d, hb_error *err)
                 .pilot_key = hb_sockets_pilot_key(&d->sockets),
                 .clock = {.now = hb_clock_monotonic},
                 .wall = {.now = hb_clock_wall},
-                /* the calling thread's does not tell what the pool's had */
+                /* a thread's own clock does not count what the pool's threads use */
                 .processor = {.now = d->in_force.config->threads > 1 ? hb_clock_monotonic : hb_clock_processor},
                 .log = &d->log,
                 .journal = d->recorder.journal,
@@ -423,7 +423,7 @@ static void promote(hb_daemon *d)
                 d->in_force.config->model, d->in_force.config->shadow.model, 1e3 * seconds, d->in_force.config->file);
 }
 
-/* Until a signal says stop. */
+/* Until a signal asks it to stop. */
 static void run(hb_daemon *d)
 {
     struct pollfd wait[] = {{.fd = d->signals, .events = POLLIN},

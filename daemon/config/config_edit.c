@@ -53,7 +53,8 @@ static bool is_block(const yaml_node_t *n)
            (n->type == YAML_SEQUENCE_NODE && n->data.sequence.style != YAML_FLOW_SEQUENCE_STYLE);
 }
 
-/* Where a value really ends: that of what is in it, for a block, whose own mark is behind the comments that follow. */
+/* Where a value really ends. libyaml's mark of a block is behind the comments that follow it, so it is taken from the
+ * last value in the block. */
 static size_t end_of(document *d, const yaml_node_t *n)
 {
     size_t end = byte_at(d, n->start_mark.index);

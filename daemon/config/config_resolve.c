@@ -182,7 +182,7 @@ void hb_config_check_horizon(hb_config *c, const hb_model *m)
     for (int i = 0; i < s->cost.nterms; i++)
         for (int j = 0; aims_at(&s->cost.term[i]) && s->cost.term[i].weight > 0 && j < s->cost.term[i].nindices; j++)
             wanted[s->cost.term[i].index[j]] = true;
-    /* without memory for it there is nothing to say: the start will tell */
+    /* without memory for it nothing is said here: the start fails and says so */
     if (m->nu > 0 && !hb_predictor_new(&average, m, NULL) && !hb_trim_new(&trim, m, NULL)) {
         hb_predictor_set(average, NULL);
         hb_trim_reach(trim, average, dt, s->planner.horizon, wanted, reach);
@@ -190,7 +190,7 @@ void hb_config_check_horizon(hb_config *c, const hb_model *m)
             if (wanted[i] && reach[i] < hardly_moved && (least < 0 || reach[i] < reach[least]))
                 least = i;
     }
-    /* what no control moves at all is no matter of the horizon */
+    /* a state that no control moves needs no longer horizon */
     if (least >= 0 && reach[least] > 0)
         hb_config_warn(
             c, mark_at(c, "planner.horizon"), "planner.horizon",

@@ -207,7 +207,7 @@ static void fail(hb_journal *j, const char *what, const char *why)
     j->failed = milliseconds(j);
 }
 
-/* Lets go of the file; with the index, if the disk takes it. */
+/* Closes the file, with its index if the disk takes that. */
 static void end_file(hb_journal *j, bool whole)
 {
     hb_error err;
@@ -297,7 +297,7 @@ static void begin_file(hb_journal *j, uint64_t time)
     add(&j->told.files, 1);
 }
 
-/* A chunk of n messages was written, or not: then the file ends here. */
+/* After a chunk of n messages: if it could not be written, the file ends here. */
 static void after_writing(hb_journal *j, int r, uint64_t n, const hb_error *err)
 {
     j->file.flushed = milliseconds(j);
@@ -347,7 +347,7 @@ static bool have_file(hb_journal *j, uint64_t time)
 {
     uint64_t now = milliseconds(j);
 
-    /* the chunk that is gathered and the index, about as long as the head, still belong to it */
+    /* the chunk in memory and the index, which is about as long as the head, will be written to it too */
     double end = (double)(hb_mcap_writer_size(j->writer) + CHUNK + j->file.overhead);
     if (j->file.fd >= 0 && (end >= j->file.largest || (double)(now - j->file.opened) >= 1e3 * j->file.oldest ||
                             hb_mcap_writer_full(j->writer))) {

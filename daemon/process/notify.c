@@ -13,7 +13,7 @@
 
 #include <systemd/sd-daemon.h>
 
-static const double patience_seconds = 3; /* with a manager that does not listen */
+static const double patience_seconds = 3; /* for a manager that does not read */
 
 bool hb_notify_present(void)
 {

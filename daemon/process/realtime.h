@@ -21,7 +21,7 @@ void hb_realtime_thread(const hb_config *c, hb_role role, const char *name);
 /* With fifo: gives a thread its priority while somebody waits for it, and takes it away while nobody does. */
 void hb_realtime_hurry(const hb_config *c, hb_role role, pid_t thread, bool on);
 
-/* Names the calling thread, which has time: it is nice to all others. */
+/* Names the calling thread and makes it nice: nothing waits for it. */
 void hb_realtime_aside(const char *name);
 
 /* The readings of an hb_clock: seconds of the monotonic clock, of the calling thread on a processor, and of the time of

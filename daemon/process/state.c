@@ -34,7 +34,7 @@ static void lose(int number, siginfo_t *info, void *context)
         guarded.lost = 1;
         return;
     }
-    signal(number, SIG_DFL); /* not ours: the instruction is tried again, and ends the process */
+    signal(number, SIG_DFL); /* another fault: it happens again, and ends the process */
 }
 
 static void guard(char *memory, size_t size)

@@ -106,7 +106,6 @@ int hb_in_force_load(hb_in_force *f, const char *file)
     return wrong;
 }
 
-/* The configuration as text, for the recording. NULL without memory. */
 char *hb_in_force_text(const hb_config *c)
 {
     char *text = NULL;
@@ -157,7 +156,6 @@ static void order_next(hb_in_force *f, char **text)
     order->configuration = *text = hb_in_force_text(f->spare);
 }
 
-/* Reads the configuration again and has the server apply what can change now; a bad one changes nothing. */
 void hb_in_force_reload(hb_in_force *f)
 {
     hb_order *order = f->order;
@@ -237,7 +235,7 @@ static int row_of(const char *key)
     return hb_config_find(name);
 }
 
-/* An error of the file with a key changed, as of that key: its place would be one in a text that nobody wrote. */
+/* An error of the file with a key changed, without its place: that would be in a text that nobody wrote. */
 static int as_of_key(const hb_in_force *f, const char *key, hb_error *err)
 {
     const char *text = f->errors->text[0], *file = f->config->file;
@@ -280,7 +278,6 @@ static int put_in_force(hb_in_force *f, hb_changed_key *changed, int n, const ch
     return r;
 }
 
-/* What a client wants of one key: set, or back to the file's (an empty value). */
 void hb_in_force_set(hb_in_force *f, const hb_setting_wish *wish)
 {
     hb_changed_key *next = calloc(HB_CHANGED_KEYS + 1, sizeof *next);
@@ -349,7 +346,6 @@ void hb_in_force_tell(hb_in_force *f)
     free(text);
 }
 
-/* Keys whose time is over are the file's again. Returns seconds to the next of them; below 0: there is none. */
 double hb_in_force_expire(hb_in_force *f)
 {
     double now = hb_now(), next = -1;

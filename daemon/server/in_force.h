@@ -15,7 +15,7 @@ typedef struct hb_in_force {
     hb_server *server; /* NULL: nobody flies yet */
     hb_inherited inherited;
     hb_config *config;
-    hb_config *next, *spare;                 /* as read on reload; and what both make together */
+    hb_config *next, *spare;                 /* as read on reload; and the two merged */
     hb_model *model;                         /* in use */
     hb_model *shadow_model;                  /* NULL: there is none */
     hb_controller_settings *shadow_settings; /* what the configuration means for it */
@@ -25,7 +25,7 @@ typedef struct hb_in_force {
     int nchanged;
 } hb_in_force;
 
-/* 0, or -ENOMEM: then what there is is freed likewise. */
+/* 0, or -ENOMEM: to be freed in the same way. */
 int hb_in_force_new(hb_in_force *f, hb_log *log);
 void hb_in_force_free(hb_in_force *f);
 
@@ -42,7 +42,7 @@ void hb_in_force_set(hb_in_force *f, const hb_setting_wish *wish);
 void hb_in_force_tell(hb_in_force *f);
 /* Keys whose time is over are the file's again. Returns seconds to the next of them; below 0: there is none. */
 double hb_in_force_expire(hb_in_force *f);
-/* The server was ordered to let the models change places: so do they here, and what was configured for them. */
+/* After a promotion: exchanges the models here too, and what was configured for them. */
 void hb_in_force_exchange(hb_in_force *f);
 
 #endif

@@ -218,7 +218,7 @@ hb_client *hb_queue_client(hb_queue *q, const hb_envelope *e, double now)
     room->fresh = false;
     room->since = room->asked = room->seen = now;
     room->period = INFINITY;
-    room->served = q->turns; /* a newcomer waits for its turn like everyone else */
+    room->served = q->turns; /* a newcomer waits for its turn as all do */
     room->waiting.envelope = *e;
     if (q->pilot == room)
         q->pilot = NULL;

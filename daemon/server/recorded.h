@@ -6,7 +6,7 @@
 #include "server/wire.h"
 
 typedef enum {
-    HB_RECORDED_NOTHING, /* for whoever looks at the flight, not for a replay */
+    HB_RECORDED_NOTHING, /* a replay has no use for it */
     HB_RECORDED_SAMPLE,
     HB_RECORDED_REQUEST,
     HB_RECORDED_COMMAND,      /* what the controller was asked for: a reply with its decision */

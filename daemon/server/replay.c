@@ -40,7 +40,6 @@ typedef struct replay {
     size_t n, room;
     size_t next_plan; /* the first event of the thread of planning that was not done yet */
     double now;       /* of the clock that the controller sees */
-    uint64_t heard;   /* answers, by the recording */
 
     uint64_t coefficients, differences;
     uint64_t identical;

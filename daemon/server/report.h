@@ -34,7 +34,7 @@ typedef struct hb_report {
     const char *version, *name;
     uint64_t model_hash;
     double uptime, telemetry_rate, request_rate;
-    bool answered; /* there was a reply: last_* and action are its */
+    bool answered; /* there was a reply, which last_* and action are of */
     hb_status last_status;
     hb_reason last_reason;
     double telemetry_age;

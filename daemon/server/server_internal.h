@@ -49,10 +49,10 @@ typedef struct hb_server_words_seen {
     int nlooks;
     double next;               /* when to look again */
     uint64_t changes;          /* of the dynamics, as of the newest look */
-    hb_word was[HB_MAX_WORDS]; /* before the newest one, */
-    bool compared;             /* if there was one; */
-    bool awaited;              /* and a line about it is to be logged, */
-    double due;                /* then */
+    hb_word was[HB_MAX_WORDS]; /* before the newest change */
+    bool compared;             /* there was one */
+    bool awaited;              /* a line about it is to be logged, */
+    double due;                /* at this time */
 } hb_server_words_seen;
 
 enum { HB_ORDER_NONE, HB_ORDER_POSTED, HB_ORDER_DONE };
@@ -64,8 +64,8 @@ typedef struct hb_server_telemetry {
     bool work_left;    /* learning left work for turns without a sample */
     uint64_t sequence; /* of the newest sample; 0: not counted */
     int ascending;     /* samples since the numbers last went back */
-    double arrived;    /* the newest, */
-    bool sampled;      /* if there was one */
+    double arrived;    /* when the newest sample did */
+    bool sampled;      /* there was one */
     double *state, *control;
 } hb_server_telemetry;
 
@@ -75,7 +75,7 @@ typedef struct hb_server_actions {
     hb_worker *worker;
     bool in_hand, answered;
     uint64_t ticks; /* requests handed to the planner */
-    double begun;   /* in lock-step: when the plan in hand was, by the machine's clock */
+    double begun;   /* in lock-step: start of the plan in hand by the machine's clock */
     double reserve; /* seconds: the largest recent overrun, see server_actions.c */
     double safe[HB_MAX_CONTROLS], stalled[HB_MAX_CONTROLS];
     /* answers of the controller that were not sent, because the server had answered already */
@@ -92,7 +92,7 @@ typedef struct hb_server_control {
 
 /* Where the vehicle is to go: the target of the file, or one that a client set. */
 typedef struct hb_server_target {
-    bool waits; /* one is to be set: */
+    bool waits; /* one is to be set, the next member */
     hb_kept_target wanted;
     hb_kept_target set; /* by a client, and in force; n = 0: the file's is */
     int nfile;          /* the file's own */
@@ -107,8 +107,8 @@ typedef struct hb_server_shadow {
     hb_controller_settings settings, retuned; /* in force; scratch of a change */
     char path[HB_CONFIG_PATH_SIZE];
     hb_controller *kept; /* the controller whose window outlives the process */
-    double *trial;       /* nx: the state that it is tested from, */
-    bool tried;          /* if there is one */
+    double *trial;       /* nx: the state that it is tested from */
+    bool tried;          /* there is one */
     double promote_by;   /* when a promotion that cannot be made is given up; 0: none is under way */
 } hb_server_shadow;
 
@@ -120,8 +120,8 @@ typedef struct hb_server_last {
     double *action;
     double *target; /* of the newest request that was planned for, where it named one */
     bool targeted;
-    double *states; /* along the newest plan, */
-    int horizon;    /* of so many steps; 0: there is none */
+    double *states; /* (horizon + 1) x nx, along the newest plan */
+    int horizon;    /* its steps; 0: there is none */
     double cost;
     int iterations;
     int nterms; /* of the cost, limits included; 0: there is none */
@@ -160,15 +160,15 @@ typedef struct hb_server_record {
 /* The vehicle's clock, by which the flight goes in lock-step. */
 typedef struct hb_server_vehicle {
     bool lockstep;
-    bool known;  /* its clock was read: */
-    int64_t us;  /* in the pilot's newest request */
-    double time; /* what the flight's clock then shows, seconds */
+    bool known;  /* a request has told its time */
+    int64_t us;  /* its time in the pilot's newest request */
+    double time; /* the flight's clock at that request, seconds */
 } hb_server_vehicle;
 
 /* Proof of work for the watchdog. */
 typedef struct hb_server_life {
-    bool running; /* it had its first turn */
-    double fed;   /* when the watchdog was */
+    bool running; /* it has had its first turn */
+    double fed;   /* when the watchdog was fed last */
     double watchdog;
     unsigned long beats;
 } hb_server_life;
@@ -301,7 +301,7 @@ void hb_server_record_status(hb_server *s);
 const hb_word *hb_server_words(hb_server *s);           /* as of now: model->nwords */
 bool hb_server_word_changed(const hb_server *s, int i); /* with the newest change of the dynamics */
 void hb_server_note_words(hb_server *s);                /* each turn */
-void hb_server_forget_words(hb_server *s);              /* what was before is another vehicle's, or model's */
+void hb_server_forget_words(hb_server *s);              /* after a change of vehicle or model */
 
 /* server_status.c */
 void hb_server_report(hb_server *s, hb_report *ret);

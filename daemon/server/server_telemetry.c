@@ -62,7 +62,7 @@ void hb_server_receive_telemetry(hb_server *s)
                         : n < 0 || envelope.nframes
                             ? HB_REASON_MALFORMED
                             : hb_wire_read_telemetry(s->wire, s->frame, (size_t)n, &o, &sequence);
-        bool nonsense = why == HB_REASON_NOT_FINITE; /* the controller gets it, and reports the fault */
+        bool nonsense = why == HB_REASON_NOT_FINITE; /* the controller gets it too, and reports the fault */
         if (why != HB_REASON_NONE && !nonsense) {
             s->status.counters.set_aside[why]++;
             continue;

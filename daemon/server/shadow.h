@@ -47,8 +47,8 @@ void hb_shadow_forget(hb_shadow *s);
 /* The newest view that the thread has finished; errors in units of std (nx). */
 const hb_shadow_view *hb_shadow_look(hb_shadow *s, const double *std);
 
-/* Takes the controller from the thread until released. False while that is at work: it then pauses after what it has in
- * hand, so ask again until it is true. */
+/* Takes the controller from the thread until released. False while the thread is at work: it then pauses after the
+ * event in hand, so ask again until it is true. */
 bool hb_shadow_claim(hb_shadow *s);
 /* The same, but only when nothing waits to be taken in; without a pause if not. */
 bool hb_shadow_claim_idle(hb_shadow *s);

@@ -482,7 +482,7 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
     set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
     set_int(socket, ZMQ_HANDSHAKE_IVL, 3000);
     if (type == ZMQ_ROUTER)
-        /* An absent client is an error that can be counted. */
+        /* a reply to a client that is gone is an error, and can be counted */
         set_int(socket, ZMQ_ROUTER_MANDATORY, 1);
     if (type == ZMQ_ROUTER)
         set_int(socket, ZMQ_ROUTER_HANDOVER, 1); /* see settle_names */
@@ -504,8 +504,8 @@ static int open_socket(const opening *o, int type, const char *name, const hb_en
     return r;
 }
 
-/* ZeroMQ's own threads carry the messages: they have the server's priority and processors, and with `other` its short
- * turns (base/turns.h). */
+/* ZeroMQ's own threads carry the messages: they have the server's priority and processors, and with `other` scheduling
+ * its short turns (base/turns.h). */
 static void place_threads(void *context, const hb_config *c)
 {
     if (c->realtime.scheduling == HB_SCHEDULING_FIFO) {

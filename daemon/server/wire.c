@@ -123,7 +123,7 @@ static bool all_finite(const double *v, size_t n)
     return hb_all_finite(v, (int)n); /* n is far below the frame's size in bytes */
 }
 
-/* Far from where sums and differences of times would overflow. */
+/* Sums and differences of such times do not overflow. */
 static bool possible(int64_t time_us)
 {
     return time_us >= 0 && time_us < INT64_C(1) << 61;
@@ -328,7 +328,7 @@ size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **re
 
 /* ---- control ---- */
 
-/* In the states' units: beyond, costs of single precision overflow, and no plan to it can be made. */
+/* In the states' units. Beyond it the cost overflows in single precision, and no plan can be made. */
 static const double farthest_target = 1e9;
 
 static const double longest_setting = 1e6; /* seconds that a setting may be for */

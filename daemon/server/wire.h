@@ -38,7 +38,7 @@ typedef struct hb_action_request {
     hb_request request; /* received, deadline and tick are the server's to fill in */
     bool lockstep;      /* the vehicle waits for the reply, and the request carries its telemetry: */
     int nsamples;       /* see hb_wire_request_sample */
-    char detail[160];   /* a refusal in words that say more than its reason, or "" */
+    char detail[160];   /* why it is refused, in more detail than the reason; or "" */
 } hb_action_request;
 
 /* As above, or HORIZON. The id is filled in whenever it could be read, else 0. */
@@ -54,7 +54,7 @@ typedef struct hb_action_reply {
     const hb_command *command; /* NULL when the controller was not asked */
     bool want_plan;
     double queue, planning, preparing, total; /* seconds */
-    const char *detail;                       /* of a refusal; NULL: what is said of its reason everywhere */
+    const char *detail;                       /* of a refusal; NULL: the usual text of its reason */
 } hb_action_reply;
 
 size_t hb_wire_write_reply(hb_wire *w, const hb_action_reply *r, const void **ret);

@@ -14,7 +14,7 @@
 
 enum { IDLE, POSTED, DONE };
 
-static const long reply_ns = 200000;      /* that a reply is given to reach its client before preparing begins */
+static const long reply_ns = 200000;      /* before preparing begins: the reply may reach its client meanwhile */
 enum { PREDICT_STEPS = 8 };               /* of one piece of a prediction, */
 static const double predict_slice = 1e-3; /* and seconds that all its pieces may take before actions have their turn */
 
@@ -215,7 +215,7 @@ bool hb_worker_prepares(const hb_worker *w)
 void hb_worker_hold(hb_worker *w)
 {
     hb_worker_interrupt(w);
-    /* asleep: with one processor, whoever waits must make room */
+    /* asleep, not spinning: there may be one processor for both */
     while (atomic_load(&w->preparing)) {
         hurry(w, true);
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);

@@ -62,9 +62,9 @@ void hb_worker_free(hb_worker *w); /* lets it finish its current work */
 
 bool hb_worker_idle(const hb_worker *w);
 void hb_worker_post(hb_worker *w, const hb_plan_order *job); /* while idle */
-/* Has it end what it prepares, as soon as it may. */
+/* Has it stop preparing after the piece of work in hand. */
 void hb_worker_interrupt(hb_worker *w);
-/* Whether it prepares just now. */
+/* Whether it is preparing. */
 bool hb_worker_prepares(const hb_worker *w);
 /* While idle: until release, nothing is prepared; waits for the current piece of work. */
 void hb_worker_hold(hb_worker *w);

@@ -47,7 +47,7 @@ void *hb_arena_take(hb_arena *arena, size_t count, size_t size)
     return taken;
 }
 
-/* Asks for large pages, where the system has them: addresses all over a large block take less looking up then. */
+/* Asks for huge pages where the system has them: a large block then has fewer addresses to translate. */
 static void prefer_large_pages(char *base, size_t size)
 {
     enum { PAGE = 4096, LARGE_BLOCK = 32 << 20 };

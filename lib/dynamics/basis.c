@@ -148,7 +148,7 @@ size_t hb_basis_tape_size(const hb_model *m)
  * g_i = W_i h + b_i is linear in what the trunk puts out. So h is integrated along the way, and the head, which has
  * most of the weights, is applied once to the integral; the way itself needs no more than the collapsed head. */
 
-/* To the workspace; false when there is nothing in it. */
+/* Into the workspace; false when the collapsed head is zero. */
 static bool collapse_head(const hb_model *m, hb_workspace *w, const hb_real *coefficient)
 {
     hb_collapse(m, m->shape, coefficient, w->head, w->head_bias);
@@ -448,7 +448,7 @@ static void combined_gradient(const hb_model *m, hb_workspace *w, const hb_batch
             continue;
         hb_batch_clear(m->nx, n, ds);
         hb_field_scatter_add(m, w, n, ds, NULL);
-        /* of an average outside the network the rate's gradient is dk and what its increment brings */
+        /* an average outside the network has two gradients: dk, of its rate, and that of its increment */
         hb_batch_advance(k, m->nx, n, dk, weight, w->step, drates + m->nb * m->nx * HB_STRIDE, dk);
         average_back(m, w, n, record.point, in->u, dk, ds);
         hb_batch_add(k, m->nx, n, ds, w->sum);
@@ -537,7 +537,7 @@ static void fixed_stage_gradient(const hb_model *m, hb_workspace *w, const hb_ba
             hb_network_backward(&network, w->all_gradient, NULL, n, &tape,
                                 dparameter + (size_t)k * m->basis.nparameters, w->scratch, NULL);
         }
-        /* on along the average */
+        /* to the next stage point, along the average */
         hb_batch_clear(m->nx, n, w->rate);
         if (has_average && average.shape)
             hb_field_network(m, w, average.shape, average.parameter, false, w->input, w->rate, n, NULL);

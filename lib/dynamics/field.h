@@ -40,9 +40,9 @@ size_t hb_field_tape_size(const hb_field *f, bool gradients);
 /* Enough for `count` networks of one shape and the average, whether integrated together or one by one. */
 size_t hb_field_tape_bound(const hb_model *m, const hb_mlp *shape, int count, bool gradients);
 
-/* increment (nx rows) of one step from in->z; tape may be NULL. A few samples without a tape go a
- * faster way where a term has columns, with the same result; `single`: only the first sample, by one with other
- * rounding, where it has none. */
+/* increment (nx rows) of one step from in->z; tape may be NULL. A few samples without a tape are
+ * faster where a term has columns, with the same result. `single`: only the first sample, which is faster too where a
+ * term has none, with other rounding. */
 void hb_field_integrate(const hb_field *f, hb_workspace *w, const hb_batch *in, bool single, hb_real *increment,
                         char *tape, bool gradients);
 

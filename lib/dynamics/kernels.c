@@ -14,8 +14,8 @@ size_t hb_kernels_slope_size(hb_activation activation, int rows)
     return ((size_t)rows * row + HB_ALIGNMENT - 1) / HB_ALIGNMENT * HB_ALIGNMENT;
 }
 
-/* Lanes of one source follow each other: each run is written as whole groups, of which the next run overwrites what is
- * too much, so that every store is a vector's. */
+/* The lanes that copy one source form a run. Each run is written in whole groups of lanes, and the next run overwrites
+ * what is too much, so that every store is a whole vector. */
 void hb_kernels_spread(int rows, const hb_real *from, int first, int repeat, int n, hb_real *to)
 {
     const int last = (first + n - 1) / repeat, lanes = hb_padded(n);
@@ -34,7 +34,7 @@ void hb_kernels_spread(int rows, const hb_real *from, int first, int repeat, int
         }
 }
 
-/* the same for rows of bits, a word a group */
+/* the same for rows of bits, one word for each group of lanes */
 static void spread_bits(int rows, const uint16_t *from, int first, int repeat, int n, uint16_t *to)
 {
     enum { WORDS = HB_STRIDE / HB_LANES };

@@ -1,4 +1,4 @@
-/* The kernels, written once in GCC vector extensions; included by one file an instruction set, which defines
+/* The kernels, written once in GCC vector extensions; included by one file for each instruction set, which defines
  *
  *     HB_KERNELS_SYMBOL  the constant to define, and HB_KERNELS_NAME, its name
  *     VECTOR_BYTES       width of a register
@@ -119,8 +119,8 @@ ALWAYS_INLINE void tile(const int height, const int width, int nin, const hb_rea
     }
 }
 
-/* the same for rows that lie in memory already: a few are left over, and to have all heights of tiles with all endings
- * would be a lot of code */
+/* the same for rows that lie in memory already: the few that fill no tile. A version of each height of tile for each
+ * ending would be a lot of code. */
 static void end_rows(ending end, int rows, int width, hb_real *y, ptrdiff_t y_stride, char *slope)
 {
     for (int r = 0; end != PLAIN && r < rows; r++)
@@ -346,7 +346,8 @@ static void few(bool activated, hb_activation activation, int nout, int nin, con
 
 /* --- layers --- */
 
-/* One row of ReLU, or d *= slope of one row, where a product cannot do it in passing. Bits: a word a group, or NULL. */
+/* One row of ReLU, or d *= slope of one row, where a product cannot do it in passing. Bits: one word for each group of
+ * lanes, or NULL. */
 ALWAYS_INLINE void relu(hb_real *y, uint16_t *bits, int n)
 {
     for (int g = 0; g < n; g += HB_LANES) {

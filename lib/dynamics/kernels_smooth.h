@@ -22,7 +22,7 @@ typedef struct exponential {
 
 #ifdef HB_DOUBLE
 
-/* doubles serve to check derivatives, not to fly: the C library's functions, lane by lane */
+/* in double precision, which only tests use: the C library's functions, lane by lane */
 ALWAYS_INLINE void exponential_of(const int count, vector x[SIDE_BY_SIDE], exponential *e)
 {
     for (int i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ ALWAYS_INLINE void tanh_of(const int count, const vector x[SIDE_BY_SIDE], vector
     exponential_of(count, value, &e);
     EACH above[i] = (1 - e.scale[i]) - e.scale[i] * e.p[i];
     EACH below[i] = (1 + e.scale[i]) + e.scale[i] * e.p[i];
-    /* what rounding took from the denominator is made up for */
+    /* corrects the rounding error of the denominator */
     EACH lost[i] = ((1 + e.scale[i]) - below[i]) + e.scale[i] * e.p[i];
     EACH per_below[i] = reciprocal(below[i]);
     EACH value[i] = quotient_with_rest(above[i], below[i], lost[i], per_below[i]);

@@ -152,7 +152,7 @@ void hb_network_forward_few(const hb_kernels *k, const hb_mlp *shape, hb_activat
             out[i * HB_STRIDE + s] = result[s * hb_padded(nout) + i];
 }
 
-/* samples that do not exist have no gradient */
+/* padding lanes hold no samples: their gradient is zero */
 static void clear_padding(int rows, int n, hb_real *d)
 {
     for (int r = 0; r < rows; r++)

@@ -154,7 +154,7 @@ size_t hb_predictor_tape_size(const hb_model *m)
     return hb_field_tape_bound(m, &shape, m->architecture == HB_SHARED ? 1 : m->nb, false);
 }
 
-/* the terms that do something, gathered in the workspace */
+/* the terms that are not idle, gathered in the workspace */
 static hb_field working_terms(const hb_predictor *p, hb_workspace *w)
 {
     hb_field f = {.model = p->model, .term = w->term};
@@ -164,8 +164,8 @@ static hb_field working_terms(const hb_predictor *p, hb_workspace *w)
     return f;
 }
 
-/* Networks are many and small: while one is at work, the next one's parameters and tape come closer. After the last
- * comes the first, of the next step. */
+/* Networks are many and small: while one is evaluated, the next one's parameters and tape are fetched into the caches.
+ * After the last comes the first, for the next step. */
 static void look_ahead(const hb_predictor *p, hb_workspace *w, int t, const char *tape)
 {
     const hb_model *m = p->model;

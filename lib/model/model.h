@@ -128,9 +128,9 @@ int hb_model_copy(hb_model **ret, const hb_model *m, bool with_prior, const char
 /* A copy with room for so many words, to be filled in, in the place of those that m has. */
 int hb_model_copy_with_words(hb_model **ret, const hb_model *m, int nwords, const char *notes, hb_error *err);
 
-/* Makes it the model of another vehicle, of which some nominal parameters are known (nominal->nparameters; NaN: not).
- * Where controls are forces, they are those of its mass: normalisation, bounds and trim grow with it. -EINVAL when it
- * has no nominal average, or a parameter cannot be. */
+/* Makes it the model of another vehicle, of which some nominal parameters are known (nominal->nparameters; NaN:
+ * unknown). Where controls are forces, they are those of its mass: normalisation, bounds and trim grow with it. -EINVAL
+ * when it has no nominal average, or a parameter cannot be. */
 int hb_model_set_vehicle(hb_model *m, const double *known, hb_error *err);
 
 /* Recomputes the hash. Call it after filling in the fields or parameters of a new model. */

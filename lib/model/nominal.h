@@ -22,8 +22,8 @@ typedef struct hb_nominal {
     const char *parameter_help[HB_NOMINAL_PARAMETERS]; /* unit and meaning; NULL: not known */
     double parameter_default[HB_NOMINAL_PARAMETERS];
     bool either_sign[HB_NOMINAL_PARAMETERS]; /* not 0, but of any sign: a sense of rotation */
-    /* Parameters that a heavier vehicle has more of; [0]: the first one is its mass, and controls are forces. Times the
-     * same factor, these and the controls give the same motion. */
+    /* Parameters that grow with the mass; [0]: the first one is the mass, and controls are forces. When they all grow
+     * by the same factor, and the controls too, the motion stays the same. */
     bool with_mass[HB_NOMINAL_PARAMETERS];
     const bool *kinematic; /* nx: states whose rate of change is exact whatever the vehicle is like (a position's is its
                               velocity): nothing is left to learn there. NULL: none is known to be */
@@ -38,7 +38,7 @@ typedef struct hb_nominal {
     const struct hb_physics *physics; /* of expressions, else NULL */
 } hb_nominal;
 
-/* Parameters of a vehicle of which some are known (NaN: not), where `reference` describes another one: what is not
+/* Parameters of a vehicle of which some are known (NaN: unknown), where `reference` describes another one: what is not
  * known is as there, and grows with the mass where it does. Returns how many times the reference's its controls are. */
 double hb_nominal_vehicle(const hb_nominal *n, const double *reference, const double *known, double *parameter);
 /* Index of a parameter, or -1. */

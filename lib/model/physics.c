@@ -105,7 +105,8 @@ static turned turned_of(const hb_node *n, const turned *before)
 }
 
 /* Which rates hold for every vehicle: those that are another state, as a position's is its velocity, or velocities
- * turned. Asked with parameters that are no special numbers: a factor of 1 that is one is to be seen. */
+ * turned. Asked with parameters that are no special numbers: a factor that happens to be 1 would be folded
+ * away and not be seen. */
 static int find_kinematic(const hb_physics_source *source, bool *ret, hb_error *err)
 {
     double value[HB_NOMINAL_PARAMETERS];

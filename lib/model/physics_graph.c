@@ -45,7 +45,7 @@ void hb_graph_start(hb_graph *g)
 
 int hb_graph_constant(hb_graph *g, double k)
 {
-    /* one zero: the sign of it is of no use here */
+    /* 0 and -0 are one node */
     return find_or_add(g, (hb_node){.op = HB_OP_CONSTANT, .a = -1, .b = -1, .k = k == 0 ? 0 : k});
 }
 

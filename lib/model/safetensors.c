@@ -14,7 +14,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are read and written as they lie in memory");
 
-/* Shipped files have headers of 4 kB. At 100 MB, which the format would allow, one keeps its reader busy for half a
+/* bytes; shipped files have headers of 4 kB. One of 100 MB, which the format allows, keeps its reader busy for half a
  * minute and takes gigabytes. */
 enum { MAX_HEADER = 1000000, MAX_NAME = 127 };
 

@@ -1,6 +1,6 @@
 /* Safetensors files: named arrays and a few strings, as Python's `safetensors` reads and writes them.
  *
- *     8 bytes        length of the header, little-endian, at most 100 MB
+ *     8 bytes        length of the header, little-endian (we read 1 MB at most, the format allows 100)
  *     header         JSON, padded with spaces: {"__metadata__": {"key": "string", ...},
  *                    "name": {"dtype": "F32", "shape": [3, 4], "data_offsets": [begin, end]}, ...}
  *     data           the arrays, row-major and little-endian, one behind the other without holes

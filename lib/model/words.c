@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* deviations between a reciprocal and zero from which on it has a sign, and a value */
+/* a reciprocal this many deviations away from zero has a sign, and so a value */
 static const double sure_of_sign = 3;
 
 /* slope cov(c) slope^T of one word */
@@ -49,7 +49,7 @@ const char *hb_word_text(hb_word w, char text[HB_WORD_TEXT])
         snprintf(text, HB_WORD_TEXT, "unknown");
         return text;
     }
-    /* places after the point that the deviation leaves meaning to */
+    /* decimal places that the deviation leaves meaningful */
     double size = w.deviation > 0 ? floor(log10(w.deviation)) : floor(log10(fabs(w.value) + 1e-300)) - 4;
     double first = w.deviation / pow(10, size);
     int places = (int)fmin(fmax((first < 1.95 ? 1 : 0) - size, 0), 12);

@@ -14,7 +14,6 @@ struct hb_predictor {
     hb_mlp collapsed;   /* shape of the shared network with nx outputs */
     hb_real *parameter; /* of the collapsed network, */
     hb_real *columns;   /* and by columns */
-    uint64_t version;   /* of the coefficients */
 };
 
 static bool separate(const hb_model *m)
@@ -90,11 +89,6 @@ void hb_predictor_free(hb_predictor *p)
     free(p); /* the first piece of its block */
 }
 
-uint64_t hb_predictor_version(const hb_predictor *p)
-{
-    return p->version;
-}
-
 void hb_predictor_for_batches(hb_predictor *p)
 {
     if (collapses(p->model))
@@ -119,13 +113,12 @@ static void collapse(hb_predictor *p)
 void hb_predictor_set(hb_predictor *p, const hb_real *coefficient)
 {
     const hb_model *m = p->model;
-    bool any = false, others = false;
+    bool any = false;
 
     for (int i = 0; i < m->nb; i++) {
         bool mine = false;
         for (int r = 0; r < m->nx; r++) {
             const hb_real c = !coefficient ? 0 : coefficient[m->shape == HB_PER_STATE ? i * m->nx + r : i];
-            others |= p->scale[i * m->nx + r] != c;
             p->scale[i * m->nx + r] = c;
             mine |= c != 0;
         }
@@ -133,7 +126,6 @@ void hb_predictor_set(hb_predictor *p, const hb_real *coefficient)
             p->idle[i] = !mine;
         any |= mine;
     }
-    p->version += others;
     if (collapses(m)) {
         p->idle[0] = !any && m->average != HB_AVERAGE_HEAD;
         collapse(p);

@@ -18,8 +18,6 @@ void hb_predictor_free(hb_predictor *p);
 
 /* coefficient: hb_model_ncoefficients numbers (nb, or nb x nx row-major); NULL sets all to zero: the average. */
 void hb_predictor_set(hb_predictor *p, const hb_real *coefficient);
-/* Counts changes of the coefficients. */
-uint64_t hb_predictor_version(const hb_predictor *p);
 /* Coefficients are set faster from now on, and steps of a few samples are slower. The results are the same. */
 void hb_predictor_for_batches(hb_predictor *p);
 

@@ -27,10 +27,6 @@ typedef struct record {
     uint64_t size;
 } record;
 
-typedef struct place {
-    uint64_t offset, end; /* of a chunk: where it is, and the newest log_time in it */
-} place;
-
 struct hb_mcap_reader {
     char *name;
     const uint8_t *data;
@@ -45,8 +41,6 @@ struct hb_mcap_reader {
     int nchannels;
     bool indexed, distrusted; /* there is an index; it is not looked at */
     hb_mcap_summary summary;
-    place *place; /* of chunks, by the index */
-    int nplaces;
 
     uint64_t at;      /* offset of the next record */
     uint8_t *records; /* of the current chunk, when it was compressed */
@@ -217,24 +211,6 @@ static int take_channel(hb_mcap_reader *r, const record *of, uint64_t offset, hb
 
 /* ---- the index ---- */
 
-static int take_place(hb_mcap_reader *r, const record *of, uint64_t offset, hb_error *err)
-{
-    cursor c = content(of);
-    place *all = r->nplaces % 64 ? r->place : realloc(r->place, (size_t)(r->nplaces + 64) * sizeof *all);
-
-    if (!all)
-        return hb_fail(err, ENOMEM, "out of memory");
-    r->place = all;
-    place p;
-    number(&c, 8);
-    p.end = number(&c, 8);
-    p.offset = number(&c, 8);
-    if (c.beyond || p.offset >= r->size)
-        return damaged(r, offset, "an index of a chunk that is not there", err);
-    r->place[r->nplaces++] = p;
-    return 0;
-}
-
 static int take_statistics(hb_mcap_reader *r, const record *of, uint64_t offset, hb_error *err)
 {
     cursor c = content(of);
@@ -267,8 +243,6 @@ static int take_summary(hb_mcap_reader *r, uint64_t from, uint64_t end, hb_error
             failed = take_channel(r, &it, offset, err);
         else if (it.kind == HB_MCAP_STATISTICS)
             failed = take_statistics(r, &it, offset, err);
-        else if (it.kind == HB_MCAP_CHUNK_INDEX)
-            failed = take_place(r, &it, offset, err);
     }
     return failed;
 }
@@ -391,7 +365,6 @@ void hb_mcap_reader_free(hb_mcap_reader *r)
         munmap(r->mapped, r->size);
     free(r->schema);
     free(r->channel);
-    free(r->place);
     free(r->records);
     free(r->profile);
     free(r->name);
@@ -405,16 +378,6 @@ void hb_mcap_reader_rewind(hb_mcap_reader *r)
     r->at = r->data_start;
     r->chunk = (cursor){0};
     r->ended = r->cut = false;
-}
-
-void hb_mcap_reader_seek(hb_mcap_reader *r, uint64_t log_time)
-{
-    hb_mcap_reader_rewind(r);
-    for (int i = 0; i < r->nplaces; i++)
-        if (r->place[i].end >= log_time) {
-            r->at = r->place[i].offset;
-            return;
-        }
 }
 
 static int take_message(hb_mcap_reader *r, const record *of, uint64_t offset, hb_mcap_message *ret, hb_error *err)

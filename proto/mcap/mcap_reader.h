@@ -60,9 +60,6 @@ void hb_mcap_reader_free(hb_mcap_reader *r);
 int hb_mcap_reader_next(hb_mcap_reader *r, hb_mcap_message *ret, hb_error *err);
 /* From the beginning once more. */
 void hb_mcap_reader_rewind(hb_mcap_reader *r);
-/* Goes on with the first chunk that ends at log_time or later; without an index, from the beginning. Messages before
- * that time may still come. */
-void hb_mcap_reader_seek(hb_mcap_reader *r, uint64_t log_time);
 /* After an error in a chunk: goes on behind it. False when there is nothing behind it. */
 bool hb_mcap_reader_skip(hb_mcap_reader *r);
 

@@ -522,11 +522,6 @@ uint64_t hb_mcap_writer_size(const hb_mcap_writer *w)
     return w->position;
 }
 
-uint64_t hb_mcap_writer_messages(const hb_mcap_writer *w)
-{
-    return w->messages + w->nentries;
-}
-
 uint64_t hb_mcap_writer_waiting(const hb_mcap_writer *w)
 {
     return w->nentries;

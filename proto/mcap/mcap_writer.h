@@ -29,8 +29,8 @@ int hb_mcap_writer_begin(hb_mcap_writer *w, int fd, const char *profile, const c
 /* Ids are 1, 2, ... in order; 0: too many, or too large. To be called before the first message. */
 uint16_t hb_mcap_writer_schema(hb_mcap_writer *w, const char *name, const char *encoding, const void *data, size_t n);
 uint16_t hb_mcap_writer_channel(hb_mcap_writer *w, uint16_t schema, const char *topic, const char *encoding);
-/* What is said of a channel: n texts of `stride` bytes each, a name and its value in turn, which stay the caller's. Also
- * before the first message. false: there is no such channel, or it is too much. */
+/* What is said of a channel: n texts of `stride` bytes each, a name and its value in turn, which stay the caller's.
+ * Also before the first message. false: there is no such channel, or it is too much. */
 bool hb_mcap_writer_metadata(hb_mcap_writer *w, uint16_t channel, const char *texts, int n, size_t stride);
 /* Times are nanoseconds. Writes a chunk when it is full. -EMSGSIZE: larger than any message may be. */
 int hb_mcap_writer_message(hb_mcap_writer *w, uint16_t channel, uint32_t sequence, uint64_t log_time,
@@ -40,9 +40,8 @@ int hb_mcap_writer_flush(hb_mcap_writer *w, hb_error *err);
 /* Writes the last chunk, the index and the footer. */
 int hb_mcap_writer_end(hb_mcap_writer *w, hb_error *err);
 
-uint64_t hb_mcap_writer_size(const hb_mcap_writer *w);     /* bytes of the file by now */
-uint64_t hb_mcap_writer_messages(const hb_mcap_writer *w); /* that were given to it; those of a lost chunk taken off */
-uint64_t hb_mcap_writer_waiting(const hb_mcap_writer *w);  /* messages in the chunk that is not written yet */
-bool hb_mcap_writer_full(const hb_mcap_writer *w);         /* no more chunks fit into the index: begin another file */
+uint64_t hb_mcap_writer_size(const hb_mcap_writer *w);    /* bytes of the file by now */
+uint64_t hb_mcap_writer_waiting(const hb_mcap_writer *w); /* messages in the chunk that is not written yet */
+bool hb_mcap_writer_full(const hb_mcap_writer *w);        /* no more chunks fit into the index: begin another file */
 
 #endif

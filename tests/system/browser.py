@@ -1,5 +1,4 @@
 """A real browser for tests: Debian's chromium, driven by its chromedriver over WebDriver (plain HTTP and JSON)."""
-import base64
 import json
 import os
 import re
@@ -7,9 +6,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
+
+from waiting import wait_until
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 # nothing that looks for a network; no sandbox, which root does not get
@@ -61,13 +61,11 @@ class Browser:
 
     def wait(self, script, what, patience=40.0):
         """Until a script returns something true; returns that."""
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            if found := self.run(script):
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"{what} did not happen within {patience} s; the page says:\n"
-                             + self.run("return document.body.innerText.slice(0, 1500)"))
+        try:
+            return wait_until(lambda: self.run(script), what, patience, every=0.05)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the page says:\n"
+                                 + self.run("return document.body.innerText.slice(0, 1500)")) from None
 
     def key(self, key):
         key = KEYS.get(key, key)
@@ -89,14 +87,6 @@ class Browser:
     def complaints(self):
         """What the console has of warnings and errors since the last time."""
         return [e["message"] for e in self.call("/se/log", {"type": "browser"}) if e["level"] in ("SEVERE", "WARNING")]
-
-    def picture(self, path, whole=False):
-        if whole:
-            size = self.run("return [document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-            self.resize(*size)
-            time.sleep(0.5)
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(self.call("/screenshot")))
 
     def close(self):
         if "/session/" in getattr(self, "base", ""):

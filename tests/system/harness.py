@@ -37,8 +37,7 @@ sys.path.insert(0, f"{BUILD}/clients/python")
 
 import hilbert  # noqa: E402
 from hilbert import hilbert_pb2 as pb  # noqa: E402
-
-PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+from waiting import PATIENCE, wait_until  # noqa: E402
 
 CART = """
 name: cart
@@ -69,15 +68,6 @@ def shipped(name):
     text = re.sub(r"(?m)^model: .*", f"model: {model}", text)
     text = re.sub(r"(?ms)^sockets:\n.*?^(?=\S)", "", text).replace("{", "{{").replace("}", "}}")
     return text + "\nsockets:\n" + "".join(f"  {s}: ipc://{{folder}}/{s}\n" for s in ("telemetry", "actions", "control", "status"))
-
-
-def wait_until(condition, what, patience=PATIENCE):
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError(f"{what} did not happen within {patience} s")
 
 
 class Manager:

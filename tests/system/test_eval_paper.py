@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+from waiting import wait_until
 
 EVAL, SIM = sys.argv[1:3]
 PAPER = ['NODE', *(f'{row}, {how}' for how in ('inner product', 'least squares')
@@ -206,8 +207,8 @@ class Paper(unittest.TestCase):
         with tempfile.TemporaryDirectory() as other:
             process = subprocess.Popen([EVAL, 'paper', 'quadrotor', '--sim', SIM, '--data', other, '--scale', 'tiny',
                                         '--json', '--no-plot'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            while not os.path.exists(os.path.join(other, 'quadrotor-tiny', 'node.safetensors')) and process.poll() is None:
-                time.sleep(0.001)
+            model = os.path.join(other, 'quadrotor-tiny', 'node.safetensors')
+            wait_until(lambda: os.path.exists(model) or process.poll() is not None, 'the first model', 300, every=0.001)
             process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=60)
             if process.returncode:

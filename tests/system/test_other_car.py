@@ -16,7 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from waiting import wait_until
 
 DT = 0.04
 PHYSICS = """\
@@ -125,9 +126,8 @@ def fly(build, folder, adapt, cars, seconds, seed):
         daemon = subprocess.Popen([f"{build}/daemon/hilbertd", f"{folder}/van.yaml"], cwd=folder, stderr=subprocess.PIPE,
                                   env=dict(os.environ, RUNTIME_DIRECTORY=run))
         try:
-            while not os.path.exists(f"{run}/actions"):
-                assert daemon.poll() is None, daemon.stderr.read().decode()
-                time.sleep(0.05)
+            wait_until(lambda: os.path.exists(f"{run}/actions") or daemon.poll() is not None, "the daemon's start")
+            assert daemon.poll() is None, daemon.stderr.read().decode()
             with hilbert.Client(run, timeout=60, lockstep=True) as client:
                 rows.append(drive(client, Van(seed + car), seconds, car))
         finally:

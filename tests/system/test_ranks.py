@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+from waiting import wait_until
 
 MPIRUN, TRAIN, SIM = sys.argv[1:4]
 TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '7', '--examples', '30', '--queries', '30', '--validate-every', '50']
@@ -65,13 +66,13 @@ class Ranks(unittest.TestCase):
         return read(cls.path('undisturbed'))
 
     def wait(self, process, condition, what):
-        for _ in range(30000):  # five minutes, for a machine that does something else
+        def look():
             found = condition()
-            if found:
-                return found
-            self.assertIsNone(process.poll(), what)
-            time.sleep(0.01)
-        self.fail(what)
+            if not found:
+                self.assertIsNone(process.poll(), what)
+            return found
+
+        return wait_until(look, what, 300, every=0.01)  # five minutes, for a machine that does something else
 
     def start(self, n, output):
         """A training as n ranks, stopped as soon as it has made steps: mpirun, and its ranks, which stand still. However

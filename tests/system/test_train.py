@@ -12,10 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 from made_flights import write_flights
+from waiting import wait_until
 
 TRAIN, EVAL = sys.argv[1:3]
 TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '5', '--examples', '30', '--queries', '30', '--learning-rate', '0.01']
@@ -161,10 +161,7 @@ class Train(unittest.TestCase):
         process = subprocess.Popen([TRAIN, '--data', self.data, '--output', other, '--steps', '400', '--decay', 'cosine',
                                     '--threads', '1', '--checkpoint-every', '0', '--validate-every', '100', *TINY],
                                    stderr=subprocess.PIPE, text=True)
-        for _ in range(1000):
-            if os.path.exists(other + '.checkpoint') or process.poll() is not None:
-                break
-            time.sleep(0.005)
+        wait_until(lambda: os.path.exists(other + '.checkpoint') or process.poll() is not None, 'a checkpoint')
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         if process.returncode == 1:
@@ -201,8 +198,7 @@ class Train(unittest.TestCase):
                    *TINY]
         process = subprocess.Popen([TRAIN, *options, '--checkpoint-every', '1000', '--output', other],
                                    stderr=subprocess.PIPE, text=True)
-        while not os.path.exists(other + '.checkpoint') and process.poll() is None:
-            time.sleep(0.001)
+        wait_until(lambda: os.path.exists(other + '.checkpoint') or process.poll() is not None, 'a checkpoint', every=0.001)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         if process.returncode:
@@ -217,8 +213,7 @@ class Train(unittest.TestCase):
         other = self.path('diverged')
         options = [TRAIN, '--data', self.data, '--output', other, *TINY]
         process = subprocess.Popen([*options, '--steps', '1000000', '--checkpoint-every', '0'], stderr=subprocess.DEVNULL)
-        while not os.path.exists(other + '.checkpoint') and process.poll() is None:
-            time.sleep(0.005)
+        wait_until(lambda: os.path.exists(other + '.checkpoint') or process.poll() is not None, 'a checkpoint')
         process.kill()
         process.wait()
         self.assertIn('--force', run(*options, '--steps', '4', code=1).stderr)

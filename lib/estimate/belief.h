@@ -32,9 +32,9 @@
  * p is the run's own: what it cannot explain does not move it. A newborn run has no sums, it knows the prior alone. Two
  * hypotheses beside the runs say that nothing is to be learned: the vehicle is the average one, c = 0 (which is none
  * where it is far from the population), or the
- * population's mean, c = c0; these learn f alone. So what adapting has not earned by predicting better is not used. Weights are the
- * probabilities of all these, by how well each predicted (Student-t, since errors have heavy tails; tempered, since
- * they are correlated). The coefficients in use are the mean over all of them.
+ * population's mean, c = c0; these learn f alone. So what adapting has not earned by predicting better is not used.
+ * Weights are the probabilities of all these, by how well each predicted (Student-t, since errors have heavy tails;
+ * tempered, since they are correlated). The coefficients in use are the mean over all of them.
  *
  * Classes. A transition is in the model; or a glitch, which ends with a wrong sample; or the way back from one, which
  * begins with it; or of foreign dynamics, which stay. Glitches and foreign dynamics have broad noise around what the
@@ -106,17 +106,17 @@ typedef struct hb_belief {
     const hb_model *m;
     const hb_arithmetic *arithmetic;
     hb_belief_settings s;
-    int nfixed;                                /* unknowns that stay, 0 to HB_MOST_FIXED, and where they can be */
+    int nfixed; /* unknowns that stay, 0 to HB_MOST_FIXED, and where they can be */
     double least[HB_MOST_FIXED], most[HB_MOST_FIXED];
     int nx, nb, n, nproblems, ld; /* n = nb + nfixed */
-    int nruns; /* fewer where the basis is so large that five would take too long */
+    int nruns;                    /* fewer where the basis is so large that five would take too long */
 
     /* the prior */
     double *prior, *prior_vector; /* nproblems x n x n, nproblems x n: P0^-1 and P0^-1 c0, with those of f */
     double *c0;                   /* nproblems x n, f = 0 */
     double average_share;         /* probability, before anything is seen, that a vehicle is the average one */
-    double *file_variance;             /* nx, of a transition, by the model file */
-    double *reference;                 /* nx: variance of lasting errors in training */
+    double *file_variance;        /* nx, of a transition, by the model file */
+    double *reference;            /* nx: variance of lasting errors in training */
 
     /* All that changes, in one block: what a restart must not lose. */
     size_t nstate;
@@ -206,8 +206,8 @@ double hb_belief_adapted(const hb_belief *b);
 /* (c - c0)^T P0^-1 (c - c0) over the number of coefficients (nproblems x n, of which f does not matter): about 1 for a
  * vehicle of the population. 0 without one. */
 double hb_belief_plausibility(const hb_belief *b, const double *c);
-/* Whether the state, as it was taken from elsewhere, can be one: c and f (nproblems x n) of the most probable run, by its
- * sums, or NULL. */
+/* Whether the state, as it was taken from elsewhere, can be one: c and f (nproblems x n) of the most probable run, by
+ * its sums, or NULL. */
 const double *hb_belief_possible(hb_belief *b);
 
 #endif

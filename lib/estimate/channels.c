@@ -6,17 +6,8 @@
 #include <string.h>
 
 #include "base/batch.h"
+#include "estimate/constants.h"
 
-static const double block_periods = 5; /* model's periods of a block: a hung rate shows within two */
-static const double rarely = 1e-4;     /* chance that a channel fails in a block: a few times in an hour of blocks */
-static const double file_blocks = 4;   /* blocks that the file's noise counts for when the vehicle's own is learned, */
-static const double own_blocks = 100;  /* and the vehicle's own at most: about as long as half a minute */
-/* Where the file says nothing of noise: that of a sensor, of what its state spans. It counts for one block, and the
- * vehicle's own may be less. */
-static const double unknown_noise = 0.02, unknown_blocks = 1;
-/* Rates of an estimator are off by about so much of what they span, for seconds: an error that the noise of a step does
- * not show, nor a few blocks in a row. PX4's velocities have 0.1 m/s of 0.9. */
-static const double rate_bias = 0.12;
 static const double pi = 3.14159265358979323846;
 
 enum {
@@ -125,7 +116,7 @@ static double noise_of(const hb_model *m, int state)
     int count = 0;
 
     if (!m->has_prior)
-        return unknown_noise;
+        return HB_CHANNEL_NOISE;
     if (m->output[state])
         return m->noise[state];
     for (int i = 0; i < m->nx; i++)
@@ -142,7 +133,7 @@ void hb_channels_find(hb_channels *c, const hb_model *m)
     const bool nominal = m->average == HB_AVERAGE_NOMINAL && m->nx <= STATES && m->nu <= HB_MAX_CONTROLS;
     int w[3];
 
-    c->block = block_periods * m->dt;
+    c->block = HB_CHANNEL_PERIODS * m->dt;
     c->told = m->has_prior;
     c->quaternion = -1;
     c->npairs = 0;
@@ -174,7 +165,7 @@ void hb_channels_find(hb_channels *c, const hb_model *m)
 
 /* ---- odds ---- */
 
-static const hb_channel_odds unsuspected = {.log_odds = -1e9, .now = -1e9};
+static const hb_channel_odds unsuspected = {.log_odds = HB_NONE, .now = HB_NONE};
 
 void hb_channels_reset(hb_channels *c)
 {
@@ -185,11 +176,18 @@ void hb_channels_reset(hb_channels *c)
     }
 }
 
+/* Blocks that noise counts for beforehand; a guess counts for one. */
+static double known_blocks(const hb_channels *c)
+{
+    return c->told ? HB_FILE_BLOCKS : 1;
+}
+
 /* Of this vehicle, relative to the file's, or to what was guessed. */
 static double more_noise(const hb_channels *c, const hb_channel_odds *o)
 {
-    return c->told ? fmax(1, (file_blocks + o->squares) / (file_blocks + o->blocks))
-                   : (unknown_blocks + o->squares) / (unknown_blocks + o->blocks);
+    const double more = (known_blocks(c) + o->squares) / (known_blocks(c) + o->blocks);
+
+    return c->told ? fmax(1, more) : more; /* a guess may be too much */
 }
 
 /* log of Gamma(x + 1/2) / Gamma(x), x >= 1/2, to 2e-5: Stirling's series at x + 2, and from there down. */
@@ -204,9 +202,9 @@ static double log_gamma_step(double x)
 static double evidence(const hb_channels *c, const hb_channel_odds *o, double r, double noise, double motion,
                        double unrelated)
 {
-    const double freedom = (c->told ? file_blocks : unknown_blocks) + o->blocks, s = more_noise(c, o) * noise + motion;
-    const double right = log_gamma_step(freedom / 2) - log(freedom * pi * s) / 2 -
-                         (freedom + 1) / 2 * log1p(r * r / (freedom * s));
+    const double freedom = known_blocks(c) + o->blocks, s = more_noise(c, o) * noise + motion;
+    const double right =
+        log_gamma_step(freedom / 2) - log(freedom * pi * s) / 2 - (freedom + 1) / 2 * log1p(r * r / (freedom * s));
     const double wide = s + 2 * unrelated, wrong = -log(2 * pi * wide) / 2 - r * r / (2 * wide);
 
     return wrong - right;
@@ -214,7 +212,7 @@ static double evidence(const hb_channels *c, const hb_channel_odds *o, double r,
 
 static double bounded(double log_odds)
 {
-    return fmin(fmax(log_odds, log(rarely)), -log(rarely));
+    return fmin(fmax(log_odds, log(HB_CHANNEL_FAILS)), -log(HB_CHANNEL_FAILS));
 }
 
 /* A whole block: its evidence stays, and while the channel is right its residual tells of the vehicle's noise: what of
@@ -229,9 +227,10 @@ static void keep(const hb_channels *c, hb_channel_odds *o, double r, double nois
         return;
     o->squares += (share * share * r * r + share * motion) / noise;
     o->blocks += 1;
-    if (o->blocks > own_blocks) {
-        o->squares *= own_blocks / o->blocks;
-        o->blocks = own_blocks;
+    const double most = HB_SLOW_MEMORY / c->block;
+    if (o->blocks > most) {
+        o->squares *= most / o->blocks;
+        o->blocks = most;
     }
 }
 
@@ -318,7 +317,7 @@ static void judge(hb_channels *c, const double *x, double seconds, bool whole)
         const double unrelated = c->spread[v] * c->spread[v] * seconds * seconds;
         /* a channel that stands still is no estimator's that is a little off */
         const bool hangs = hb_channels_stands(c, p) >= c->block / 2 || hb_channels_stands(c, v) >= c->block / 2;
-        const double motion = c->uncertain[i] + (hangs ? 0 : rate_bias * rate_bias * unrelated);
+        const double motion = c->uncertain[i] + (hangs ? 0 : HB_RATE_BIAS * HB_RATE_BIAS * unrelated);
         hb_channel_odds *o = &c->pair[i];
 
         o->now = bounded(bounded(o->log_odds) + evidence(c, o, r, noise, motion, unrelated));

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { STRANGERS = 3 };          /* reports in a row after which somebody else is flying */
-static const double settled = 7; /* lags after which nothing is left of an old state: 1e-3 */
+#include "estimate/constants.h"
+
 static const int64_t never = INT64_MAX;
 
 void hb_command_history_lay_out(hb_command_history *h, hb_arena *arena)
@@ -131,7 +131,7 @@ void hb_command_history_report(hb_command_history *h, int64_t time_us, const dou
         h->strangers = 0;
         h->ignored = false;
     } else {
-        h->ignored |= ++h->strangers >= STRANGERS;
+        h->ignored |= ++h->strangers >= HB_STRANGERS;
     }
     int now = in_force(h, time_us, &until);
     /* a command is dated by itself, except one that took over from what was reported before it */
@@ -172,7 +172,7 @@ void hb_command_history_settle(const hb_command_history *h, const hb_actuators *
                                double *ret_state)
 {
     for (int i = 0; i < h->nu; i++) {
-        int64_t until, delay = llround(a->delay[i] * 1e6), begin = time_us - llround(settled * a->lag[i] * 1e6);
+        int64_t until, delay = llround(a->delay[i] * 1e6), begin = time_us - llround(HB_SETTLED_LAGS * a->lag[i] * 1e6);
         const double *u = hb_command_history_at(h, begin - delay, &until);
         ret_state[i] = u ? u[i] : rest[i];
         /* an actuator without lag is where its command is, also at the very moment that one comes into force */

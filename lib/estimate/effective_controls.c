@@ -4,12 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* lags after which a step is over, except for 0.7 % */
-static const double settled = 5;
-/* a lag this short, in seconds, is none */
-static const double negligible = 1e-6;
+#include "estimate/constants.h"
 
-enum { MOST_BACK = 48, MOST_STEPS = (MOST_BACK + 1) * HB_TRANSITION_PARTS + 1 };
+enum { MOST_STEPS = (HB_LOOKED_BACK + 1) * HB_TRANSITION_PARTS + 1 };
 
 double hb_effective_reach(const hb_actuators *a)
 {
@@ -17,7 +14,7 @@ double hb_effective_reach(const hb_actuators *a)
 
     for (int i = 0; i < a->nu; i++)
         lag = fmax(lag, a->lag[i]);
-    return hb_actuators_longest_delay(a) + settled * lag;
+    return hb_actuators_longest_delay(a) + HB_SETTLED_LAGS * lag;
 }
 
 /* Commands up to the end of a transition, oldest first; times are seconds from its start. */
@@ -33,14 +30,15 @@ typedef struct steps {
  * not known. */
 static double gather(const hb_past *past, int nu, double reach, steps *s)
 {
-    hb_window_entry entry[MOST_BACK + 1];
+    hb_window_entry entry[HB_LOOKED_BACK + 1];
     double known = 0;
     int back = 0;
 
     s->n = 0;
     if (!past->at(past, 0, &entry[0]))
         return -1;
-    while (known < reach && back < MOST_BACK && entry[back].continues && past->at(past, back + 1, &entry[back + 1]))
+    while (known < reach && back < HB_LOOKED_BACK && entry[back].continues &&
+           past->at(past, back + 1, &entry[back + 1]))
         known += entry[++back].dt;
 
     double time = -known;
@@ -71,7 +69,7 @@ typedef struct instant {
 
 static double left_after(double lag, double seconds)
 {
-    return lag > negligible ? exp(-seconds / lag) : 0;
+    return lag > HB_NOTHING ? exp(-seconds / lag) : 0;
 }
 
 /* The ends of parts, as actuators of this delay see them: parts + 1 of them. */

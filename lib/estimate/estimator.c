@@ -9,10 +9,6 @@
 #include "base/numeric.h"
 #include "estimate/estimator_internal.h"
 
-/* a command that is farther outside the bounds than they are apart was never given */
-static const double believable_range = 1;
-enum { BEGINNING = 50 }; /* transitions from where a flight began that its first command may matter to */
-
 const char *const hb_estimate_status_name[] = {
 #define X(id, name, help) name,
     HB_ESTIMATE_STATUSES(X)
@@ -149,7 +145,7 @@ static bool since_the_beginning(const hb_past *past)
     const hb_estimator *e = past->context;
     hb_window_entry entry;
 
-    if (past->sequence < e->origin || past->sequence - e->origin >= BEGINNING)
+    if (past->sequence < e->origin || past->sequence - e->origin >= HB_LOOKED_BACK)
         return false;
     for (uint64_t back = 0; back < past->sequence - e->origin; back++)
         if (!entry_before(past, (int)back, &entry) || !entry.continues)
@@ -276,7 +272,8 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
     }
     for (int k = 0; k < parts * nu; k++) {
         int i = k % nu;
-        double range = believable_range * (m->control_max[i] - m->control_min[i]);
+        /* a command that is farther outside the bounds than they are apart was never given */
+        double range = m->control_max[i] - m->control_min[i];
         check += hb_zero_if_finite_real(hb_normalised_control(m, i, t->u[k]));
         u[k] = hb_normalised_control(m, i, t->u[k]);
         if (!e->bayesian || (t->u[k] >= m->control_min[i] - range && t->u[k] <= m->control_max[i] + range))
@@ -290,12 +287,8 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
         check += hb_zero_if_finite_real(rest);
         e->rest_control[i] = hb_normalised_control(m, i, fmin(fmax(rest, m->control_min[i]), m->control_max[i]));
     }
-    e->staged[e->nstaged] = (hb_window_entry){.dt = t->dt,
-                                              .parts = parts,
-                                              .continues = t->continues && !e->broken,
-                                              .z = z,
-                                              .u = u,
-                                              .dz = dz};
+    e->staged[e->nstaged] = (hb_window_entry){
+        .dt = t->dt, .parts = parts, .continues = t->continues && !e->broken, .z = z, .u = u, .dz = dz};
     return check == 0 && t->dt > 0 && parts <= HB_TRANSITION_PARTS;
 }
 
@@ -321,7 +314,7 @@ bool hb_estimator_work(hb_estimator *e)
     case HB_WORK_NONE:
         return false;
     case HB_WORK_RELEARN:
-        hb_belief_relearn(e, HB_RELEARN);
+        hb_belief_relearn(e, HB_LOOKED_BACK);
         e->work = HB_WORK_KEEP;
         break;
     case HB_WORK_KEEP:
@@ -341,7 +334,7 @@ static void work_off(hb_estimator *e)
 static void leave_work(hb_estimator *e)
 {
     e->work = hb_belief_is_outdated(e) ? HB_WORK_RELEARN : HB_WORK_KEEP;
-    if (e->seconds >= HB_YOUNG)
+    if (e->seconds >= HB_CONFIRM_TIME + HB_SOON)
         return;
     work_off(e);
     hb_belief_show(e);

@@ -123,8 +123,9 @@ enum { HB_ESTIMATOR_TOGETHER = 9 };
 /* Slides the window by one transition and, every solve_every transitions, solves. What the answer to the next request
  * does not need is left for later. */
 void hb_estimator_push(hb_estimator *e, const hb_transition *t);
-/* One piece of what was left: a young flight is explained again, the belief is kept. False: there was none. It changes nothing that can be asked of the estimator; what comes of it is seen after the next transition,
- * which does what is still left then. So results do not depend on when, nor on whether, it is called. */
+/* One piece of what was left: a young flight is explained again, the belief is kept. False: there was none. It changes
+ * nothing that can be asked of the estimator; what comes of it is seen after the next transition, which does what is
+ * still left then. So results do not depend on when, nor on whether, it is called. */
 bool hb_estimator_work(hb_estimator *e);
 /* The same in two halves, for when samples come faster than they can be used one by one: up to HB_ESTIMATOR_TOGETHER
  * are staged, then evaluated together, which takes little longer than one, and solved once. False: a number was

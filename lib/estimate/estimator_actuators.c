@@ -4,16 +4,6 @@
 
 #include "estimate/estimator_internal.h"
 
-/* seconds: where to start when nothing is known. A vehicle that is 40 ms faster or slower than planned for swings, and
- * with requests 40 ms apart ever more: this lies between */
-static const double cautious_lag = 0.015, cautious_delay = 0.005;
-/* seconds: how far lag and delay may be from where they start, before anything is seen */
-static const double lag_spread = 0.04, delay_spread = 0.02;
-/* seconds of deviation of each, below which one may rely on them */
-static const double confident_within = 0.008;
-/* seconds that a variant differs by at least: single precision rounds the difference of what follows */
-static const double least_step = 0.002;
-
 static double largest(const double *x, int n)
 {
     double most = 0;
@@ -34,12 +24,13 @@ int hb_estimator_unknown_actuators(const hb_model *m, const hb_estimator_setting
         return 0;
     if (a->nlags == 0 && a->lag < 0 && a->max_lag > 0)
         ret[count++] = (hb_unknown_actuator){.is_lag = true,
-                                             .start = fmin(lag > 0 ? lag : cautious_lag, a->max_lag),
-                                             .spread = lag_spread,
+                                             .start = fmin(lag > 0 ? lag : HB_USUAL_LAG, a->max_lag),
+                                             .spread = HB_LAG_SPREAD,
                                              .most = a->max_lag};
     if (a->ndelays == 0 && a->delay < 0 && a->max_delay > 0)
-        ret[count++] = (hb_unknown_actuator){
-            .start = fmin(delay > 0 ? delay : cautious_delay, a->max_delay), .spread = delay_spread, .most = a->max_delay};
+        ret[count++] = (hb_unknown_actuator){.start = fmin(delay > 0 ? delay : HB_USUAL_DELAY, a->max_delay),
+                                             .spread = HB_DELAY_SPREAD,
+                                             .most = a->max_delay};
     return count;
 }
 
@@ -93,7 +84,7 @@ void hb_estimator_take_actuators(hb_estimator *e)
     for (int k = 0; k < e->nunknown; k++) {
         double seconds = e->deviation[k] * e->unknown[k].spread;
         *(e->unknown[k].is_lag ? &b->lag_deviation : &b->delay_deviation) = seconds;
-        b->confident &= seconds < confident_within;
+        b->confident &= seconds < HB_ACTUATORS_KNOWN;
     }
 }
 
@@ -103,7 +94,7 @@ void hb_estimator_choose_variants(hb_estimator *e)
         const hb_unknown_actuator *u = &e->unknown[k];
         /* towards the side that has more room */
         double up = e->belief.most[k] - e->at[k], down = e->at[k] - e->belief.least[k];
-        double by = fmax(e->deviation[k], least_step / u->spread);
+        double by = fmax(e->deviation[k], HB_LEAST_STEP / u->spread);
         e->step[k] = up >= down ? fmin(by, up) : -fmin(by, down);
     }
 }

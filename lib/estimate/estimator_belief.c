@@ -6,20 +6,6 @@
 #include "base/numeric.h"
 #include "estimate/estimator_internal.h"
 
-/* transitions in a row without known commands, from which on a command is taken to have been held: telemetry that never
- * continues anything */
-enum { UNSETTLED = 25 };
-/* times the noise, squared and in the mean, that coefficients taken up again may leave of the newest transitions, if
- * there are that many, and how far from the trained population they may be, squared and per coefficient */
-static const double worst_fit = 25, farthest = 100;
-enum { FEWEST = 10, NEWEST = 100 };
-/* lasting errors relative to those of training, squared, that stand for one half in hb_health.out_of_span */
-static const double span_ratio = 9;
-
-/* A flight younger than so many seconds is explained again as a whole whenever there is half as much again: the first
- * transitions were explained with the population's coefficients, which may be far off. */
-static const double young = 0.5, more = 1.5;
-
 double hb_estimator_past(const hb_estimator *e)
 {
     double needed = 0;
@@ -85,7 +71,7 @@ void hb_belief_report(hb_estimator *e)
     h->adapted = e->warm ? hb_belief_adapted(b) : 0;
     h->outlier = *b->outlier;
     /* what nothing explains at once, and errors that last */
-    h->out_of_span = fmax(b->span / (b->span + span_ratio), *b->foreign * b->unexplained);
+    h->out_of_span = fmax(b->span / (b->span + HB_CLIP * HB_CLIP), *b->foreign * b->unexplained);
     h->changes = e->told_before + (uint64_t)*b->changes;
     h->status = status_of(e);
 }
@@ -116,13 +102,13 @@ static bool learn(hb_estimator *e, const hb_window_entry *entry, bool usable)
     return *e->belief.outlier <= 0.5;
 }
 
-/* Where nothing ever follows on anything, the command is taken to have been held. */
-static bool is_usable(hb_estimator *e, double known, bool impossible)
+/* Where for a while nothing followed on anything, the command is taken to have been held. */
+static bool is_usable(hb_estimator *e, double known, double dt, bool impossible)
 {
     bool settled = known >= hb_estimator_past(e) - 1e-9;
 
-    e->unsettled = settled ? 0 : e->unsettled + 1;
-    return !impossible && (settled || e->unsettled > UNSETTLED);
+    e->unsettled = settled ? 0 : e->unsettled + dt;
+    return !impossible && (settled || e->unsettled > HB_CONFIRM_TIME);
 }
 
 int hb_belief_learn_staged(hb_estimator *e)
@@ -135,7 +121,7 @@ int hb_belief_learn_staged(hb_estimator *e)
             continue;
         used++;
         size_t slot = hb_estimator_slot(e, e->window.next);
-        bool usable = is_usable(e, e->known[lane], e->impossible[lane]);
+        bool usable = is_usable(e, e->known[lane], entry.dt, e->impossible[lane]);
         hb_estimator_predict(e);
         e->usable[slot] = usable;
         bool outlying = !learn(e, &entry, usable) && usable;
@@ -166,10 +152,11 @@ bool hb_belief_is_outdated(const hb_estimator *e)
 {
     int count = hb_window_count(&e->window);
 
-    /* only as a whole: what is left out would be forgotten */
-    if (count == 0 || count > HB_RELEARN || e->window.first != e->origin)
+    /* only as a whole: what is left out would be forgotten. While it is young, whenever there is half as much again:
+     * the first transitions were explained with the population's coefficients, which may be far off */
+    if (count == 0 || count > HB_LOOKED_BACK || e->window.first != e->origin)
         return false;
-    return hb_estimator_actuators_moved(e) || (e->seconds < young && count >= more * e->learned_from);
+    return hb_estimator_actuators_moved(e) || (e->seconds < HB_SOON && 2 * count >= 3 * e->learned_from);
 }
 
 void hb_belief_relearn(hb_estimator *e, int most)
@@ -305,7 +292,7 @@ int hb_belief_take_up(hb_estimator *e, hb_error *why)
     if (!hb_belief_possible(&e->belief))
         return hb_fail(why, EINVAL, "its numbers cannot be");
     e->origin = k.origin < 0 ? UINT64_MAX : (uint64_t)k.origin;
-    e->unsettled = (int)k.unsettled;
+    e->unsettled = k.unsettled;
     e->seconds = k.seconds;
     e->told_before = (uint64_t)k.told_before;
     put(e->rest_control, at + where.rest, e->m->nu);
@@ -324,21 +311,21 @@ static int doubt(hb_estimator *e, hb_error *why)
     const double *c = hb_belief_possible(b);
     double misfit = 0, count = 0;
 
-    if (!(hb_belief_plausibility(b, c) <= farthest))
+    if (!(hb_belief_plausibility(b, c) <= HB_FAR * HB_FAR))
         return hb_fail(why, EINVAL, "no vehicle has such coefficients");
-    uint64_t newest = hb_window_count(w) < NEWEST ? (uint64_t)hb_window_count(w) : NEWEST;
+    uint64_t newest = hb_window_count(w) < HB_LOOKED_BACK ? (uint64_t)hb_window_count(w) : HB_LOOKED_BACK;
     for (uint64_t i = newest; i > 0; i--) {
         const double *row = hb_estimator_recall(e, w->next - i);
         for (int d = 0; d < b->nx && e->usable[hb_estimator_slot(e, w->next - i)]; d++) {
             double left = row[d * e->rows.ld + b->n];
             for (int k = 0; k < b->nb; k++)
                 left -= row[d * e->rows.ld + k] * c[(b->nproblems > 1 ? d : 0) * b->n + k];
-            misfit += fmin(left * left / b->noise[d], worst_fit * worst_fit); /* one outlier is none of its fault */
+            misfit += fmin(left * left / b->noise[d], pow(HB_FAR, 4)); /* one outlier is none of its fault */
             count++;
         }
     }
     /* a few transitions may all be outliers */
-    if (newest >= FEWEST && !(misfit <= worst_fit * count))
+    if (newest >= HB_RECENT && !(misfit <= HB_FAR * HB_FAR * count))
         return hb_fail(why, EINVAL, "it does not explain the newest transitions");
     return 0;
 }

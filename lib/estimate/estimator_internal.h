@@ -6,6 +6,7 @@
 
 #include "dynamics/workspace.h"
 #include "estimate/belief.h"
+#include "estimate/constants.h"
 #include "estimate/effective_controls.h"
 #include "estimate/estimator.h"
 #include "estimate/regression.h"
@@ -13,10 +14,8 @@
 #include "estimate/sensitivity.h"
 #include "estimate/window.h"
 
-#define HB_YOUNG 1.3 /* seconds in which a flight is learned from as fast as can be: nothing is left for later */
 enum {
-    HB_RECENT = 10,  /* prediction errors behind one_step_error */
-    HB_RELEARN = 48, /* transitions that are explained again at once, at most: some milliseconds' work */
+    HB_RECENT = 10, /* prediction errors behind one_step_error */
 };
 
 /* What a transition leaves for later, in this order. */
@@ -59,7 +58,7 @@ struct hb_estimator {
     bool warm;      /* coefficients were estimated since the last reset */
     double seconds; /* of transitions since then */
 
-    hb_work work;       /* that is next; what follows it is due as well */
+    hb_work work;             /* that is next; what follows it is due as well */
     double recent[HB_RECENT]; /* squared errors of predictions, in turn */
     uint64_t predictions;
     double *mean_square; /* nx, of the errors of predictions, fading */
@@ -74,7 +73,7 @@ struct hb_estimator {
 
     /* belief */
     hb_belief belief;
-    int nunknown;              /* of the actuators; 0: all is given */
+    int nunknown; /* of the actuators; 0: all is given */
     hb_unknown_actuator unknown[HB_MOST_FIXED];
     double at[HB_MOST_FIXED];         /* f that transitions are explained with, as e->actuators has it */
     double deviation[HB_MOST_FIXED];  /* of f */
@@ -83,7 +82,7 @@ struct hb_estimator {
     int learned_from;                 /* and from how many transitions */
     bool *usable;                     /* nw, by sequence modulo nw: controls are known and possible */
     uint64_t told_before;             /* changes, before the belief began anew */
-    int unsettled;                    /* newest transitions without a known past */
+    double unsettled;                 /* seconds of newest transitions without a known past */
     double *rest_control; /* nu, normalised: in force before the first transition; trim if nothing is known */
 
     /* scratch */

@@ -5,11 +5,6 @@
 #include "base/numeric.h"
 #include "estimate/estimator_internal.h"
 
-/* unexplained motion, as a fraction of all motion and on its own (RMS, normalised), below which a vehicle is never
- * called out of span: at rest there is nothing to explain but rounding */
-static const double span_motion = 0.1, span_rest = 1e-4;
-enum { EXAMINE_EVERY = 8 }; /* solves: examining costs more than solving, and conditions change slowly */
-
 /* New coefficients of one problem; the old ones stay when the window does not determine them. */
 static bool solve_problem(hb_estimator *e, int p, bool examine)
 {
@@ -63,7 +58,7 @@ void hb_plain_report(hb_estimator *e)
     if (singular)
         h->status = HB_ESTIMATE_SINGULAR;
     else if (h->out_of_span > e->s.span_threshold &&
-             unexplained > span_motion * span_motion * motion + e->m->nx * span_rest * span_rest)
+             unexplained > HB_SPAN_MOTION * HB_SPAN_MOTION * motion + e->m->nx * HB_LEAST_NOISE * HB_LEAST_NOISE)
         h->status = HB_ESTIMATE_OUT_OF_SPAN;
     else
         h->status = HB_ESTIMATE_OK;
@@ -81,7 +76,7 @@ static void solve(hb_estimator *e, int count, bool examine_all)
         changed |= solve_problem(e, e->turn, examine_all || e->turn == due);
         if (e->turn == due) {
             e->examined = (due + 1) % nproblems;
-            e->rest = EXAMINE_EVERY - 1;
+            e->rest = HB_EXAMINE_EVERY - 1;
         }
     }
     if (changed) {

@@ -5,10 +5,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
-
-/* condition (by the factor's diagonal) from which the window does not determine the coefficients: increments have
- * single precision, so what is left of a smaller eigenvalue is rounding */
-static const double singular_condition = 1e12;
+#include "estimate/constants.h"
 
 static size_t sums_size(const hb_regression *r)
 {
@@ -186,7 +183,7 @@ static bool factorise(hb_regression *r)
         least = fmin(least, r->matrix[i * r->nb + i]);
         most = fmax(most, r->matrix[i * r->nb + i]);
     }
-    return most * most <= singular_condition * least * least;
+    return most * most <= HB_SINGULAR * least * least;
 }
 
 /* c A c, times the sum of weights */

@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-/* deviations by which a state is moved: its square root of single precision's rounding is about 3e-4, and increments
- * are hundredths, so that both rounding and curvature stay below a hundredth of Phi - I */
-static const double step = 0.02;
+#include "estimate/constants.h"
 
 void hb_sensitivity_lay_out(hb_sensitivity *s, hb_arena *arena)
 {
@@ -21,7 +19,7 @@ void hb_sensitivity_load(const hb_sensitivity *s, hb_rows *r, int lane, int firs
     for (int k = 0; k < s->lanes; k++)
         hb_rows_copy(r, lane, first + k);
     for (int k = 0; k < s->lanes; k++)
-        r->z[k * HB_STRIDE + first + k] += (hb_real)step;
+        r->z[k * HB_STRIDE + first + k] += (hb_real)HB_PHI_STEP;
 }
 
 void hb_sensitivity_find(hb_sensitivity *s, const hb_rows *r, int lane, int first)

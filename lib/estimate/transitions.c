@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double end_width = 0.25;    /* of a period, over which samples are averaged into an end */
-static const double lost_a_sample = 1.6; /* times the usual gap: one is missing */
+#include "estimate/constants.h"
 
 void hb_transitions_lay_out(hb_transitions *t, hb_arena *arena)
 {
@@ -76,7 +75,7 @@ static hb_reason close_end(hb_transitions *t, const hb_command_history *told, co
 {
     double dt = (double)(t->end.time_us - t->start.time_us) * 1e-6;
     /* ends come a quarter of a period apart, or a gap: of these the one nearest to a whole period is taken */
-    double enough = fmax(t->shortest, t->period - fmax(t->gap, end_width * t->period) / 2);
+    double enough = fmax(t->shortest, t->period - fmax(t->gap, HB_END_WIDTH * t->period) / 2);
     bool known = false;
 
     if (t->started && dt < enough) {
@@ -100,7 +99,7 @@ static bool lost_a_change(const hb_transitions *t, const hb_observation *o, cons
 {
     int64_t ignored;
 
-    if (t->nu == 0 || !(t->gap > 0) || gap < lost_a_sample * t->gap)
+    if (t->nu == 0 || !(t->gap > 0) || gap < HB_LOST_SAMPLE * t->gap)
         return false;
     for (int i = told->count - 1; i >= 0 && told->from[i] >= o->time_us; i--)
         if (told->from[i] == o->time_us && !told->told[i])
@@ -145,7 +144,7 @@ hb_reason hb_transitions_add(hb_transitions *t, const hb_observation *o, const h
     } else {
         t->gap = gap;
         /* the end that was open is complete when this sample is too late for it */
-        if (t->end.count > 0 && (double)(o->time_us - t->end.first_us) * 1e-6 > end_width * t->period)
+        if (t->end.count > 0 && (double)(o->time_us - t->end.first_us) * 1e-6 > HB_END_WIDTH * t->period)
             closed = close_end(t, told, rest, ret);
     }
     t->waiting = true;
@@ -153,7 +152,7 @@ hb_reason hb_transitions_add(hb_transitions *t, const hb_observation *o, const h
     t->reset_counter = o->reset_counter;
     gather(t, o);
     /* where samples are rare, one is an end by itself: nothing is waited for */
-    if (reason == HB_REASON_NONE && closed != HB_REASON_NONE && gap > end_width * t->period)
+    if (reason == HB_REASON_NONE && closed != HB_REASON_NONE && gap > HB_END_WIDTH * t->period)
         closed = close_end(t, told, rest, ret);
     if (reason == HB_REASON_NONE)
         return closed == HB_REASON_FIRST ? HB_REASON_GATHERED : closed;

@@ -68,17 +68,24 @@ void hb_estimator_start_actuators(hb_estimator *e)
         set(&e->actuators, &e->unknown[k], 0);
 }
 
-void hb_estimator_take_actuators(hb_estimator *e)
+/* What the belief says of the unknowns now: f to mean, and its deviations. */
+static void ask(hb_estimator *e, double *mean)
 {
     double covariance[HB_MOST_FIXED * HB_MOST_FIXED];
+
+    hb_belief_fixed(&e->belief, mean, covariance);
+    for (int k = 0; k < e->nunknown; k++)
+        e->deviation[k] = sqrt(fmax(0, covariance[k * (e->nunknown + 1)]));
+}
+
+void hb_estimator_take_actuators(hb_estimator *e)
+{
     hb_actuator_belief *b = &e->actuator_belief;
 
     if (e->nunknown > 0)
-        hb_belief_fixed(&e->belief, e->at, covariance);
-    for (int k = 0; k < e->nunknown; k++) {
-        e->deviation[k] = sqrt(fmax(0, covariance[k * (e->nunknown + 1)]));
+        ask(e, e->at);
+    for (int k = 0; k < e->nunknown; k++)
         set(&e->actuators, &e->unknown[k], e->at[k]);
-    }
     *b = (hb_actuator_belief){
         .lag = largest(e->actuators.lag, e->m->nu), .delay = largest(e->actuators.delay, e->m->nu), .confident = true};
     for (int k = 0; k < e->nunknown; k++) {
@@ -90,6 +97,11 @@ void hb_estimator_take_actuators(hb_estimator *e)
 
 void hb_estimator_choose_variants(hb_estimator *e)
 {
+    double mean[HB_MOST_FIXED];
+
+    /* not those of when e->at was taken: a belief that begins anew looks far to both sides */
+    if (e->nunknown > 0)
+        ask(e, mean);
     for (int k = 0; k < e->nunknown; k++) {
         const hb_unknown_actuator *u = &e->unknown[k];
         /* towards the side that has more room */

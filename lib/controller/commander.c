@@ -5,20 +5,9 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "plan/numbers.h"
 
-static const double still = 0.05;         /* standard deviations a step that the state may move by under trim */
-static const double pause_factor = 5;     /* fallback_after without a request, so many times: nobody was flying */
-static const double slow_requests = 1.25; /* times the plan's step: from there on the plan takes their period as step */
-static const double quick = 1e-3;         /* seconds, of a correction */
-static const double most_turned = 400;    /* radians: as far from zero, single precision knows an angle to 3e-5 */
-static const double longest_step = 3;     /* times the model's period: no plan has longer steps */
-static const double follows = 0.05;       /* standard deviations by which a long step may differ from short ones */
-static const double share_over = 0.2; /* seconds: what preparing left of its share in so long may be taken at once */
-
-enum {
-    UNKNOWN = 12,      /* transitions, up to which a plan may be one for quite another vehicle */
-    MAX_STEPS = 10000, /* of a prediction */
-};
+enum { MAX_STEPS = 10000 }; /* of a prediction */
 
 static int64_t microseconds(double seconds)
 {
@@ -61,28 +50,30 @@ static void step_from(hb_commander *c, int channel, double seconds, int n, doubl
         hb_stepper_step(c->stepper, x, c->effective, seconds / n);
 }
 
-/* The longest step that one integration of the average model follows: rates that settle within a period are followed
- * well at the period that the model was trained with, and explode at three times that. */
+/* The longest step that one integration of the average model follows as two of half the length do, at most the longest
+ * that transitions have: rates that settle within a period are followed well at the period that the model was trained
+ * with, and explode at three times that. */
 static double longest_followed(hb_commander *c)
 {
     const hb_model *m = c->vehicle->m;
-    double *one = c->x0, *several = c->request_state;
+    double *one = c->x0, *two = c->request_state, longest = m->dt;
 
-    for (int quarters = (int)(4 * longest_step); quarters > 4; quarters--) {
+    for (int quarters = 5; quarters <= (int)(4 * c->vehicle->s.max_period); quarters++) {
         const double seconds = quarters / 4.0 * m->dt;
         double worst = 0;
         for (int channel = 0; channel <= m->nx + m->nu; channel++) {
             step_from(c, channel, seconds, 1, one);
-            step_from(c, channel, seconds, (int)ceil(quarters / 4.0), several);
+            step_from(c, channel, seconds, 2, two);
             for (int i = 0; i < m->nx; i++) {
-                double off = fabs(one[i] - several[i]) / m->state_std[i];
+                double off = fabs(one[i] - two[i]) / m->state_std[i];
                 worst = off <= worst ? worst : off; /* a NaN stays */
             }
         }
-        if (worst <= follows)
-            return seconds;
+        if (!(worst <= HB_REST))
+            break;
+        longest = seconds;
     }
-    return m->dt;
+    return longest;
 }
 
 int hb_commander_init(hb_commander *c, const hb_vehicle *v, hb_exchange *e, hb_pool *pool, hb_error *err)
@@ -133,13 +124,13 @@ static void hear_vehicle(hb_commander *c, const hb_snapshot *s, const hb_request
         hb_command_history_replace(&c->history, a->from_us, a->u);
     }
     if (s->reported && (c->episode.reported_us_seen != s->reported_us)) {
-        hb_command_history_report(&c->history, s->reported_us, s->report);
+        hb_vehicle_report(c->vehicle, &c->history, s->reported_us, s->report);
         c->episode.reported_us_seen = s->reported_us;
     }
     /* a value outside the bounds would stay in the actuators' state until their lag has let it decay */
     if (r->applied && hb_vehicle_within_bounds(c->vehicle, r->applied) && c->episode.running &&
         c->episode.before_us < r->time_us)
-        hb_command_history_report(&c->history, c->episode.before_us, r->applied);
+        hb_vehicle_report(c->vehicle, &c->history, c->episode.before_us, r->applied);
 }
 
 /* Seconds since the newest sample, by arrival or by the vehicle's own clock, whichever is longer. */
@@ -174,7 +165,7 @@ static bool take_request_state(hb_commander *c, const hb_request *r)
     hb_rotations_unwind(rotations, c->x0, c->request_state);
     c->rewound = false;
     for (int i = 0; i < c->vehicle->nx; i++)
-        c->rewound |= c->vehicle->m->angle[i] && fabs(c->x0[i]) > most_turned;
+        c->rewound |= c->vehicle->m->angle[i] && fabs(c->x0[i]) > HB_MOST_TURNED;
     if (c->rewound)
         hb_rotations_canonical(rotations, c->x0);
     return true;
@@ -244,13 +235,13 @@ static double plan_step(const hb_commander *c)
 {
     double dt = c->vehicle->s.planner.dt > 0 ? c->vehicle->s.planner.dt : c->vehicle->m->dt;
 
-    return c->episode.usual_period > slow_requests * dt ? fmin(c->episode.usual_period, fmax(c->most_step, dt)) : dt;
+    return c->episode.usual_period > (1 + HB_STALE) * dt ? fmin(c->episode.usual_period, fmax(c->most_step, dt)) : dt;
 }
 
 /* Learns how often requests come. */
 static void learn_period(hb_commander *c, double period)
 {
-    c->episode.usual_period += (period - c->episode.usual_period) * (c->episode.usual_period == 0 ? 1 : 0.2);
+    c->episode.usual_period += (period - c->episode.usual_period) * (c->episode.usual_period == 0 ? 1 : HB_STALE);
 }
 
 /* Moves the current plan on to the time of the request. */
@@ -261,16 +252,17 @@ static void advance(hb_commander *c, const hb_request *r)
     if (!c->episode.running || r->fresh || r->reset_counter != c->episode.reset_counter ||
         r->time_us < c->episode.time_us) {
         start_over(c, r);
-        c->episode.rested = share_over;
+        c->episode.rested = HB_SHARE_OVER;
         c->episode.clocks_agree &= !r->fresh; /* its clock may be another */
         c->episode.time_us = r->time_us;
     } else if (c->episode.planned && r->time_us > c->episode.time_us) {
         hb_planner_shift(c->planner, fmin(period / hb_planner_step(c->planner), c->vehicle->s.planner.horizon));
         if (period < c->vehicle->s.fallback_after)
             learn_period(c, period);
-        c->episode.rested = fmin(c->episode.rested + period, share_over);
+        c->episode.rested = fmin(c->episode.rested + period, HB_SHARE_OVER);
     }
-    if (r->received - c->episode.heard > pause_factor * c->vehicle->s.fallback_after)
+    /* the last plan has run out, and the safe action was in force as long: nobody was flying */
+    if (r->received - c->episode.heard > c->vehicle->s.fallback_after + 2 * c->vehicle->s.safe_after)
         c->episode.awake_at = r->received;
     if (c->guest)
         c->episode.awake_at = -INFINITY;
@@ -399,7 +391,7 @@ static const double *take_trim(hb_commander *c)
         memcpy(c->trim, c->vehicle->m->control_trim, (size_t)c->vehicle->nu * sizeof *c->trim);
         double unrest =
             hb_trim_solve(c->trimming, hb_stepper_predictor(c->stepper), c->target, c->vehicle->m->dt, c->trim);
-        if (!(unrest < still))
+        if (!(unrest < HB_REST))
             memcpy(c->trim, c->vehicle->m->control_trim, (size_t)c->vehicle->nu * sizeof *c->trim);
         memcpy(c->trim_for, c->target, size);
         c->trimmed = true;
@@ -438,7 +430,7 @@ static bool is_refusal(hb_reason fault)
  * one more transition may change them completely. With independent models there is no time for that. */
 static bool starts_compete(const hb_commander *c, const hb_snapshot *s)
 {
-    const bool hardly_known = s->health.samples < UNKNOWN;
+    const bool hardly_known = s->health.samples < HB_UNKNOWN;
 
     return c->vehicle->m->architecture != HB_INDEPENDENT &&
            (c->limited || (c->vehicle->s.adapt && (s->health.changes != c->changes_seen ||
@@ -448,7 +440,7 @@ static bool starts_compete(const hb_commander *c, const hb_snapshot *s)
 bool hb_commander_will_correct(hb_commander *c)
 {
     return c->planner && c->vehicle->s.planner.prepare && hb_planner_prepared(c->planner) && c->command.corrected &&
-           c->command.planning < quick && !starts_compete(c, take_snapshot(c));
+           c->command.planning < HB_STALE * plan_step(c) && !starts_compete(c, take_snapshot(c));
 }
 
 const hb_command *hb_commander_command(hb_commander *c, const hb_request *r, const hb_clock *clock)

@@ -8,9 +8,8 @@
 #include "controller/vehicle.h"
 #include "dynamics/stepper.h"
 #include "estimate/command_history.h"
+#include "plan/numbers.h"
 #include "plan/trim.h"
-
-enum { HB_ARREST = 3 }; /* steps of the start that brings rates to rest */
 
 /* What is known of the requests so far: another model's commander goes on from it. */
 typedef struct hb_episode {

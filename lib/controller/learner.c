@@ -5,12 +5,7 @@
 #include <string.h>
 
 #include "base/numeric.h"
-
-static const double far_out = 10; /* standard deviations from the trained population: nobody's coefficients */
-static const double largest_coefficient = 100; /* of a model without a prior */
-static const double recovers = 0.2;            /* seconds of good samples after which a fault of telemetry is over */
-
-enum { LITTLE_KNOWN = 32 }; /* transitions, up to which the newest is worth keeping a request waiting for */
+#include "plan/numbers.h"
 
 void hb_learner_lay_out(hb_learner *l, const hb_vehicle *v, const hb_model *m, const hb_controller_settings *s,
                         hb_arena *arena)
@@ -185,7 +180,7 @@ static bool stands_still(hb_learner *l, const hb_observation *o)
 
 static void note_fault(hb_learner *l, hb_reason reason, double now)
 {
-    bool over = now - l->fault_at >= recovers;
+    bool over = now - l->fault_at >= l->vehicle->s.fallback_after;
 
     /* a reason that follows from a fault does not replace it */
     if (hb_reason_is_fault(reason) && (reason != HB_REASON_IMPLAUSIBLE || l->fault == HB_REASON_NONE || over)) {
@@ -216,7 +211,7 @@ static void hear_report(hb_learner *l, int64_t time_us, const double *u)
 {
     if (l->told.count > 0 && time_us < l->told.from[0])
         hb_command_history_reset(&l->told);
-    hb_command_history_report(&l->told, time_us, u);
+    hb_vehicle_report(l->vehicle, &l->told, time_us, u);
     if (l->vehicle->nu > 0)
         memcpy(l->report, u, (size_t)l->vehicle->nu * sizeof *u);
     l->reported = true;
@@ -374,7 +369,7 @@ hb_reason hb_learner_observe_request(hb_learner *l, const hb_request *r, double 
     if (l->asked && r->nx == l->vehicle->nx && r->reset_counter != l->asked_counter)
         hb_command_history_forget(&l->told, r->time_us < l->asked_us ? INT64_MAX : r->time_us);
     const hb_health *known = hb_estimator_health(l->estimator);
-    bool urgent = known->samples < LITTLE_KNOWN || known->status == HB_ESTIMATE_IMPLAUSIBLE;
+    bool urgent = known->samples < HB_UNKNOWN || known->status == HB_ESTIMATE_IMPLAUSIBLE;
     if (telemetry_lives && urgent && l->echoed && r->time_us > l->asked_us && r->reset_counter == l->asked_counter)
         return take_from_request(l, r, now);
     remember_request(l, r);
@@ -428,13 +423,15 @@ static double prior_variance(const hb_model *m, int i)
 int hb_learner_seed(hb_learner *l, const hb_real *coefficient, hb_error *err)
 {
     const hb_model *m = l->vehicle->m;
+    const double set = l->vehicle->s.cost.limits.trained_range,
+                 range = set > 0 ? set : hb_limits_defaults.trained_range;
 
     if (hb_estimator_health(l->estimator)->status != HB_ESTIMATE_WARMING_UP)
         return hb_fail(err, EBUSY,
                        "nothing was taken: the daemon has estimated coefficients of its own; reset the window first");
     for (int i = 0; i < hb_model_ncoefficients(m); i++) {
         double value = (double)coefficient[i], mean = m->has_prior ? m->prior_mean[i] : 0,
-               most = m->has_prior ? far_out * sqrt(prior_variance(m, i)) + 1e-6 : largest_coefficient;
+               most = range * (m->has_prior ? sqrt(prior_variance(m, i)) : 1) + 1e-6;
         if (!(fabs(value - mean) <= most))
             return hb_fail(err, EINVAL, "nothing was taken: coefficient %d is %g, expected %g to %g", i, value,
                            mean - most, mean + most);

@@ -1,17 +1,15 @@
 #include "controller/publishers.h"
 
-/* seconds in which no vehicle's program is restarted often enough to be taken for two */
-static const double of_late = 2;
-static const int to_and_fro = 3; /* returns to a former reset_counter */
+#include "plan/numbers.h"
 
 bool hb_publishers_mixed(hb_publishers *p, uint32_t counter, double now)
 {
     if (p->published && counter != p->current) {
         bool known = false;
         for (int i = 0; i < p->nformer && i < HB_FORMER; i++)
-            known = known || (p->former[i].counter == counter && now - p->former[i].left <= of_late);
+            known = known || (p->former[i].counter == counter && now - p->former[i].left <= HB_RETURNS_WITHIN);
         if (known) {
-            p->returns = now - p->returned <= of_late ? p->returns + 1 : 1;
+            p->returns = now - p->returned <= HB_RETURNS_WITHIN ? p->returns + 1 : 1;
             p->returned = now;
         }
         p->former[p->nformer % HB_FORMER].counter = p->current;
@@ -20,6 +18,6 @@ bool hb_publishers_mixed(hb_publishers *p, uint32_t counter, double now)
     }
     p->published = true;
     p->current = counter;
-    p->returns = now - p->returned <= of_late ? p->returns : 0;
-    return p->returns >= to_and_fro;
+    p->returns = now - p->returned <= HB_RETURNS_WITHIN ? p->returns : 0;
+    return p->returns >= HB_RETURNS;
 }

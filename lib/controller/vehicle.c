@@ -3,10 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double same_control = 2e-3; /* of a control's range: what a vehicle may round off */
-static const double confirms = 0.25;     /* seconds by which a report may lead or trail the command that it states */
-static const double over_bounds = 0.05;  /* of a control's range, by which a report may exceed its bounds */
-static const double unit_length = 0.2;   /* by which a quaternion may differ from length one */
+#include "plan/numbers.h"
 
 void hb_vehicle_lay_out(hb_vehicle *v, const hb_model *m, hb_arena *arena)
 {
@@ -20,7 +17,7 @@ void hb_vehicle_init(hb_vehicle *v, const hb_model *m, const hb_controller_setti
     v->nu = m->nu;
     v->rotations = hb_rotations_of(m);
     for (int i = 0; i < m->nu; i++)
-        v->close[i] = same_control * (m->control_max[i] - m->control_min[i]);
+        v->close[i] = HB_TRIFLE * (m->control_max[i] - m->control_min[i]);
     hb_vehicle_configure(v, s);
 }
 
@@ -36,7 +33,14 @@ void hb_vehicle_configure(hb_vehicle *v, const hb_controller_settings *s)
 
 hb_command_history hb_vehicle_history(const hb_vehicle *v, const hb_model *m)
 {
-    return (hb_command_history){.nu = m->nu, .close = v->close, .slack_us = llround(confirms * 1e6)};
+    return (hb_command_history){.nu = m->nu, .close = v->close};
+}
+
+void hb_vehicle_report(const hb_vehicle *v, hb_command_history *h, int64_t time_us, const double *u)
+{
+    /* as far apart as telemetry may lag behind requests and still be trusted */
+    h->slack_us = llround(v->s.fallback_after * 1e6);
+    hb_command_history_report(h, time_us, u);
 }
 
 void hb_vehicle_copy_history(hb_command_history *to, const hb_command_history *from)
@@ -58,7 +62,7 @@ bool hb_vehicle_take_state(const hb_vehicle *v, const double *x, double *ret)
     memcpy(ret, x, (size_t)v->nx * sizeof *ret);
     for (int i = 0; q >= 0 && i < 4; i++)
         square += x[q + i] * x[q + i];
-    if (q >= 0 && !(fabs(sqrt(square) - 1) <= unit_length))
+    if (q >= 0 && !(fabs(sqrt(square) - 1) <= HB_OUTSIDE))
         return false;
     for (int i = 0; q >= 0 && i < 4; i++)
         ret[q + i] /= sqrt(square);
@@ -68,7 +72,7 @@ bool hb_vehicle_take_state(const hb_vehicle *v, const double *x, double *ret)
 bool hb_vehicle_within_bounds(const hb_vehicle *v, const double *u)
 {
     for (int i = 0; i < v->nu; i++) {
-        double over = over_bounds * (v->m->control_max[i] - v->m->control_min[i]);
+        double over = HB_OUTSIDE * (v->m->control_max[i] - v->m->control_min[i]);
         if (!(u[i] >= v->m->control_min[i] - over && u[i] <= v->m->control_max[i] + over))
             return false;
     }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/numbers.h"
+
 /* lanes that one thread works on, and what came of them */
 typedef struct part {
     hb_lanes lanes;
@@ -66,9 +68,6 @@ static hb_candidate_evaluation *lay_out(hb_arena *arena, const hb_model *m, int 
     }
     return e;
 }
-
-/* Operations below which another thread does not pay: waking it and waiting for it would take longer. */
-static const double least_work = 1e7;
 
 /* multiplications and additions of the networks of one step */
 static double lane_work(const hb_model *m)
@@ -292,7 +291,7 @@ bool hb_candidate_evaluation_run(hb_candidate_evaluation *e, const hb_candidate_
 /* how many threads compute the Jacobians: those of a small model are faster on one */
 static int jacobian_threads(const hb_candidate_evaluation *e)
 {
-    const double worth = (double)e->problem.nh * e->nx * e->lane_work / least_work;
+    const double worth = (double)e->problem.nh * e->nx * e->lane_work / HB_THREAD_WORK;
     const int most = e->nthreads < e->problem.nh ? e->nthreads : e->problem.nh;
 
     return worth < 2 ? 1 : worth < most ? (int)worth : most;

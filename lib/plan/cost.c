@@ -19,6 +19,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "plan/numbers.h"
+
 const char *const hb_cost_kind_name[] = {
 #define X(id, name, over, target, numbers, help) #name,
     HB_COST_KINDS(X)
@@ -38,11 +40,6 @@ const hb_cost_kind_row hb_cost_kind_table[] = {
     HB_COST_KINDS(X)
 #undef X
 };
-
-/* keeps divisions finite: a distance below this has no direction worth following */
-static const hb_real tiny = (hb_real)1e-12;
-/* radius, in the state's unit, within which a distance is modelled as a bowl instead of a cusp */
-static const double distance_bowl = 0.005;
 
 static bool is_control_kind(hb_cost_kind kind)
 {
@@ -126,7 +123,7 @@ static inline hb_real arc_tangent(hb_real y, hb_real x)
     hb_real small = ay < ax ? ay : ax, big = ay < ax ? ax : ay;
     bool far = small > (hb_real)0.4142135623730951 * big;
     hb_real above = far ? small - big : small, below = far ? small + big : big;
-    hb_real r = above / (below > tiny ? below : tiny), r2 = r * r;
+    hb_real r = above / (below > HB_TINY ? below : HB_TINY), r2 = r * r;
     hb_real sum = 0;
 
     for (int k = 11; k >= 0; k--)
@@ -268,7 +265,7 @@ static void differences_gradient(const stage *s, const hb_stage_gradient *to)
     _Alignas(HB_ALIGNMENT) hb_real pull[HB_STRIDE], d[HB_STRIDE];
     const bool control = is_control_kind(s->t->kind);
 
-    work_out_pull(s, tiny, pull);
+    work_out_pull(s, HB_TINY, pull);
     for (int i = 0; i < ndifferences(s->t); i++) {
         const difference of = difference_of(s, i);
         hb_real *restrict da = control ? to->du + (of.a - s->u) : to->dx + (of.a - s->x);
@@ -300,9 +297,9 @@ static inline residuals tilt_residuals(const hb_real q[4], const hb_real target[
     hb_real s = 2 * (x * z - w * y), rolled = 2 * (x * w + y * z), level = x * x + y * y - z * z - w * w;
     hb_real c2 = rolled * rolled + level * level, c = (hb_real)sqrt(c2);
     /* at +-90 degrees of pitch roll is undefined: its derivative is kept finite there */
-    hb_real least = (hb_real)1e-5 * length2 + tiny, least2 = least * least;
+    hb_real least = (hb_real)1e-5 * length2 + HB_TINY, least2 = least * least;
     hb_real per_c = 1 / (c > least ? c : least), per_c2 = 2 / (c2 > least2 ? c2 : least2);
-    hb_real share = s / (length2 > tiny ? length2 : tiny);
+    hb_real share = s / (length2 > HB_TINY ? length2 : HB_TINY);
     hb_real e = level * per_c2, f = rolled * per_c2;
 
     (void)target;
@@ -342,7 +339,7 @@ static inline heading heading_of(hb_real x, hb_real y, hb_real z, hb_real w)
     hb_real sine = 2 * (w * z + x * y), cosine = w * w + x * x - y * y - z * z;
     hb_real square = sine * sine + cosine * cosine, length2 = x * x + y * y + z * z + w * w;
     /* with the nose straight up the heading is undefined: its derivative is kept finite there */
-    hb_real least = (hb_real)1e-6 * length2 * length2 + tiny, per = 1 / (square > least ? square : least);
+    hb_real least = (hb_real)1e-6 * length2 * length2 + HB_TINY, per = 1 / (square > least ? square : least);
     hb_real per_root = (hb_real)sqrt(per), c = 2 * cosine * per, n = 2 * sine * per;
 
     return (heading){
@@ -557,7 +554,7 @@ static void add_differences(const stage *s, int nx, int nu, hb_stage_model *to)
     hb_real cost = 0, pull, d;
 
     /* Close to a target the true distance has a cusp that no parabola follows: a bowl instead. */
-    work_out_pull(s, (hb_real)distance_bowl, &pull);
+    work_out_pull(s, (hb_real)HB_TRIFLE, &pull);
     if (!is_square(s->t->kind))
         differences_value(s, &cost);
     for (int i = 0; i < ndifferences(s->t); i++) {

@@ -6,28 +6,12 @@
 
 #include "plan/gauss_newton.h"
 #include "plan/lag.h"
+#include "plan/numbers.h"
 
-/* what is tried: lengths of each step, and dampings relative to the mean of the Hessian's diagonal. When nothing
- * helps, the next level of damping is tried before giving up. */
-static const double length[] = {1, 0.7, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02};
-static const double damping[][2] = {{1e-5, 1e-2}, {1, 100}};
+/* What is tried: lengths of each step from the whole to the shortest, and dampings from the least to as much above one
+ * as that is below. When nothing helps, the next level of damping is tried before giving up. */
 enum { LENGTHS = 8, DAMPINGS = 2, LEVELS = 2, TRIALS = LENGTHS * DAMPINGS };
 _Static_assert((int)TRIALS == (int)HB_LANES, "trials fill one vector");
-
-/* A descent has arrived when the next step would lower the cost by less than the problem's tolerance and this share of
- * the cost, which is about what rounding leaves of it; */
-static const double rounding = 1e-6;
-/* or would move no control by more than this, in units of its range. */
-static const double still = 1e-4;
-/* The whole step is tried first, and alone, where that is much faster. If it brings this much of what was expected, no
- * other is tried. */
-static const double worth = 0.75;
-/* A correction has arrived when the model of the cost has less than this share of the cost to gain, or predicted what
- * the step brings to within it. A request does not wait for more: what is left is gained behind the reply. */
-static const double enough = 0.015;
-/* Steps of an answer by the model alone: one, and another where the first was too long for the model of the cost. What
- * two do not settle, trials from the true state must. */
-enum { LOOKS = 2 };
 
 struct hb_descent {
     int nx, nu;
@@ -50,8 +34,7 @@ struct hb_descent {
     double *defect;       /* nh x nx: what steps of the model differ by from what the Jacobians predict */
     double *next;         /* nh x nx: those steps */
 
-    /* of the step proposed last: what it should improve, and how far it moves a control, in units of its range */
-    double expected, moved;
+    double expected; /* of the step proposed last: what it should improve */
 };
 
 static hb_descent *lay_out(hb_arena *arena, const hb_model *m, const hb_control_map *map, int max_directions,
@@ -139,15 +122,6 @@ static double model_stages(hb_descent *d, const hb_plan_problem *of, const doubl
     return cost;
 }
 
-static double largest(const double *x, int n)
-{
-    double most = 0;
-
-    for (int i = 0; i < n; i++)
-        most = fmax(most, fabs(x[i]));
-    return most;
-}
-
 static void put_trial(hb_descent *d, int lane, const hb_real *w)
 {
     for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
@@ -161,22 +135,26 @@ static void put_step(hb_descent *d, int lane, double of_it)
         d->trial.w[(ptrdiff_t)at * HB_STRIDE + lane] = (hb_real)(d->base[at] + of_it * d->step[at]);
 }
 
+/* relative to the mean of the Hessian's diagonal: 1e-5, 3e-3, 1, 300 */
+static double damping(int level, int i)
+{
+    return pow(HB_DAMPING, 1 - 0.5 * (level * DAMPINGS + i));
+}
+
 /* the step with one damping, from d->base, into `count` lanes: so many lengths of it */
 static void propose(hb_descent *d, int level, int i, int lane, int count)
 {
     hb_gauss_newton *n = d->newton;
     const int size = n->nh * n->nv;
     double gain;
-    const bool failed = hb_gauss_newton_step(n, n->curvature * damping[level][i], d->step, &gain) != 0;
+    const bool failed = hb_gauss_newton_step(n, n->curvature * damping(level, i), d->step, &gain) != 0;
 
     if (failed)
         memset(d->step, 0, (size_t)size * sizeof *d->step);
-    if (i == 0) {
+    if (i == 0)
         d->expected = failed ? INFINITY : gain;
-        d->moved = failed ? INFINITY : largest(d->step, size);
-    }
     for (int j = 0; j < count; j++)
-        put_step(d, lane + j, length[j]);
+        put_step(d, lane + j, pow(HB_SHORTEST, (double)j / (LENGTHS - 1)));
 }
 
 /* the whole step with the least damping, in the first lane */
@@ -196,17 +174,17 @@ static void propose_all(hb_descent *d, int level)
 /* what is not worth a step */
 static double negligible(const hb_plan_problem *problem, double cost)
 {
-    return rounding * fabs(cost) + problem->tolerance;
+    return HB_ROUNDING * fabs(cost) + problem->tolerance;
 }
 
 static bool arrived(const hb_descent *d, const hb_plan_problem *problem, double cost)
 {
-    return d->expected <= negligible(problem, cost) || d->moved <= still;
+    return d->expected <= negligible(problem, cost);
 }
 
 double hb_descent_negligible(const hb_plan_problem *problem, double cost)
 {
-    return enough * fabs(cost) + problem->tolerance;
+    return HB_ENOUGH * fabs(cost) + problem->tolerance;
 }
 
 /* What a request does not wait for. It does wait for a way out of states that are not possible. */
@@ -286,7 +264,7 @@ static bool try_step(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_pr
     if (d->probes || !enough_time) {
         if (!run_trials(d, e, 1, from))
             return false;
-        if (!enough_time || before - from->cost >= worth * d->expected)
+        if (!enough_time || before - from->cost >= HB_WORTH * d->expected)
             return true;
     }
     for (int level = 0; level < LEVELS; level++) {
@@ -371,20 +349,17 @@ static void predict(hb_descent *d, const hb_plan_problem *problem, hb_candidate 
     c->cost = model_stages(d, problem, c->states);
 }
 
-/* The step solved for last, or half or a quarter of it, whichever is first predicted to cost less than `before`. False:
- * none does, and *from stays where it was. */
+/* The step solved for last, or half of it, half of that and so on, whichever is first predicted to cost less than
+ * `before`. False: none does, and *from stays where it was. */
 static bool take_step(hb_descent *d, const hb_plan_problem *problem, double before, hb_candidate *from)
 {
-    static const double part[] = {1, 0.5, 0.25, 0};
-
-    for (int i = 0; i < 4; i++) {
+    for (double part = 1;; part = part > HB_SHORTEST ? part / 2 : 0) {
         for (int at = 0; at < d->newton->nh * d->newton->nv; at++)
-            from->w[at] = (hb_real)(d->base[at] + part[i] * d->step[at]);
+            from->w[at] = (hb_real)(d->base[at] + part * d->step[at]);
         predict(d, problem, from);
-        if (from->cost < before)
-            return true;
+        if (from->cost < before || part == 0)
+            return from->cost < before;
     }
-    return false;
 }
 
 /* Takes the defects of the prediction in from->states in: one true step from each state of it. */
@@ -398,16 +373,17 @@ static bool take_defects(hb_descent *d, hb_candidate_evaluation *e, const hb_pla
     return isfinite(from->cost);
 }
 
-/* Steps of the model alone from a sequence whose defects are taken in; false: they do not settle it. The curvature is
- * that of the cost at the predicted states, with a reference that has moved on. It is settled when less is left to gain
- * than an answer may lose: the step promises no more, or brings nothing though it does, as at a kink of the cost, or
- * brings what the quadratic model of the cost promised, and its defects change nothing about that. */
+/* Steps of the model alone from a sequence whose defects are taken in: one, and another where the first was too long
+ * for the model of the cost; false: they do not settle it, and trials from the true state must. The curvature is that
+ * of the cost at the predicted states, with a reference that has moved on. It is settled when less is left to gain than
+ * an answer may lose: the step promises no more, or brings nothing though it does, as at a kink of the cost, or brings
+ * what the quadratic model of the cost promised, and its defects change nothing about that. */
 static bool answer_by_model(hb_descent *d, hb_candidate_evaluation *e, const hb_plan_problem *problem,
                             hb_candidate *from, int *steps)
 {
     if (!take_defects(d, e, problem, from))
         return false;
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < 2; i++) {
         const double before = from->cost;
         hb_gauss_newton_condense_again(d->newton);
         propose_whole(d, from->w);

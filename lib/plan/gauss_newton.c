@@ -9,11 +9,10 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "plan/numbers.h"
 #include "plan/riccati.h"
 
-enum { SWEEPS = 50, ROUNDS = 8 };
-enum { MOST_ROWS = 400 };         /* of the constraints that take part, at most */
-static const double nearly = 0.1; /* relative: what a Hessian is not made again for */
+enum { MOST_ROWS = 400 }; /* of the constraints that take part, at most: memory grows with their square */
 
 struct hb_gauss_newton_scratch {
     hb_riccati *riccati;
@@ -130,7 +129,7 @@ void hb_gauss_newton_condense_again(hb_gauss_newton *n)
         now += n->q[i] * n->q[i];
         change += (n->q[i] - old[i]) * (n->q[i] - old[i]);
     }
-    if (!(change <= nearly * nearly * before)) {
+    if (!(change <= HB_STALE * HB_STALE * before)) {
         take_curvatures(n);
         n->curvature *= before > 0 ? sqrt(now / before) : 1;
     }
@@ -200,7 +199,7 @@ static void settle_multipliers(hb_gauss_newton *n, int count)
         if (t->multiplier[i] != 0)
             pull_by(t, count, i, t->multiplier[i]);
     }
-    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+    for (int sweep = 0; sweep < HB_ROUNDS; sweep++) {
         double largest = 0, change = 0;
         for (int i = 0; i < count; i++) {
             const double own = t->coupling[(ptrdiff_t)i * t->max_rows + i];
@@ -214,7 +213,7 @@ static void settle_multipliers(hb_gauss_newton *n, int count)
             if (by != 0)
                 pull_by(t, count, i, by);
         }
-        if (change <= 1e-6 * largest)
+        if (change <= HB_ROUNDING * largest)
             break;
     }
 }
@@ -246,7 +245,7 @@ int hb_gauss_newton_step(hb_gauss_newton *n, double damping, double *d, double *
     memcpy(d, t->free_step, (size_t)size * sizeof *d);
 
     memset(t->taken, 0, (size_t)rows * sizeof *t->taken);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < HB_ROUNDS; round++) {
         int before = count;
         for (int row = 0; row < rows && count < t->max_rows; row++) {
             double value = constraint(n, row, d), slack = 1e-9 * (n->high[row] - n->low[row]);

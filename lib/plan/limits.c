@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/cost.h"
+#include "plan/numbers.h"
 
 const char *const hb_limit_kind_name[] = {
 #define X(id, name, help) name,
@@ -52,11 +53,6 @@ hb_setting_rows hb_limits_rows(void)
 {
     return (hb_setting_rows){row, (int)(sizeof row / sizeof *row)};
 }
-
-/* broken by less than this is kept */
-static const double tolerance = 1e-3;
-/* keeps divisions finite: a distance below this has no direction */
-static const hb_real tiny = (hb_real)1e-9;
 
 /* ---- checks ---- */
 
@@ -156,7 +152,7 @@ static void box_excess(const hb_limit *l, int n, const hb_real *const *x, hb_rea
         e[s] = (hb_real)sqrt(e[s]);
     for (int i = 0; i < l->nindices; i++)
         for (int s = 0; s < n; s++)
-            g[i][s] /= e[s] > tiny ? e[s] : tiny;
+            g[i][s] /= e[s] > HB_TINY ? e[s] : HB_TINY;
 }
 
 /* distance beyond the plane */
@@ -207,8 +203,8 @@ static void cylinder_excess(const hb_limit *l, int n, const hb_real *const *x, h
 
         e[s] = (hb_real)l->radius - distance;
         /* at the centre all directions out are equally short: take one */
-        g[0][s] = distance > tiny ? -dx / distance : -1;
-        g[1][s] = distance > tiny ? -dy / distance : 0;
+        g[0][s] = distance > HB_TINY ? -dx / distance : -1;
+        g[1][s] = distance > HB_TINY ? -dy / distance : 0;
         if (l->nindices == 3) {
             hb_real below = x[2][s] - (hb_real)l->low[0], above = (hb_real)l->high[0] - x[2][s];
             hb_real end = below < above ? below : above;
@@ -236,7 +232,7 @@ static void length_excess(const hb_limit *l, int n, const hb_real *const *x, hb_
         e[s] = (hb_real)sqrt(e[s]);
     for (int i = 0; i < l->nindices; i++)
         for (int s = 0; s < n; s++)
-            g[i][s] = x[i][s] / (e[s] > tiny ? e[s] : tiny) * per_max;
+            g[i][s] = x[i][s] / (e[s] > HB_TINY ? e[s] : HB_TINY) * per_max;
     for (int s = 0; s < n; s++)
         e[s] = e[s] * per_max - 1;
 }
@@ -249,7 +245,7 @@ static void tilt_excess(const hb_limit *l, int n, const hb_real *const *x, hb_re
 
     for (int s = 0; s < n; s++) {
         hb_real qx = x[0][s], qy = x[1][s], qz = x[2][s], qw = x[3][s];
-        hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > tiny ? square : tiny);
+        hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > HB_TINY ? square : HB_TINY);
         hb_real c = (qw * qw + qz * qz - qx * qx - qy * qy) * per, twice = 2 * per * scale;
 
         e[s] = (least - c) * scale;
@@ -421,7 +417,7 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, int n
 int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int nu, int nh, const double *states,
                      const double *controls)
 {
-    double worst = tolerance;
+    double worst = HB_TRIFLE;
     int found = -1;
 
     for (int i = 0; i < l->n; i++) {
@@ -447,7 +443,7 @@ int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int
 bool hb_limits_allow(const hb_limits *l, const double *target)
 {
     for (int i = 0; i < l->n; i++)
-        if (is_place(l->limit[i].kind) && excess_at(&l->limit[i], target, NULL) > tolerance)
+        if (is_place(l->limit[i].kind) && excess_at(&l->limit[i], target, NULL) > HB_TRIFLE)
             return false;
     return true;
 }
@@ -457,7 +453,7 @@ bool hb_limits_clip(const hb_limits *l, double *target)
     double g[HB_LIMIT_INDICES];
 
     /* each limit moves it the shortest way out of itself, which may be into another one */
-    for (int round = 0; round < 20 && !hb_limits_allow(l, target); round++)
+    for (int round = 0; round < HB_ROUNDS && !hb_limits_allow(l, target); round++)
         for (int i = 0; i < l->n; i++) {
             const hb_limit *it = &l->limit[i];
             double e = is_place(it->kind) ? excess_at(it, target, g) : 0;

@@ -87,7 +87,7 @@ void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, co
 void hb_limits_stage_model(const hb_limits *l, const double *last_control, int nx, int nh, int k, const double *x,
                            const double *u, const double *u_before, struct hb_stage_model *to);
 
-/* The limit that a plan breaks most, by more than a tolerance of 0.001; -1: none. states: (nh + 1) x nx, of which the
+/* The limit that a plan breaks most, by more than a trifle; -1: none. states: (nh + 1) x nx, of which the
  * first cannot be helped; controls: nh x nu. */
 int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int nu, int nh, const double *states,
                      const double *controls);

@@ -13,10 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double least_noise = 1e-3; /* that MPPI leaves, in units of each control's range */
-static const double narrow = 0.85;      /* what MPPI's noise is multiplied by from iteration to iteration */
-static const double wide = 2;           /* noise of the samples of the other lane, relative to that of a search */
-static const double same_step = 0.02;   /* relative: steps so little longer or shorter mean the same */
+#include "plan/numbers.h"
 
 static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_settings *s)
 {
@@ -332,7 +329,7 @@ static int average(hb_planner *p)
     hb_population_average(pop, p->order, finite, p->settings.temperature, p->mean);
     hb_population_put(pop, 0, p->mean);
     for (int i = 0; i < pop->nh * p->map.nv; i++)
-        p->deviation[i] = (hb_real)fmax(narrow * p->deviation[i], least_noise);
+        p->deviation[i] = (hb_real)(p->settings.noise / sqrt((double)p->round + 2));
     return 1;
 }
 
@@ -374,7 +371,7 @@ bool hb_planner_sample(hb_planner *p, int n)
     hb_control_map_hold(&p->map, p->settings.horizon, p->problem.goal->trim, p->mean);
     hb_population_put(pop, 0, p->mean);
     for (int i = 0; i < pop->nh * p->map.nv; i++)
-        p->deviation[i] = (hb_real)(wide * p->settings.noise);
+        p->deviation[i] = (hb_real)sqrt(1.0 / 12); /* of numbers anywhere in a range of one */
     p->round++;
     p->other.cost = INFINITY;
     const hb_candidate_job job = job_on(p, n, n <= HB_LANES ? HB_PIECE_TRIAL : HB_PIECE_FORWARD, 1);
@@ -456,13 +453,11 @@ static void note_problem(hb_planner *p)
 /* the warm start, when steps become longer or shorter */
 static void change_step(hb_planner *p, double step)
 {
-    if (fabs(step - hb_planner_step(p)) <= same_step * step) {
-        p->step = step;
+    if (step == hb_planner_step(p))
         return;
-    }
     hb_sequence_stretch(p->settings.horizon, p->map.nv, step / hb_planner_step(p), p->warm);
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
-    p->inherited = false;
+    p->inherited = p->inherited && hb_planner_same_step(step, hb_planner_step(p));
     p->step = step;
 }
 

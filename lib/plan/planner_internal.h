@@ -4,9 +4,12 @@
 
 #include "plan/planner.h"
 
+#include <math.h>
+
 #include "plan/candidate_evaluation.h"
 #include "plan/descent.h"
 #include "plan/lag.h"
+#include "plan/numbers.h"
 #include "plan/population.h"
 
 /* Stages of a preparation, see preparation.c. */
@@ -103,6 +106,12 @@ static inline size_t hb_planner_sequence_bytes(const hb_planner *p)
 static inline size_t hb_planner_states_bytes(const hb_planner *p)
 {
     return (size_t)((p->settings.horizon + 1) * p->m->nx) * sizeof(double);
+}
+
+/* Are steps so long nearly what others are? What was found for the one is then of use for the other. */
+static inline bool hb_planner_same_step(double step, double other)
+{
+    return fabs(step / other - 1) <= HB_STALE;
 }
 
 hb_plan_problem hb_planner_problem(const hb_planner *p, const hb_predictor *model, const double *x0,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/numbers.h"
+
 static int blocks(int ns)
 {
     return (ns + HB_STRIDE - 1) / HB_STRIDE;
@@ -321,11 +323,11 @@ void hb_population_average(const hb_population *p, const int *order, int finite,
         average += p->cost[order[j]] / (double)half;
     for (int j = 0; j < half; j++)
         spread += (p->cost[order[j]] - average) * (p->cost[order[j]] - average) / (double)half;
-    double scale = fmax(temperature * sqrt(spread), 1e-12 * (1 + fabs(best)));
+    double scale = fmax(temperature * sqrt(spread), (double)HB_TINY * (1 + fabs(best)));
 
     for (int j = 0; j < finite; j++) {
         double weight = exp(-(p->cost[order[j]] - best) / scale);
-        if (weight < 1e-6)
+        if (weight < HB_ROUNDING)
             break;
         total += weight;
         const hb_real *w = hb_population_w(p, lane_of(order[j]));

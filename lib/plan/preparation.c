@@ -20,14 +20,6 @@
 #include "dynamics/actuators.h"
 #include "plan/planner_internal.h"
 
-/* The other lane takes longer than all the rest, and finds nothing in ordinary flight. After this many in a row that
- * found nothing, only one of as many preparations has one, until a plan has to be made in full again. */
-enum { IN_VAIN = 8 };
-static const double most_late = 1; /* steps that a request may be earlier or later than expected, */
-static const double stretch = 0.1; /* and steps may be longer or shorter, relatively */
-/* Without second-order steps: a prepared plan that costs this much more than expected, relatively, is no good. */
-static const double surprise = 0.05;
-
 void hb_preparation_lay_out(hb_preparation *f, hb_arena *arena, int nx, int nu, int nv, int nh)
 {
     f->x0 = hb_arena_take(arena, (size_t)nx, sizeof(double));
@@ -50,10 +42,10 @@ static bool second_order(const hb_planner *p)
     return p->settings.method == HB_PLANNER_GAUSS_NEWTON;
 }
 
-/* at IN_VAIN the other lane has a turn, for the counts after it none, and then it counts from IN_VAIN again */
+/* at HB_IN_VAIN the other lane has a turn, for the counts after it none, and then it counts from HB_IN_VAIN again */
 static void count_in_vain(hb_preparation *f)
 {
-    f->in_vain = f->in_vain + 1 < 2 * IN_VAIN ? f->in_vain + 1 : IN_VAIN;
+    f->in_vain = f->in_vain + 1 < 2 * HB_IN_VAIN ? f->in_vain + 1 : HB_IN_VAIN;
 }
 
 static void begin(hb_planner *p, double seconds)
@@ -69,8 +61,8 @@ static void begin(hb_planner *p, double seconds)
     f->iterations = f->steps[0] = f->steps[1] = f->lane = 0;
     f->open[0] = p->settings.iterations > 0;
     f->open[1] = f->moved = false;
-    f->sampled = f->settled = p->population.ns <= 1 || f->in_vain > IN_VAIN;
-    if (f->in_vain > IN_VAIN)
+    f->sampled = f->settled = p->population.ns <= 1 || f->in_vain > HB_IN_VAIN;
+    if (f->in_vain > HB_IN_VAIN)
         count_in_vain(f);
     f->goal = p->made_for;
     f->goal.trim = p->trim;
@@ -359,7 +351,7 @@ static bool choose(hb_planner *p)
         hb_descent_offer(d, &p->problem, 2 + i, f->top + i * size);
     if (!hb_descent_choose(d, p->evaluation, 2 + f->ntop, &p->best))
         return false;
-    if (complete && p->best.cost <= expected + surprise * fabs(expected))
+    if (complete && p->best.cost <= expected + hb_descent_negligible(&p->problem, expected))
         return false;
     hb_planner_begin_search(p, p->best.w, p->elapsed);
     return hb_planner_search(p);
@@ -369,8 +361,9 @@ bool hb_planner_ready(const hb_planner *p, double step)
 {
     const hb_preparation *f = &p->preparation;
 
-    return f->evaluated && (!second_order(p) || f->ready >= 0) && fabs(p->elapsed - f->ahead) <= most_late &&
-           fabs(step / f->problem.dt - 1) <= stretch;
+    /* a request may come a step earlier or later than expected */
+    return f->evaluated && (!second_order(p) || f->ready >= 0) && fabs(p->elapsed - f->ahead) <= 1 &&
+           hb_planner_same_step(step, f->problem.dt);
 }
 
 const hb_plan *hb_planner_feedback(hb_planner *p, const hb_predictor *model, const double *x0, const hb_goal *goal,

@@ -16,12 +16,11 @@
 #include <string.h>
 
 #include "plan/lag.h"
+#include "plan/numbers.h"
 
-/* a quaternion that would have grown or shrunk by more than this over a trajectory means that the model was evaluated
- * far from its training data */
-static const hb_real most_stretch = (hb_real)(4.0 / 3);
-
-static const hb_real impossible_factor = 1000;
+/* A quaternion that would have grown or shrunk by more than this over a trajectory means that the model was evaluated
+ * far from its training data. */
+static const hb_real most_stretch = (hb_real)(1 + HB_OUTSIDE);
 
 struct hb_rollout {
     const hb_model *m;
@@ -256,7 +255,7 @@ static void rule_out(hb_rollout *r, int n, hb_real *cost)
         excess = stretch / most_stretch - 1 > excess ? stretch / most_stretch - 1 : excess;
         r->impossible[s] = excess > 0;
         if (excess > 0)
-            cost[s] = impossible_factor * (1 + cost[s]) * (1 + excess);
+            cost[s] = (hb_real)HB_IMPOSSIBLE * (1 + cost[s]) * (1 + excess);
     }
 }
 

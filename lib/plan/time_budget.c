@@ -1,5 +1,7 @@
 #include "plan/time_budget.h"
 
+#include "plan/numbers.h"
+
 void hb_time_budget_begin(hb_time_budget *p, const hb_clock *clock, double deadline, atomic_bool *stop)
 {
     p->clock = clock;
@@ -10,12 +12,6 @@ void hb_time_budget_begin(hb_time_budget *p, const hb_clock *clock, double deadl
     p->running = false;
 }
 
-/* a piece this many times longer than the mean was interrupted: it says nothing about the next */
-static const double interrupted = 8;
-/* the largest time fades with every piece, and the expected time with every refusal in a row: otherwise one slow piece
- * would keep all later ones from being tried */
-static const double fading = 0.02, doubt = 0.3;
-
 static void end_piece(hb_time_budget *p, double now)
 {
     if (!p->running)
@@ -24,29 +20,29 @@ static void end_piece(hb_time_budget *p, double now)
 
     hb_piece_times *t = &p->past[p->running_as];
     double took = now - p->since;
-    if (t->count > 0 && took > interrupted * t->mean)
-        took = interrupted * t->mean;
+    if (t->count > 0 && took > HB_SLOW_PIECE * t->mean)
+        took = HB_SLOW_PIECE * t->mean;
     t->count++;
     t->measured = true;
     t->last = took;
-    t->mean += (took - t->mean) / (double)(t->count < 100 ? t->count : 100);
-    t->max += fading * (t->mean - t->max);
+    t->mean += (took - t->mean) / (double)(t->count < HB_PIECES ? t->count : HB_PIECES);
+    t->max += (t->mean - t->max) / HB_PIECES;
     t->max = took > t->max ? took : t->max;
 }
 
-/* between the mean and the longest of the recent ones: a rare long piece may overshoot by its own length, but counting
- * on it every time would leave the end of every budget unused. A kind that was never seen is tried. */
+/* between the mean and the longest of the recent ones. A kind that was never seen is tried. */
 static double expected(const hb_piece_times *t)
 {
-    return t->mean + (t->max - t->mean) / 4;
+    return t->mean + (t->max - t->mean) / HB_SLOW_PIECE;
 }
 
-/* Every plan may end with a refusal. One that begins with a refusal has measured nothing, so it expects less. */
+/* Every plan may end with a refusal. One that begins with a refusal has measured nothing, so it expects half as much.
+ */
 static void refuse(hb_piece_times *t)
 {
     if (!t->measured) {
-        t->mean *= 1 - doubt;
-        t->max *= 1 - doubt;
+        t->mean /= 2;
+        t->max /= 2;
     }
     t->measured = false;
 }

@@ -5,21 +5,15 @@
 #include <string.h>
 
 #include "base/numeric.h"
-
-enum { STEPS = 5 };
-static const double small = 1e-6;  /* weight of staying at the start, where the model leaves a control free */
-static const double enough = 1e-3; /* relative improvement below which it has arrived */
-
-static const double direct = 0.3;   /* of the largest reaction: states that react so much are moved directly */
-static const double damping = 1e-4; /* of steps that arrest, relative to a reaction of one deviation to a whole range */
+#include "plan/numbers.h"
 
 struct hb_trim {
     const hb_model *m;
     hb_rollout *rollout;
     int quaternion;
-    double *x, *a, *b;     /* nx, nx x nx, nx x nu */
-    double *residual;      /* nx */
-    double *chosen;        /* nx: 1 for states that are moved directly */
+    double *x, *a, *b;  /* nx, nx x nx, nx x nu */
+    double *residual;   /* nx */
+    double *directness; /* nx: how much a state reacts to the controls, squared, relative to the one that does most */
     double *start, *trial; /* nu */
     double *normal, *step; /* nu x nu, nu */
     double *near;          /* nx */
@@ -35,7 +29,7 @@ static hb_trim *lay_out(hb_arena *arena, const hb_model *m)
     t->x = hb_arena_take(arena, nx, number);
     t->a = hb_arena_take(arena, nx * nx, number);
     t->b = hb_arena_take(arena, nx * nu, number);
-    t->chosen = hb_arena_take(arena, nx, number);
+    t->directness = hb_arena_take(arena, nx, number);
     t->residual = hb_arena_take(arena, nx, number);
     t->start = hb_arena_take(arena, nu, number);
     t->trial = hb_arena_take(arena, nu, number);
@@ -108,7 +102,7 @@ static double evaluate(hb_trim *t, const hb_predictor *p, double dt, const doubl
     }
     for (int i = 0; i < m->nu; i++) {
         double off = (u[i] - t->start[i]) / (m->control_max[i] - m->control_min[i]);
-        sum += small * off * off;
+        sum += HB_DAMPING * off * off;
     }
     return sum;
 }
@@ -139,11 +133,11 @@ static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
         return false;
     for (int j = 0; j < nu; j++) {
         double range = m->control_max[j] - m->control_min[j];
-        t->step[j] = -small * (u[j] - t->start[j]) / range;
+        t->step[j] = -HB_DAMPING * (u[j] - t->start[j]) / range;
         for (int i = 0; i < nx; i++)
             t->step[j] -= t->b[i * nu + j] * t->residual[i];
         for (int k = 0; k < nu; k++) {
-            t->normal[j * nu + k] = j == k ? small : 0;
+            t->normal[j * nu + k] = j == k ? HB_DAMPING : 0;
             for (int i = 0; i < nx; i++)
                 t->normal[j * nu + k] += t->b[i * nu + j] * t->b[i * nu + k];
         }
@@ -169,17 +163,17 @@ double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double 
         u[i] = t->start[i] =
             fmin(fmax(isfinite(u[i]) ? u[i] : m->control_trim[i], m->control_min[i]), m->control_max[i]);
     double before = evaluate(t, p, dt, u);
-    for (int step = 0; step < STEPS && isfinite(before) && solve(t, p, dt, u); step++) {
-        double length = 1, now = INFINITY;
+    for (int step = 0; step < HB_ROUNDS && isfinite(before) && solve(t, p, dt, u); step++) {
+        double now = INFINITY;
         /* half as far until it helps */
-        for (int half = 0; half < 4 && !(now < before); half++, length /= 2) {
+        for (double length = 1; length >= HB_SHORTEST && !(now < before); length /= 2) {
             for (int i = 0; i < m->nu; i++) {
                 double range = m->control_max[i] - m->control_min[i];
                 t->trial[i] = fmin(fmax(u[i] + length * t->step[i] * range, m->control_min[i]), m->control_max[i]);
             }
             now = evaluate(t, p, dt, t->trial);
         }
-        bool arrived = !(now < before * (1 - enough));
+        bool arrived = !(now < before * (1 - HB_ENOUGH));
         if (now < before)
             memcpy(u, t->trial, (size_t)m->nu * sizeof *u);
         before = now < before ? now : before;
@@ -241,20 +235,20 @@ void hb_trim_reach(hb_trim *t, const hb_predictor *p, double dt, int steps, cons
     }
 }
 
-/* marks, in t->chosen, the states that react most to the controls */
-static void choose_direct(hb_trim *t)
+/* Works out t->directness. */
+static void weigh_reactions(hb_trim *t)
 {
     const int nx = t->m->nx, nu = t->m->nu;
     double most = 0;
 
     for (int i = 0; i < nx; i++) {
-        t->chosen[i] = 0;
+        t->directness[i] = 0;
         for (int j = 0; j < nu; j++)
-            t->chosen[i] += t->b[i * nu + j] * t->b[i * nu + j];
-        most = fmax(most, t->chosen[i]);
+            t->directness[i] += t->b[i * nu + j] * t->b[i * nu + j];
+        most = fmax(most, t->directness[i]);
     }
     for (int i = 0; i < nx; i++)
-        t->chosen[i] = t->chosen[i] > direct * direct * most;
+        t->directness[i] = most > 0 ? t->directness[i] / most : 0;
 }
 
 /* one step of it: t->x moves on. Linearised once: the second pass corrects for what is not linear. */
@@ -265,18 +259,18 @@ static void arrest(hb_trim *t, const hb_predictor *p, const double *target, doub
 
     if (!linearise(t, p, dt, u))
         return;
-    choose_direct(t);
+    weigh_reactions(t);
     for (int pass = 0; pass < 2; pass++) {
         evaluate(t, p, dt, u);
         for (int j = 0; j < nu; j++) {
             t->step[j] = 0;
             for (int k = 0; k < nu; k++)
-                t->normal[j * nu + k] = j == k ? damping : 0;
+                t->normal[j * nu + k] = j == k ? HB_DAMPING : 0;
             for (int i = 0; i < nx; i++) {
                 double off = t->residual[i] + (t->x[i] - target[i]) / m->state_std[i];
-                t->step[j] -= t->chosen[i] * t->b[i * nu + j] * off;
+                t->step[j] -= t->directness[i] * t->b[i * nu + j] * off;
                 for (int k = 0; k < nu; k++)
-                    t->normal[j * nu + k] += t->chosen[i] * t->b[i * nu + j] * t->b[i * nu + k];
+                    t->normal[j * nu + k] += t->directness[i] * t->b[i * nu + j] * t->b[i * nu + k];
             }
         }
         if (hb_cholesky(nu, t->normal))

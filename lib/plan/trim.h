@@ -1,6 +1,6 @@
 /* Trim: the control under which a state stays as it is, for a model as it is now.
  *
- *     minimise  sum_i ((x_next(x, u) - x)_i / std_i)^2 + small |(u - start) / range|^2      within bounds
+ *     minimise  sum_i ((x_next(x, u) - x)_i / std_i)^2 + HB_DAMPING |(u - start) / range|^2      within bounds
  *
  * by a few Gauss-Newton steps over one step of the model. Positions that drift because the state has a velocity are no
  * concern of the control's: they change nothing in the minimum. */
@@ -19,10 +19,10 @@ void hb_trim_free(hb_trim *t);
  * finite whatever the model is. */
 double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double dt, double *u);
 
-/* Commands that bring to rest what the controls move directly (rates rather than what follows from them: the states
- * that react most to a control within one step) as fast as bounds allow, one step after the other from x: u, n x nu. A
- * plan from a tumbling state finds its way from there, and not from commands that leave it tumbling. target: nx; trim:
- * nu. */
+/* Commands that bring to rest what the controls move directly (rates rather than what follows from them: states weigh
+ * as much as they react to the controls within one step) as fast as bounds allow, one step after the other from x: u, n
+ * x nu. A plan from a tumbling state finds its way from there, and not from commands that leave it tumbling. target:
+ * nx; trim: nu. */
 void hb_trim_arrest(hb_trim *t, const hb_predictor *p, const double *x, const double *target, const double *trim,
                     double dt, int n, double *u);
 

@@ -10,7 +10,7 @@
 static void test_one_plan_that_is_not_finite_does_not_spoil_the_next(void **state)
 {
     fixture *f = *state;
-    hb_real explosive[1] = {100};
+    hb_real explosive[1] = {30};
     hb_error err;
 
     f->m->parameter[1 * 3 + 1] = 100; /* v' = c 100 v */

@@ -67,6 +67,8 @@ typedef struct hb_dataset {
     hb_stream *stream;
     int nparts; /* of several files: the data sets that this one is made of, which it owns */
     struct hb_dataset **part;
+    bool any_heading; /* its flights stand for such at all headings: examples are drawn turned (headings.h) */
+    double *turned;   /* of a set with turned states (hb_headings_turned): those */
 } hb_dataset;
 
 /* How a foreign file is to be read. Zero means: as our own files are. Fields are set by hb_dataset_map. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/headings.h"
 #include "data/vehicles.h"
 
 /* where a model's control is found: a column of the data's controls, or a hidden parameter */
@@ -20,6 +21,7 @@ struct hb_sampler {
     int *state;            /* nx, columns of the data */
     source *control;       /* nu */
     hb_vehicles *vehicles; /* what is known of each; NULL: nothing is */
+    hb_headings headings;  /* of the data, where they stand for all */
     size_t *first;         /* nepisodes + 1: stretches in the episodes before, over the whole data set */
 };
 
@@ -108,6 +110,8 @@ int hb_sampler_new(hb_sampler **ret, const hb_dataset *d, const hb_model *m, int
         status = find_columns(s, err);
     if (!status)
         status = count_stretches(s, err);
+    if (!status && d->any_heading)
+        status = hb_headings_of(&s->headings, d->header.nx, d->header.state_name, err);
     if (!status && hb_vehicles_known(d, m->nominal))
         status = hb_vehicles_new(&s->vehicles, d, m->nominal, m->nominal_parameter, err);
     if (status) {
@@ -150,6 +154,19 @@ static int find_episode(const hb_sampler *s, const hb_function *f, size_t start)
     return low;
 }
 
+static const double *turn(const hb_sampler *s, const double *x, double angle, const double *last, double *to)
+{
+    memcpy(to, x, (size_t)s->data->header.nx * sizeof *to);
+    hb_headings_turn(&s->headings, angle, to);
+    hb_headings_take_sign(&s->headings, last, to);
+    return to;
+}
+
+void hb_sampler_turn(const hb_sampler *s, hb_random_key key, uint64_t index, hb_points *points)
+{
+    points->turn = s->data->any_heading ? 2 * M_PI * hb_random_uniform(key, index) - M_PI : 0;
+}
+
 void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *points, int sample)
 {
     const hb_dataset *d = s->data;
@@ -166,9 +183,12 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
     const hb_episode *e = &d->episode[at];
     int row = (int)(start - s->first[at]);
 
+    double turned[2][HB_HEADINGS_STATES]; /* of this step and the one before */
     for (int step = 0; step <= points->nsteps; step++) {
         const double *x = e->x + (size_t)(row + step) * (size_t)d->header.nx;
         hb_real *z = hb_points_states(points, block, step) + lane;
+        if (points->turn != 0)
+            x = turn(s, x, points->turn, step ? turned[(step - 1) % 2] : NULL, turned[step % 2]);
         for (int i = 0; i < m->nx; i++) {
             double value = x[s->state[i]];
             /* angles: from -pi to pi at the start, and without jumps from there on */

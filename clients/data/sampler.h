@@ -25,6 +25,9 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
 /* Makes the lanes beyond the last sample harmless. */
 void hb_sampler_pad(const hb_sampler *s, hb_points *points);
 
+/* Draws how the points that follow are turned, by (key, index): one angle, since what acts on a function from the world
+ * (wind) turns with it. None where the data do not stand for flights at all headings. */
+void hb_sampler_turn(const hb_sampler *s, hb_random_key key, uint64_t index, hb_points *points);
 /* Fills all points, drawn with replacement from stretches first .. first + count - 1: number p from
  * (key, index + p). */
 void hb_sampler_draw(const hb_sampler *s, int function, size_t first, size_t count, hb_random_key key, uint64_t index,

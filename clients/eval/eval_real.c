@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/progress.h"
+#include "data/headings.h"
 #include "data/import_log.h"
 #include "eval/eval.h"
 #include "train/online.h"
@@ -89,7 +90,7 @@ enum { NEXPERIMENTS = sizeof experiments / sizeof *experiments, LONG_PATH = 2 * 
 typedef struct options {
     const char *flights, *maps, *folder, *model;
     int steps, threads, starts;
-    double window;
+    double window, turn; /* seconds; degrees */
     bool json;
     hb_pool *pool;
 } options;
@@ -105,6 +106,7 @@ static void print_help(void)
            "  --model FILE     measure this model instead of training one\n"
            "  --steps N        of each training [as hilbert-train chooses]\n"
            "  --window X       seconds of the estimator's window [the daemon's default]\n"
+           "  --turn X         predict the flights turned about the vertical by so many degrees\n"
            "  --starts N       predictions for each flight at most [60]\n"
            "  --threads N      0: as many as there are processors [0]\n\n"
            "Experiments, all unless named:\n");
@@ -189,15 +191,18 @@ static int train(const options *o, const experiment *x, const char *data, hb_mod
 static int measure(const options *o, const hb_model *m, const char *path, const char *title, hb_error *err)
 {
     hb_online_settings s = {.estimator = hb_estimator_defaults, .starts = o->starts};
-    hb_dataset *d = NULL;
+    hb_dataset *d = NULL, turned = {0};
     hb_online *online = calloc(1, sizeof *online);
     int status = online ? hb_dataset_read(&d, path, NULL, err) : hb_fail(err, ENOMEM, "out of memory");
 
     if (o->window > 0)
         s.estimator.window = o->window;
-    if (!status && !(status = hb_online_measure(online, m, d, &s, o->pool, err)))
+    if (!status)
+        status = hb_headings_turned(&turned, d, NULL, 0, o->turn * M_PI / 180, err);
+    if (!status && !(status = hb_online_measure(online, m, &turned, &s, o->pool, err)))
         hb_online_print(online, title, stdout);
     fflush(stdout);
+    hb_headings_free_turned(&turned);
     hb_dataset_free(d);
     free(online);
     return status;
@@ -205,7 +210,7 @@ static int measure(const options *o, const hb_model *m, const char *path, const 
 
 static int run(const options *o, const experiment *x, hb_error *err)
 {
-    char trained[HB_PATH_SIZE], unseen[HB_PATH_SIZE], fine[HB_PATH_SIZE], title[200];
+    char trained[HB_PATH_SIZE], unseen[HB_PATH_SIZE], fine[HB_PATH_SIZE], title[200], turned[40] = "";
     hb_model *m = NULL;
     int status;
 
@@ -214,13 +219,15 @@ static int run(const options *o, const experiment *x, hb_error *err)
         (x->test_dt > 0 && (status = import(o, x, true, x->test_dt, fine, err))) ||
         (status = train(o, x, trained, &m, err)))
         return status;
-    snprintf(title, sizeof title, "%s, %s", x->name, x->what);
+    if (o->turn != 0)
+        snprintf(turned, sizeof turned, ", turned by %g degrees", o->turn);
+    snprintf(title, sizeof title, "%s, %s%s", x->name, x->what, turned);
     status = measure(o, m, unseen, title, err);
     if (!status && x->test_dt > 0) {
-        snprintf(title, sizeof title, "%s, the same in steps of %g ms", x->name, 1e3 * x->test_dt);
+        snprintf(title, sizeof title, "%s, the same in steps of %g ms%s", x->name, 1e3 * x->test_dt, turned);
         status = measure(o, m, fine, title, err);
     }
-    snprintf(title, sizeof title, "%s, flights that were trained on", x->name);
+    snprintf(title, sizeof title, "%s, flights that were trained on%s", x->name, turned);
     if (!status)
         status = measure(o, m, trained, title, err);
     hb_model_free(m);
@@ -246,6 +253,7 @@ int hb_eval_real(int argc, char **argv)
         {"model", HB_OPTION_TEXT, &o.model, 0, 0, 0},
         {"steps", HB_OPTION_WHOLE, &o.steps, 1, 100000000, 0},
         {"window", HB_OPTION_NUMBER, &(hb_option_number){&o.window, 0.1, 1e4}, 0, 0, 0},
+        {"turn", HB_OPTION_NUMBER, &(hb_option_number){&o.turn, -360, 360}, 0, 0, 0},
         {"starts", HB_OPTION_WHOLE, &o.starts, 1, 1000000, 0},
         {"threads", HB_OPTION_WHOLE, &o.threads, 0, 1024, 0},
     };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/progress.h"
+#include "data/headings.h"
 #include "data/log_check.h"
 #include "model/physics.h"
 #include "train/identify.h"
@@ -26,7 +27,8 @@ const char hb_recipe_help[] =
     "                             2,000 steps. With nominal physics 8 to 12 basis functions, whose fits the prior "
     "holds,\n"
     "                             rollouts of 0.5 s, each state weighs by how much it changes in that time; 1,000 "
-    "steps\n"
+    "steps;\n"
+    "                             examples turned to any heading, since physics is alike at all of them\n"
     "    of a simulator           single steps are exact: 16 functions of 100 points, learning rate 0.015, 6,000 "
     "steps\n"
     "  a learned average          networks see no horizontal position; errors weigh each state by what is left of it, "
@@ -174,6 +176,9 @@ static void choose_for_logs(choosing *c)
     int rollout = (int)fmax(4, fmin(built_in ? 12 : 10, round(seconds / c->d->header.dt)));
     bool prior = built_in && functions >= HB_PRIOR_FUNCTIONS + 2;
 
+    hb_headings headings;
+    if (built_in && !hb_headings_of(&headings, c->d->header.nx, c->d->header.state_name, NULL))
+        choose(c, "headings", "physics is alike at all of them, and logs have few", "any");
     choose(c, "functions", NULL, "8");
     if (prior)
         choose(c, "examples", "10 s of flight, as an estimator remembers", "%d",

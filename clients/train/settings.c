@@ -24,6 +24,7 @@ const char *const hb_kind_help[] = {
 static const char *const decay_name[] = {"none", "cosine", NULL};
 static const char *const optimiser_name[] = {"adam", "muon", NULL};
 static const char *const weighting_name[] = {"alike", "each", "change", NULL};
+static const char *const headings_name[] = {"logged", "any", NULL};
 static const char *const fit_name[] = {"ridge", "prior", NULL};
 static const char *const stream_name[] = {"no", "yes", NULL};
 static const char *const yes_or_no[] = {"no", "yes", NULL};
@@ -54,6 +55,11 @@ static const setting table[] = {
      "functions of the data kept for validation; -1: a tenth"},
     {"map", TEXT, AT(map), 0, 0, NULL, "", true,
      "how to read a foreign data set: key=value;key=value (hilbert-train data --help)"},
+    {"headings", CHOICE, AT(headings), 0, 0, headings_name, "", true,
+     "any: each function's examples with the world turned about its vertical axis, by another angle at every step, "
+     "since "
+     "physics does not depend on where the nose points; needs states vx, vy, qx, qy, qz, qw. \"\": any for logs with a "
+     "vehicle's nominal physics, else as logged"},
     {"initial", TEXT, AT(initial), 0, 0, NULL, "", true,
      "basis file to start from: its sizes, normalisation and parameters are taken (start with a tenth of the learning "
      "rate)"},
@@ -294,6 +300,21 @@ int hb_settings_set(hb_settings *s, const char *name, const char *text, hb_error
     int status = set_value(s, t, text, err);
     s->given[t - table] = s->given[t - table] || !status;
     return status;
+}
+
+/* the settings are what follows the two first lines */
+bool hb_settings_of_notes(hb_settings *ret, const char *notes)
+{
+    hb_settings made;
+    const char *text = notes ? notes : "";
+
+    for (int line = 0; line < 2 && text; line++)
+        text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL;
+    hb_settings_default(&made);
+    if (!text || hb_settings_parse(&made, text, "notes", NULL))
+        return false;
+    *ret = made;
+    return true;
 }
 
 bool hb_settings_given(const hb_settings *s, const char *name)

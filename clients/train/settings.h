@@ -33,6 +33,7 @@ extern const char *const hb_kind_name[], *const hb_kind_help[];
 typedef enum { HB_DECAY_NONE, HB_DECAY_COSINE } hb_decay;
 typedef enum { HB_ADAM, HB_MUON } hb_optimiser;
 typedef enum { HB_CONTROLS_COMMANDED, HB_CONTROLS_ACTING } hb_controls;
+typedef enum { HB_HEADINGS_LOGGED, HB_HEADINGS_ANY } hb_which_headings;
 typedef enum { HB_FIT_BY_RIDGE, HB_FIT_BY_PRIOR } hb_fit_by;
 typedef enum { HB_WEIGHT_ALIKE, HB_WEIGHT_EACH, HB_WEIGHT_CHANGE } hb_weighting;
 
@@ -49,6 +50,7 @@ typedef struct hb_settings {
     char map[HB_PATH_SIZE];
     char initial[HB_PATH_SIZE];
     int hold_out; /* functions; -1: a tenth */
+    int headings; /* hb_which_headings; -1: logged, unless a recipe says otherwise */
     /* model */
     int kind; /* hb_kind */
     int nb;   /* -1: the kind's own */
@@ -87,6 +89,8 @@ typedef struct hb_settings {
 } hb_settings;
 
 void hb_settings_default(hb_settings *s);
+/* Those that a model was made with, by its notes; false: they do not say. */
+bool hb_settings_of_notes(hb_settings *ret, const char *notes);
 
 /* Sets one value from text. -EINVAL names the setting, what was found and what is expected. */
 int hb_settings_set(hb_settings *s, const char *name, const char *text, hb_error *err);

@@ -83,9 +83,13 @@ char *hb_train_input_notes(const hb_train_input *i, const char *what)
 int hb_train_input_open(hb_train_input *i, hb_error *err)
 {
     int status = hb_model_load(&i->model, i->model_path, err);
+    hb_settings made;
 
     if (!status)
         status = hb_dataset_read_many(&i->data, i->data_path, &i->mapping, err);
+    /* a model for any heading is fitted at any */
+    if (!status)
+        i->data->any_heading = hb_settings_of_notes(&made, i->model->notes) && made.headings == HB_HEADINGS_ANY;
     if (!status)
         status = hb_pool_new(&i->pool, i->threads ? i->threads : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, NULL, err);
     return status;

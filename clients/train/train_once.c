@@ -9,16 +9,11 @@ bool hb_train_once_done(const hb_settings *s)
     return access(s->output, F_OK) == 0;
 }
 
-/* the settings are what follows the two first lines of a model's notes */
 static int check(const hb_model *m, const hb_settings *s, hb_error *err)
 {
     hb_settings made;
-    const char *text = m->notes ? m->notes : "";
 
-    for (int line = 0; line < 2 && text; line++)
-        text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL;
-    hb_settings_default(&made);
-    if (!text || hb_settings_parse(&made, text, s->output, NULL))
+    if (!hb_settings_of_notes(&made, m->notes))
         return hb_fail(err, EEXIST, "%s: it does not say how it was made: remove it, or use another folder", s->output);
     /* the same data may have another path today */
     snprintf(made.data, sizeof made.data, "%s", s->data);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/headings.h"
 #include "data/vehicles.h"
 #include "train/fit.h"
 #include "train/initial.h"
@@ -401,6 +402,12 @@ static int copy_header(hb_model *m, const hb_dataset *d, const hb_model *given, 
     hb_dataset_moments(d, m->state_mean, m->state_std, m->control_mean, m->control_std,
                        vehicles ? vehicles->scale : NULL);
     hb_vehicles_free(vehicles);
+    if (d->any_heading) {
+        hb_headings headings;
+        if ((status = hb_headings_of(&headings, h->nx, h->state_name, err)))
+            return status;
+        hb_headings_spread(&headings, m->state_mean, m->state_std);
+    }
     for (size_t i = 0; i < nx; i++) {
         m->state_mean[i] = given ? given->state_mean[i] : m->state_mean[i];
         m->state_std[i] = given ? given->state_std[i] : floored(m->state_std[i], m->state_mean[i]);

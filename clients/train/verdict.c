@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "data/headings.h"
+
 enum { STARTS = 30, TEN = 1 }; /* of a function; index of ten steps */
 enum { ZERO, PRIOR, ONE_SECOND, FIVE_SECONDS, NOW };
 
@@ -32,6 +34,24 @@ static double noise_of(const hb_dataset *d, const int *function, int nfunctions,
     return count > 0 ? sqrt(sum / (20 * count)) : 0;
 }
 
+/* Does the model know what does not depend on the heading? */
+static int measure_turned(hb_verdict *v, const hb_model *m, const hb_dataset *d, const hb_online_settings *given,
+                          hb_pool *pool, hb_error *err)
+{
+    hb_online_settings s = *given;
+    hb_headings headings;
+    hb_dataset turned;
+    int status;
+
+    s.long_run = NULL;
+    v->can_turn = !hb_headings_of(&headings, d->header.nx, d->header.state_name, NULL);
+    if (!v->can_turn || (status = hb_headings_turned(&turned, d, given->function, given->nfunctions, M_PI / 2, err)))
+        return v->can_turn ? status : 0;
+    status = hb_online_measure(&v->turned, m, &turned, &s, pool, err);
+    hb_headings_free_turned(&turned);
+    return status;
+}
+
 int hb_verdict_measure(hb_verdict *ret, hb_model *m, const hb_dataset *d, const int *function, int nfunctions,
                        hb_pool *pool, hb_error *err)
 {
@@ -55,9 +75,30 @@ int hb_verdict_measure(hb_verdict *ret, hb_model *m, const hb_dataset *d, const 
         /* a difference of two noisy states; a quaternion's is half an angle */
         v.noise[q] = sqrt(2 * square) * (of->n == 4 ? 2 : 1);
     }
+    status = measure_turned(&v, m, d, &s, pool, err);
     v.known = v.online.starts > 0;
-    *ret = v;
-    return 0;
+    if (!status)
+        *ret = v;
+    return status;
+}
+
+static void print_turned(const hb_verdict *v, FILE *out)
+{
+    const hb_online *o = &v->online, *t = &v->turned;
+    bool goes_with_it = false;
+
+    fprintf(out, "  turned a quarter, after %d steps:", hb_online_steps[TEN]);
+    for (int q = 0; q < o->nquantities; q++) {
+        double as_logged = o->error[NOW][TEN][q], turned = t->error[NOW][TEN][q];
+        fprintf(out, "%s %s %.3g %s instead of %.3g", q ? "," : "", o->quantity[q].name, turned, o->quantity[q].unit,
+                as_logged);
+        goes_with_it = goes_with_it || turned > harm * as_logged || (isnan(turned) && !isnan(as_logged));
+    }
+    fprintf(out, "\n");
+    if (goes_with_it)
+        fprintf(out,
+                "  warning: it took what is the vehicle's for the world's, at the headings of its data: train with "
+                "--headings any\n");
 }
 
 void hb_verdict_print(const hb_verdict *v, FILE *out)
@@ -88,6 +129,8 @@ void hb_verdict_print(const hb_verdict *v, FILE *out)
             fprintf(out, "; one step is off by %.1f times the data's noise", o->error[NOW][0][q] / v->noise[q]);
         fprintf(out, "\n");
     }
+    if (v->can_turn)
+        print_turned(v, out);
     if (hurts)
         fprintf(out, "  warning: with this model a new vehicle is better predicted without its data: more functions, "
                      "longer rollouts (--rollout 8 --rollout-growth 0.5), or fewer basis functions\n");

@@ -10,6 +10,8 @@
 typedef struct hb_verdict {
     bool known; /* there were functions to try it on */
     hb_online online;
+    bool can_turn;                      /* its states can be turned (data/headings.h): */
+    hb_online turned;                   /* the same flights, a quarter turned to the left */
     double noise[HB_ONLINE_QUANTITIES]; /* one-step error that the data's own noise makes, as of a quantity */
 } hb_verdict;
 

@@ -302,6 +302,7 @@ static void test_choices(void **state)
     assert_int_equal(s.nb, 8);
     assert_int_equal(s.fit, HB_FIT_BY_PRIOR);
     assert_int_equal(s.prior_every, 250);
+    assert_int_equal(s.headings, HB_HEADINGS_ANY);
     assert_true(*s.delay || *s.lag);
     assert_non_null(strstr(s.average, "torque_ratio=-"));
     /* twice gives the same: nothing is identified again */
@@ -316,6 +317,7 @@ static void test_choices(void **state)
     assert_int_equal(hb_settings_set(&s, "delay", "0", &err), 0);
     assert_int_equal(hb_recipe_choose(&s, simulated, NULL, NULL, &err), 0);
     assert_int_equal(s.rollout, 1);
+    assert_int_equal(s.headings, -1);
     assert_string_equal(s.average, "nominal:quadrotor");
     assert_true(s.learning_rate == 0.015);
 

@@ -26,6 +26,7 @@ static const struct {
      hb_eval_bound},
     {"robust", "flights as vehicles are: lag, delay, noise, wind, wrong masses, lies; with a PID beside them",
      hb_eval_robust},
+    {"tune", "weights and horizon of a configuration that are better in all of chosen conditions at once", hb_eval_tune},
 #endif
     {"vanderpol", "the paper's first system from data to figure: trains three models and compares them",
      hb_eval_vanderpol},

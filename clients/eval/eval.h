@@ -8,13 +8,14 @@
 enum { HB_EXIT_OK = 0, HB_EXIT_FAILURE = 1, HB_EXIT_USAGE = 2 };
 
 /* argv[0] is the command's name; each returns an exit code. */
-int hb_eval_bound(int argc, char **argv); /* where there is a simulator */
+int hb_eval_bound(int argc, char **argv);  /* where there is a simulator */
 int hb_eval_flight(int argc, char **argv); /* where recordings can be read */
 int hb_eval_paper(int argc, char **argv);
 int hb_eval_predict(int argc, char **argv);
 int hb_eval_prior(int argc, char **argv);
 int hb_eval_real(int argc, char **argv);
 int hb_eval_robust(int argc, char **argv); /* where there is a simulator */
+int hb_eval_tune(int argc, char **argv);   /* where there is a simulator */
 int hb_eval_vanderpol(int argc, char **argv);
 
 /* Writes "hilbert-eval: TEXT" to standard error and returns the exit code. */

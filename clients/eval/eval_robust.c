@@ -11,12 +11,13 @@
 #include "eval/eval.h"
 #include "eval/robust.h"
 
-enum { MAX_ROWS = 256, MAX_THREADS = 256, PATH = 512, SETTINGS = 1024 };
+enum { MAX_THREADS = 256, PATH = 512, SETTINGS = 16384 };
 
 typedef struct options {
     hb_robust_settings settings;
-    const hb_robust_row *row[MAX_ROWS];
-    int nrows, flights, first, mixes, threads, tune;
+    hb_robust_own own;
+    const hb_robust_row *row[HB_ROBUST_ROWS];
+    int nrows, flights, first, mixes, threads;
     bool controller[HB_ROBUST_NCONTROLLERS];
     const hb_plant_type *plant; /* NULL: both */
     bool json, plot;
@@ -237,6 +238,9 @@ static int open_log(crew *w, hb_error *err)
     snprintf(settings, sizeof settings, "# seed %llu, seconds %d, config %s, model %s",
              (unsigned long long)o->settings.seed, o->settings.seconds,
              o->settings.config ? o->settings.config : "shipped", o->settings.model ? o->settings.model : "its own");
+    for (int i = 0; i < o->own.n; i++)
+        snprintf(settings + strlen(settings), sizeof settings - strlen(settings), ", %s %s", o->own.name[i],
+                 o->own.weather[i]);
     snprintf(path, sizeof path, "%s/flights.jsonl", o->folder);
     int status = hb_robust_log_open(&w->log, path, settings, err);
     if (!status && hb_robust_log_count(w->log) > 0)
@@ -281,18 +285,6 @@ static int run(const options *o, hb_error *err)
     return w.status;
 }
 
-static int tune(const options *o, hb_error *err)
-{
-    const hb_plant_type *const plant[] = {&hb_plant_quadrotor, &hb_plant_multirotor};
-    int status = 0;
-
-    for (int i = 0; i < 2; i++)
-        for (int c = 0; c < HB_ROBUST_NCONTROLLERS && !status; c++)
-            if (o->controller[c] && (!o->plant || o->plant == plant[i]))
-                status = hb_robust_tune(&o->settings, plant[i], (hb_robust_controller)c, o->tune, stdout, err);
-    return status;
-}
-
 static void print_help(void)
 {
     printf(
@@ -308,6 +300,9 @@ static void print_help(void)
         "not matter.\n\n"
         "      --only NAME,...    these conditions and tasks, or groups of them: conditions (rotors, hovering), tasks\n"
         "                         (both levels), quick (a few tasks, about 3 minutes with --flights 4) [all]\n"
+        "      --condition TEXT   one of your own, hovering: NAME:WEATHER with a weather as of hilbert-sim fly, or a "
+        "file\n"
+        "                         of such lines; without --only, these alone\n"
         "      --plant NAME       only quadrotor (rotors), or only multirotor (thrust and rates)\n"
         "      --controllers NAME,...  of those above [all]\n"
         "      --flights N        of each condition and controller [20]\n"
@@ -325,62 +320,51 @@ static void print_help(void)
         "                         flight goes to DIR/flights.jsonl at once, and is not flown again by a later run\n"
         "      --no-plot          no picture (which needs gnuplot)\n"
         "      --trace DIR        every flight as DIR/PLANT-CONDITION-CONTROLLER-N.csv\n"
-        "      --tune N           instead of the table: search for better gains of the controllers, by 2 N draws each\n"
         "      --list             the conditions and tasks, and what they mean\n");
 }
 
-/* NAME,... : calls take() for each; the name that it does not know is complained about. */
-static bool each_name(const char *list, const char *option, options *o, bool (*take)(options *o, const char *name))
+static bool take_controllers(options *o, const char *list)
 {
     char name[64];
 
     for (const char *at = list; *at;) {
         size_t n = strcspn(at, ",");
+        int c = 0;
         snprintf(name, sizeof name, "%.*s", (int)n, at);
-        if (!take(o, name)) {
-            fprintf(stderr, "hilbert-eval: --%s: there is no '%s' (try robust --list)\n", option, name);
+        while (c < HB_ROBUST_NCONTROLLERS && strcmp(hb_robust_controller_name[c], name) != 0)
+            c++;
+        if (c == HB_ROBUST_NCONTROLLERS) {
+            fprintf(stderr, "hilbert-eval: --controllers: there is no '%s' (try robust --help)\n", name);
             return false;
         }
+        o->controller[c] = true;
         at += n;
         at += *at == ',';
     }
     return true;
 }
 
-/* A row by its name, or a group of them; of both plants unless one is asked for. */
-static bool take_row(options *o, const char *name)
+/* list: NULL for one's own conditions, or else all. Conditions of one's own are the quadrotor's unless told otherwise.
+ */
+static bool take_rows(options *o, const char *list)
 {
-    static const struct {
-        const char *name;
-        unsigned group;
-    } groups[] = {
-        {"conditions", HB_ROBUST_CONDITION}, {"tasks", HB_ROBUST_TASK}, {"quick", HB_ROBUST_QUICK}, {NULL, 0}};
-    unsigned group = 0;
-    bool known = false;
+    char all[HB_ROBUST_OWN * 66] = "", name[64];
+    hb_error err = {0};
 
-    for (int i = 0; groups[i].name; i++)
-        if (strcmp(groups[i].name, name) == 0)
-            group = groups[i].group;
-    for (int i = 0; hb_robust_row_at(i); i++) {
-        const hb_robust_row *row = hb_robust_row_at(i);
-        bool taken = false;
-        if (strcmp(row->name, name) != 0 && !(row->groups & group))
-            continue;
-        known = true;
-        for (int k = 0; k < o->nrows; k++)
-            taken = taken || o->row[k] == row;
-        if (!taken && (!o->plant || o->plant == row->plant) && o->nrows < MAX_ROWS)
-            o->row[o->nrows++] = row;
+    if (hb_robust_own_settle(&o->own, o->plant ? o->plant : &hb_plant_quadrotor, &err)) {
+        hb_eval_complain(HB_EXIT_USAGE, &err);
+        return false;
     }
-    return known;
-}
-
-static bool take_controller(options *o, const char *name)
-{
-    for (int i = 0; i < HB_ROBUST_NCONTROLLERS; i++)
-        if (strcmp(hb_robust_controller_name[i], name) == 0)
-            return o->controller[i] = true;
-    return false;
+    for (int i = 0; i < o->own.n; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? "," : "", o->own.name[i]);
+    if (hb_robust_select(list   ? list
+                         : *all ? all
+                                : "conditions,tasks",
+                         o->plant, &o->own, o->row, &o->nrows, name, sizeof name)) {
+        fprintf(stderr, "hilbert-eval: --only: there is no '%s' (try robust --list)\n", name);
+        return false;
+    }
+    return true;
 }
 
 static void list_rows(void)
@@ -392,10 +376,11 @@ static void list_rows(void)
 
 static int parse(int argc, char **argv, options *o)
 {
-    const char *only = "conditions,tasks", *controllers = NULL, *plant = NULL;
+    const char *only = NULL, *controllers = NULL, *plant = NULL;
     bool list = false;
     const hb_option known[] = {
         {"only", HB_OPTION_TEXT, &only, 0, 0, 0},
+        {"condition", HB_OPTION_CALL, &(hb_option_call){hb_robust_own_read, &o->own}, 0, 0, 0},
         {"plant", HB_OPTION_TEXT, &plant, 0, 0, 0},
         {"controllers", HB_OPTION_TEXT, &controllers, 0, 0, 0},
         {"flights", HB_OPTION_WHOLE, &o->flights, 1, 100000, 0},
@@ -410,7 +395,6 @@ static int parse(int argc, char **argv, options *o)
         {"output", HB_OPTION_TEXT, &o->folder, 0, 0, 'o'},
         {"no-plot", HB_OPTION_CLEAR, &o->plot, 0, 0, 0},
         {"trace", HB_OPTION_TEXT, &o->settings.trace, 0, 0, 0},
-        {"tune", HB_OPTION_WHOLE, &o->tune, 1, 100000, 0},
         {"list", HB_OPTION_FLAG, &list, 0, 0, 0},
     };
     int code = hb_eval_options(known, sizeof known / sizeof *known, argc, argv, print_help);
@@ -434,8 +418,7 @@ static int parse(int argc, char **argv, options *o)
                                                               : &hb_plant_quadrotor;
     for (int i = 0; i < HB_ROBUST_NCONTROLLERS; i++)
         o->controller[i] = !controllers;
-    if ((controllers && !each_name(controllers, "controllers", o, take_controller)) ||
-        !each_name(only, "only", o, take_row))
+    if ((controllers && !take_controllers(o, controllers)) || !take_rows(o, only))
         return HB_EXIT_USAGE;
     if (o->threads == 0)
         o->threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -452,7 +435,5 @@ int hb_eval_robust(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    if (o.tune > 0)
-        return tune(&o, &err) ? hb_eval_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
     return run(&o, &err) ? hb_eval_complain(HB_EXIT_FAILURE, &err) : HB_EXIT_OK;
 }

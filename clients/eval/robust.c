@@ -44,6 +44,7 @@ static int make_loop(const hb_robust_settings *s, const hb_robust_row *row, hb_r
                                   .model = controller == HB_ROBUST_CONSTANTS ? constants : s->model,
                                   .adapt = controller != HB_ROBUST_OFF,
                                   .factor = s->factor,
+                                  .horizon = s->horizon,
                                   .threads = 1,
                                   .delay = row->told ? delay : -1,
                                   .lag = row->told_lag ? lag : -1,

@@ -48,6 +48,26 @@ const hb_robust_row *hb_robust_row_at(int index);
 /* robust_tasks.c has the tasks, in the same way. */
 const hb_robust_row *hb_robust_task_at(int index);
 
+/* Conditions of one's own: hovering in a weather of one's own, of a vehicle as it says. */
+enum { HB_ROBUST_OWN = 32, HB_ROBUST_ROWS = 256 };
+
+typedef struct hb_robust_own {
+    int n;
+    char name[HB_ROBUST_OWN][64], weather[HB_ROBUST_OWN][512];
+    hb_robust_row row[HB_ROBUST_OWN]; /* filled in by hb_robust_own_settle */
+} hb_robust_own;
+
+/* Adds "NAME:WEATHER", or the lines of a file: the function of an option (common/options.h). */
+int hb_robust_own_read(void *own, const char *text, hb_error *err);
+/* Checks them for a plant and makes rows of them. */
+int hb_robust_own_settle(hb_robust_own *own, const hb_plant_type *plant, hb_error *err);
+
+/* Rows (HB_ROBUST_ROWS at most) by names, joined by commas: of rows, of one's own (may be NULL), and of groups:
+ * conditions, tasks, quick, and robust, what a configuration can do something about. plant: NULL for both. -EINVAL:
+ * `unknown` is not one of them. */
+int hb_robust_select(const char *list, const hb_plant_type *plant, const hb_robust_own *own, const hb_robust_row **row,
+                     int *ret_n, char *unknown, size_t size);
+
 #define HB_ROBUST_CONTROLLERS(X)                                                                                       \
     X(ADAPTING, "adapting", "hilbertd's controller")                                                                   \
     X(OFF, "off", "the same without adaptation")                                                                       \
@@ -108,6 +128,7 @@ typedef struct hb_robust_settings {
     const char *config, *model; /* NULL: the row's, and the configuration's; constants have a model of their own */
     uint64_t seed;
     int seconds;          /* of each flight; 0: the row's */
+    int horizon;          /* of plans; 0: the configuration's */
     const double *factor; /* HB_NFACTORS, of gains or of weights of the cost; NULL: 1 */
     const char *trace;    /* folder for a CSV file of every flight; NULL: none */
 } hb_robust_settings;
@@ -124,15 +145,14 @@ int hb_robust_draw(const hb_robust_row *row, uint64_t seed, int index, double *p
 void hb_robust_measure_flight(const hb_robust_row *row, const hb_flight_settings *f, const hb_flight_record *r,
                               const hb_flight_summary *sum, bool on_board, hb_robust_flight *ret);
 
-/* Searches for factors of one controller's gains or weights, and prints the best (robust_tune.c). */
-int hb_robust_tune(const hb_robust_settings *s, const hb_plant_type *plant, hb_robust_controller c, int draws,
-                   FILE *out, hb_error *err);
-
 /* Pairs of flights with the same number: how often the first was better and worse; equal ones count for neither. */
 typedef struct hb_pairs {
     int better, worse;
     double p; /* two-sided sign test */
 } hb_pairs;
+
+/* Twice the smaller tail of the binomial distribution of so many fair coins. */
+double hb_sign_test(int better, int worse);
 
 /* A row's flights with one controller in a few numbers. */
 typedef struct hb_robust_result {

@@ -98,8 +98,7 @@ void hb_robust_measure_flight(const hb_robust_row *row, const hb_flight_settings
     *ret = flight;
 }
 
-/* Twice the smaller tail of the binomial distribution of n fair coins. */
-static double sign_test(int better, int worse)
+double hb_sign_test(int better, int worse)
 {
     int n = better + worse, least = better < worse ? better : worse;
     double tail = 0;
@@ -119,7 +118,7 @@ static hb_pairs compare(const hb_robust_flight *a, const hb_robust_flight *b, in
         pairs.better += x < y;
         pairs.worse += x > y;
     }
-    pairs.p = sign_test(pairs.better, pairs.worse);
+    pairs.p = hb_sign_test(pairs.better, pairs.worse);
     return pairs;
 }
 

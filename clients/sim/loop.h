@@ -70,7 +70,8 @@ typedef struct hb_loop_controller {
                              vehicle's: plans end by their iterations, whatever the machine does */
     double delay;         /* seconds, instead of the configured latency.delay; negative: that */
     double lag;           /* the same for actuators.lag */
-    const double *factor; /* of the weights of the cost\'s terms, in their order; NULL: 1 */
+    const double *factor; /* of the weights of the cost's terms, in their order; NULL: 1 */
+    int horizon;          /* instead of the configured planner.horizon; 0: that */
 } hb_loop_controller;
 
 int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_controller *c, hb_error *err);

@@ -200,9 +200,10 @@ int hb_loop_in_process(hb_loop **ret, const hb_plant_type *plant, const hb_loop_
         s->config.controller.adapt = s->config.controller.adapt && c->adapt;
         if (c->delay >= 0)
             s->config.controller.delay = c->delay;
-        if (c->lag >= 0) {
+        if (c->lag >= 0)
             s->config.controller.estimator.actuators.lag = c->lag;
-        }
+        if (c->horizon > 0)
+            s->config.controller.planner.horizon = c->horizon;
         s->loop.virtual_time = !c->realtime;
         s->loop.delay = s->config.controller.delay;
         for (int i = 0; i < s->config.controller.cost.nterms && c->factor; i++)

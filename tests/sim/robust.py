@@ -131,10 +131,6 @@ for (plant, task, controller), row in board.items():
     else:
         check(0.065 <= row["failed_at"] <= 15 * 0.065 + 1e-9, f"{row}")
 
-# the search for gains starts from what there is and ends no worse
-tuned = run("--tune", "1", "--plant", "multirotor", "--controllers", "pid", "--seconds", "2").stdout.splitlines()
-before, after = float(tuned[0].split()[-2]), float(tuned[1].split()[3])
-check(after <= before, f"{tuned}")
 check("quadrotor and multirotor" in run("--plant", "ant", code=2).stderr, "a plant that is not flown is named")
 
 # constants as a model: the same vehicle with six functions, each 1 in one derivative; what it cannot be made of is said

@@ -72,7 +72,7 @@ installed_for_good() {
         sleep 0.1
     done
     grep -q quadrotor /run/status || { cat /run/status /run/log; fail "hilbertctl status: no daemon with the installed configuration"; }
-    /usr/bin/python3 -c 'import hilbert; print("Python sees", hilbert.Client().status().name)' || fail "Python does not see the daemon"
+    /usr/bin/python3 -c 'import hilbert; print("Python sees", hilbert.Client(timeout=20).status().name)' || fail "Python does not see the daemon"
     kill $daemon
     wait $daemon || fail "hilbertd ended with status $?"
 

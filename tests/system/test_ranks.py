@@ -48,7 +48,7 @@ class Ranks(unittest.TestCase):
         cls.data = cls.path('data.h5')
         cls.collect = ['collect', 'vanderpol', '-f', '30', '-e', '4', '-n', '60', '-s', '9', '-q']
         run(SIM, *cls.collect, '-o', cls.data)
-        cls.long = ['--data', cls.data, '--steps', '20000', '--checkpoint-every', '1000', *TINY]
+        cls.long = ['--data', cls.data, '--steps', '8000', '--checkpoint-every', '1000', *TINY]
 
     @classmethod
     def tearDownClass(cls):

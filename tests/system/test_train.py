@@ -283,7 +283,7 @@ class Train(unittest.TestCase):
 
         self.assertGreater(steps('--cpu-seconds', '1'), 1)
         # the prior of so many coefficients takes longer than that: steps are made all the same
-        self.assertGreater(steps('--cpu-seconds', '1', '--nb', '400', '--coefficients', 'per_state'), 1)
+        self.assertGreater(steps('--cpu-seconds', '1', '--nb', '250', '--coefficients', 'per_state'), 1)
 
     def test_prior(self):
         self.assertIn('with the prior', self.trained.stderr)

@@ -38,7 +38,7 @@ typedef enum {
     HILBERT_STALE,         /* telemetry is old */
     HILBERT_FALLBACK,      /* no plan was made: the last plan shifted, then the safe action */
     HILBERT_REFUSED,       /* the request could not be answered: see the reason */
-    HILBERT_LIMITED,       /* the best plan breaks a limit of the configuration; better than warming-up */
+    HILBERT_LIMITED,       /* the best plan breaks a limit, or bounds allow no trim; better than warming-up */
 } hilbert_status;
 
 /* All may be left zero. */
@@ -104,7 +104,7 @@ typedef struct hilbert_action_reply {
     int nplan;
     const double *predicted; /* with want_plan: (steps + 1) x states */
     int npredicted;
-    const char *limit; /* the configured limit that the plan breaks most, or empty */
+    const char *limit; /* the configured limit that the plan breaks most, "trim: CONTROL below BOUND", or empty */
     bool guest;        /* another client flies: this was planned from nothing, and moved nothing */
     /* what is wrong with telemetry just now: "none", or "not-finite", "frozen", "behind", "implausible", ... */
     const char *fault;

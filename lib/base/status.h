@@ -8,7 +8,7 @@
 #define HB_STATUSES(X)                                                                                                 \
     X(CONVERGED, "converged", "by the model, less than 1.5 % of the cost is left to gain")                             \
     X(TRUNCATED, "truncated", "the best plan so far: the reason says what ended it")                                   \
-    X(LIMITED, "limited", "the best plan breaks a limit: the reply names it")                                          \
+    X(LIMITED, "limited", "the best plan breaks a limit, or bounds allow no trim at the target: the reply names it")   \
     X(WARMING_UP, "warming-up", "too few samples: the average model was used")                                         \
     X(OUT_OF_SPAN, "out-of-span", "the vehicle behaves as no trained dynamics do")                                     \
     X(STALE, "stale", "telemetry is old")                                                                              \

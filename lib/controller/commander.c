@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/numeric.h"
@@ -385,6 +386,19 @@ static bool take_targets(hb_commander *c, const hb_request *r, double ahead)
     return true;
 }
 
+/* Says which control would have to go beyond its bounds for the vehicle to stay at its target. */
+static void note_lack(hb_commander *c)
+{
+    const hb_model *m = c->vehicle->m;
+    double beyond;
+    const int i = hb_trim_lacks(c->trimming, hb_stepper_predictor(c->stepper), m->dt, c->trim, &beyond);
+
+    *c->lacks = '\0';
+    if (i >= 0)
+        snprintf(c->lacks, sizeof c->lacks, "trim: %s %s %g", m->control_name[i], beyond < 0 ? "below" : "above",
+                 beyond < 0 ? m->control_min[i] : m->control_max[i]);
+}
+
 /* The control that holds the first target: solved again for another target, or when the coefficients have changed. The
  * model's own where there is none that does, or where solving takes too long. Where the plan is prepared, a request
  * does not wait for it: then it is solved behind the reply, and the one before must do. */
@@ -398,6 +412,7 @@ static const double *take_trim(hb_commander *c)
         memcpy(c->trim, c->vehicle->m->control_trim, (size_t)c->vehicle->nu * sizeof *c->trim);
         double unrest =
             hb_trim_solve(c->trimming, hb_stepper_predictor(c->stepper), c->target, c->vehicle->m->dt, c->trim);
+        note_lack(c);
         if (!(unrest < HB_REST))
             memcpy(c->trim, c->vehicle->m->control_trim, (size_t)c->vehicle->nu * sizeof *c->trim);
         memcpy(c->trim_for, c->target, size);
@@ -448,7 +463,7 @@ static hb_status rung(const hb_commander *c, const hb_snapshot *s, const hb_plan
         return HB_STATUS_OUT_OF_SPAN;
     if (c->vehicle->s.adapt && (s->health.status == HB_ESTIMATE_WARMING_UP || c->distrusted))
         return HB_STATUS_WARMING_UP;
-    if (plan->limit)
+    if (c->command.limit)
         return HB_STATUS_LIMITED;
     return plan->converged ? HB_STATUS_CONVERGED : HB_STATUS_TRUNCATED;
 }
@@ -529,7 +544,7 @@ const hb_command *hb_commander_command(hb_commander *c, const hb_request *r, con
     reply->planning = clock->now(clock->context) - begun;
     reply->cost = plan->cost;
     reply->iterations = plan->iterations;
-    reply->limit = plan->limit;
+    reply->limit = plan->limit ? plan->limit : *c->lacks ? c->lacks : NULL;
     reply->decisions = plan->decisions;
     reply->stages = ready ? plan->prepared : stages;
     reply->corrected = plan->corrected;

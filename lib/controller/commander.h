@@ -65,6 +65,7 @@ typedef struct hb_commander {
     hb_trim *trimming;                     /* NULL: the model has no controls */
     double *arrest;                        /* HB_ARREST x nu: commands that stop what the controls move directly */
     double *trim, *trim_for;               /* nu, nx: control that holds the target state trim_for, */
+    char lacks[HB_LIMIT_NAME];             /* what bounds keep it from, as replies name it; empty: nothing */
     bool trimmed;                          /* under the coefficients in the predictor */
     hb_uncertainty *uncertainty;           /* NULL: plans of this model keep from no limit */
     double *keep;                          /* HB_LIMITS x (horizon + 1): how far they do, */

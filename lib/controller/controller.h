@@ -70,7 +70,8 @@ typedef struct hb_command {
     const double *action; /* nu, physical: always finite and within bounds */
     hb_status status;
     hb_reason reason;
-    const char *limit; /* with HB_STATUS_LIMITED or worse: the name of the limit that the plan breaks; else NULL */
+    const char *limit; /* with HB_STATUS_LIMITED or worse: the limit that the plan breaks, or the bound that allows no
+                          trim; else NULL */
     double cost;
     const double *terms; /* what each term of the cost, then all limits together, add to it */
     int nterms;          /* those of the cost and one; 0: nothing was planned */

@@ -123,17 +123,13 @@ static bool linearise(hb_trim *t, const hb_predictor *p, double dt, const double
     return true;
 }
 
-/* the normal equations at u, in units of each control's range; controls at a bound that they are pushed beyond stay */
-static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
+/* the normal equations where t->b is linearised, in units of each control's range */
+static void add_up_reactions(hb_trim *t)
 {
-    const hb_model *m = t->m;
-    const int nx = m->nx, nu = m->nu;
+    const int nx = t->m->nx, nu = t->m->nu;
 
-    if (!linearise(t, p, dt, u))
-        return false;
     for (int j = 0; j < nu; j++) {
-        double range = m->control_max[j] - m->control_min[j];
-        t->step[j] = -HB_DAMPING * (u[j] - t->start[j]) / range;
+        t->step[j] = 0;
         for (int i = 0; i < nx; i++)
             t->step[j] -= t->b[i * nu + j] * t->residual[i];
         for (int k = 0; k < nu; k++) {
@@ -142,6 +138,19 @@ static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
                 t->normal[j * nu + k] += t->b[i * nu + j] * t->b[i * nu + k];
         }
     }
+}
+
+/* the step from u, from the start not far; controls at a bound that they are pushed beyond stay */
+static bool solve(hb_trim *t, const hb_predictor *p, double dt, const double *u)
+{
+    const hb_model *m = t->m;
+    const int nu = m->nu;
+
+    if (!linearise(t, p, dt, u))
+        return false;
+    add_up_reactions(t);
+    for (int j = 0; j < nu; j++)
+        t->step[j] -= HB_DAMPING * (u[j] - t->start[j]) / (m->control_max[j] - m->control_min[j]);
     for (int j = 0; j < nu; j++)
         if ((u[j] <= m->control_min[j] && t->step[j] < 0) || (u[j] >= m->control_max[j] && t->step[j] > 0)) {
             for (int k = 0; k < nu; k++)
@@ -182,6 +191,41 @@ double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double 
         evaluate(t, p, dt, u);
     }
     return sqrt(before / m->nx);
+}
+
+int hb_trim_lacks(hb_trim *t, const hb_predictor *p, double dt, const double *u, double *beyond)
+{
+    const hb_model *m = t->m;
+    const int nx = m->nx, nu = m->nu;
+    double left = 0;
+    int worst = -1;
+
+    /* the step from u that bounds do not hold back, and what is left of the residual after it */
+    if (!isfinite(evaluate(t, p, dt, u)) || !linearise(t, p, dt, u))
+        return -1;
+    add_up_reactions(t);
+    if (hb_cholesky(nu, t->normal))
+        return -1;
+    hb_cholesky_solve(nu, t->normal, 1, t->step);
+    for (int i = 0; i < nx; i++) {
+        double residual = t->residual[i];
+        for (int j = 0; j < nu; j++)
+            residual += t->b[i * nu + j] * t->step[j];
+        left += residual * residual;
+    }
+    if (!(sqrt(left / nx) < HB_REST))
+        return -1;
+    *beyond = 0;
+    for (int j = 0; j < nu; j++) {
+        const double range = m->control_max[j] - m->control_min[j], needed = u[j] + t->step[j] * range;
+        const double over =
+            (needed > m->control_max[j] ? needed - m->control_max[j] : fmin(0, needed - m->control_min[j])) / range;
+        if (fabs(over) > fmax(HB_TRIFLE, fabs(*beyond))) {
+            *beyond = over;
+            worst = j;
+        }
+    }
+    return worst;
 }
 
 /* reach[i] of t->a and t->b goes on by `steps` steps, or until all that count (`wanted`) are 1 */

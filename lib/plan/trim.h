@@ -19,6 +19,11 @@ void hb_trim_free(hb_trim *t);
  * finite whatever the model is. */
 double hb_trim_solve(hb_trim *t, const hb_predictor *p, const double *x, double dt, double *u);
 
+/* Of the trim that was solved for last, at u: which control it would need beyond its bounds, and by how much (*beyond,
+ * of its range; negative: below its least), for the state to stay as it is; -1: none, or no control at all would do, as
+ * where a state drifts in any case. */
+int hb_trim_lacks(hb_trim *t, const hb_predictor *p, double dt, const double *u, double *beyond);
+
 /* Commands that bring to rest what the controls move directly (rates rather than what follows from them: states weigh
  * as much as they react to the controls within one step) as fast as bounds allow, one step after the other from x: u, n
  * x nu. A plan from a tumbling state finds its way from there, and not from commands that leave it tumbling. target:

@@ -62,7 +62,7 @@ class Status(Word):
     STALE = pb.ActionStatus.STALE  #: telemetry is old
     FALLBACK = pb.ActionStatus.FALLBACK  #: no plan was made: the last plan shifted, then the safe action
     REFUSED = pb.ActionStatus.REFUSED  #: the request could not be answered: see the reason
-    LIMITED = pb.ActionStatus.LIMITED  #: the best plan breaks a limit of the configuration; better than warming-up
+    LIMITED = pb.ActionStatus.LIMITED  #: the best plan breaks a limit, or bounds allow no trim; better than warming-up
     UNKNOWN = -1  #: of a daemon that is newer than this client
 
     @classmethod
@@ -96,7 +96,7 @@ class Reply:
     health: pb.Health
     plan: list[list[float]]  #: with want_plan: a row of controls for each step
     predicted: list[list[float]]  #: with want_plan: a row of states for each step, and the last
-    limit: str = ""  #: the configured limit that the plan breaks most
+    limit: str = ""  #: the configured limit that the plan breaks most, or "trim: CONTROL below BOUND"
     guest: bool = False  #: another client flies: this was planned from nothing, and moved nothing
     fault: str = "none"  #: what is wrong with telemetry just now: "not-finite", "frozen", "behind", "implausible", ...
 

@@ -31,6 +31,25 @@ static void test_one_plan_that_is_not_finite_does_not_spoil_the_next(void **stat
     }
 }
 
+/* A vehicle that cannot stay at its target says which control would have to go beyond its bounds. */
+static void test_a_target_that_bounds_do_not_allow_to_be_held_is_said(void **state)
+{
+    fixture *f = *state;
+
+    fly(f, 30, 0.3);
+    const hb_command *reply = command(f);
+    assert_int_equal(reply->status, HB_STATUS_CONVERGED);
+    assert_null(reply->limit);
+
+    f->m->control_min[0] = 0.05; /* it stands still under none */
+    start(f);
+    fly(f, 30, 0.3);
+    reply = command(f);
+    assert_int_equal(reply->status, HB_STATUS_LIMITED);
+    assert_non_null(reply->limit);
+    assert_string_equal(reply->limit, "trim: u0 below 0.05");
+}
+
 /* What settles within a period explodes when it is integrated in steps three times as long. */
 static void test_requests_that_come_slowly_are_planned_in_steps_that_the_model_follows(void **state)
 {
@@ -330,6 +349,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, mass_set_up, mass_tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_a_target_that_bounds_do_not_allow_to_be_held_is_said),
         TEST(test_one_plan_that_is_not_finite_does_not_spoil_the_next),
         TEST(test_requests_that_come_slowly_are_planned_in_steps_that_the_model_follows),
         TEST(test_ladder_of_age),

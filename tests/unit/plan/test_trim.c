@@ -66,7 +66,8 @@ static void test_trim_is_at_rest(void **state)
             }
             hb_predictor_set(p, c);
             double before = unrest(m, p, hover, u);
-            double residual = hb_trim_solve(t, p, target, m->dt, u);
+            double residual = hb_trim_solve(t, p, target, m->dt, u), beyond;
+            assert_int_equal(hb_trim_lacks(t, p, m->dt, u, &beyond), -1);
             double after = unrest(m, p, hover, u);
             assert_true(residual < 0.1);
             assert_true(after < 1e-3 && before > 20 * after);
@@ -84,6 +85,20 @@ static void test_trim_is_at_rest(void **state)
         hb_trim_solve(t, p, target, m->dt, u);
         for (int i = 0; i < 4; i++)
             assert_near(u[i], 0.05, 1e-6);
+        /* and it is known by how much */
+        double beyond;
+        assert_true(hb_trim_lacks(t, p, m->dt, u, &beyond) >= 0);
+        assert_near(beyond, (0.027 * 9.81 / 4 - 0.05) / 0.05, 2e-3);
+        /* a rotor that gives too much even at its least is made up for by none of the others */
+        for (int i = 0; i < 4; i++) {
+            m->control_max[i] = 0.15;
+            m->control_min[i] = i == 2 ? 0.1 : 0;
+            u[i] = 0.1;
+        }
+        hb_trim_solve(t, p, target, m->dt, u);
+        assert_int_equal(hb_trim_lacks(t, p, m->dt, u, &beyond), 2);
+        assert_near(u[2], 0.1, 1e-6);
+        assert_near(beyond, (0.027 * 9.81 / 4 - 0.1) / 0.05, 5e-2);
         hb_trim_free(t);
         hb_predictor_free(p);
         hb_model_free(m);

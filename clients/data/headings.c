@@ -142,3 +142,19 @@ void hb_headings_spread(const hb_headings *h, double *mean, double *std)
     mean[q[3]] = M_SQRT2 * std[q[3]] * 2 / M_PI;
     std[q[3]] = sqrt(std[q[3]] * std[q[3]] - mean[q[3]] * mean[q[3]]);
 }
+
+double hb_headings_alike(const hb_headings *h, const hb_dataset *d)
+{
+    const int *q = h->quaternion;
+    double along = 0, across = 0, count = 0;
+
+    for (int k = 0; k < d->nepisodes; k++)
+        for (int row = 0; row <= d->episode[k].nsteps; row++, count++) {
+            const double *x = d->episode[k].x + (size_t)row * (size_t)d->header.nx;
+            double forward = 1 - 2 * (x[q[1]] * x[q[1]] + x[q[2]] * x[q[2]]);
+            double left = 2 * (x[q[0]] * x[q[1]] + x[q[3]] * x[q[2]]), length = hypot(forward, left);
+            along += length > 0 ? forward / length : 0;
+            across += length > 0 ? left / length : 0;
+        }
+    return hypot(along, across) / fmax(count, 1);
+}

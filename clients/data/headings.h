@@ -5,7 +5,7 @@
  *     qx, qy, qz, qw               q_z(angle) q                    (from body to world, qw the real part)
  *     all else: z, vz, body rates  as they are
  *
- * With what comes from the world (wind) turned as well, a turned flight is another flight by the same physics. */
+ * Where nothing but gravity comes from the world, a turned flight is another flight by the same physics. */
 #ifndef HB_HEADINGS_H
 #define HB_HEADINGS_H
 
@@ -36,6 +36,10 @@ void hb_headings_take_sign(const hb_headings *h, const double *last, double *x);
 int hb_headings_turned(hb_dataset *ret, const hb_dataset *d, const int *function, int nfunctions, double angle,
                        hb_error *err);
 void hb_headings_free_turned(hb_dataset *d);
+
+/* How much the headings of a data set are one: the length of the mean of their directions, 1 where all are the same, 0
+ * where they lie all around. */
+double hb_headings_alike(const hb_headings *h, const hb_dataset *d);
 
 /* Makes means and deviations of states (nx each) those over all headings, with w of a quaternion at or above zero: from
  * second moments alone, as if the tilt did not go with the heading. */

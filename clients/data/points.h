@@ -18,7 +18,6 @@ typedef struct hb_points {
     hb_real *u;            /* nblocks x nsteps x nu x HB_STRIDE, normalised controls */
     hb_real *dt;           /* nblocks x nsteps x HB_STRIDE, seconds */
     const double *nominal; /* parameters of this function's own physics; NULL: the model's */
-    double turn;           /* radians that the world is turned by about its vertical axis as they are put here */
 } hb_points;
 
 static inline int hb_points_nblocks(const hb_points *p)

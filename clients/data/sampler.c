@@ -8,6 +8,9 @@
 #include "data/headings.h"
 #include "data/vehicles.h"
 
+/* of random numbers: those of the angles that points are turned by */
+static const uint64_t of_headings = (uint64_t)1 << 63;
+
 /* where a model's control is found: a column of the data's controls, or a hidden parameter */
 typedef struct source {
     bool hidden;
@@ -21,8 +24,9 @@ struct hb_sampler {
     int *state;            /* nx, columns of the data */
     source *control;       /* nu */
     hb_vehicles *vehicles; /* what is known of each; NULL: nothing is */
-    hb_headings headings;  /* of the data, where they stand for all */
-    size_t *first;         /* nepisodes + 1: stretches in the episodes before, over the whole data set */
+    bool turns;            /* points are drawn at all headings: */
+    hb_headings headings;
+    size_t *first; /* nepisodes + 1: stretches in the episodes before, over the whole data set */
 };
 
 static int find_name(char (*name)[HB_NAME_SIZE], int n, const char *wanted)
@@ -110,7 +114,7 @@ int hb_sampler_new(hb_sampler **ret, const hb_dataset *d, const hb_model *m, int
         status = find_columns(s, err);
     if (!status)
         status = count_stretches(s, err);
-    if (!status && d->any_heading)
+    if (!status && (s->turns = d->any_heading))
         status = hb_headings_of(&s->headings, d->header.nx, d->header.state_name, err);
     if (!status && hb_vehicles_known(d, m->nominal))
         status = hb_vehicles_new(&s->vehicles, d, m->nominal, m->nominal_parameter, err);
@@ -162,12 +166,13 @@ static const double *turn(const hb_sampler *s, const double *x, double angle, co
     return to;
 }
 
-void hb_sampler_turn(const hb_sampler *s, hb_random_key key, uint64_t index, hb_points *points)
+void hb_sampler_keep_headings(hb_sampler *s)
 {
-    points->turn = s->data->any_heading ? 2 * M_PI * hb_random_uniform(key, index) - M_PI : 0;
+    s->turns = false;
 }
 
-void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *points, int sample)
+/* angle: radians that the world is turned by about its vertical axis */
+static void put(const hb_sampler *s, int function, size_t start, double angle, hb_points *points, int sample)
 {
     const hb_dataset *d = s->data;
     const hb_model *m = s->model;
@@ -187,8 +192,8 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
     for (int step = 0; step <= points->nsteps; step++) {
         const double *x = e->x + (size_t)(row + step) * (size_t)d->header.nx;
         hb_real *z = hb_points_states(points, block, step) + lane;
-        if (points->turn != 0)
-            x = turn(s, x, points->turn, step ? turned[(step - 1) % 2] : NULL, turned[step % 2]);
+        if (angle != 0)
+            x = turn(s, x, angle, step ? turned[(step - 1) % 2] : NULL, turned[step % 2]);
         for (int i = 0; i < m->nx; i++) {
             double value = x[s->state[i]];
             /* angles: from -pi to pi at the start, and without jumps from there on */
@@ -210,6 +215,11 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
         hb_points_dt(points, block, step)[lane] = (hb_real)hb_episode_dt(d, e, row + step);
     }
     hb_stream_touch(e->stream, (size_t)(points->nsteps + 1) * (size_t)(d->header.nx + d->header.nu) * sizeof(double));
+}
+
+void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *points, int sample)
+{
+    put(s, function, start, 0, points, sample);
 }
 
 void hb_sampler_pad(const hb_sampler *s, hb_points *points)
@@ -234,7 +244,10 @@ void hb_sampler_pad(const hb_sampler *s, hb_points *points)
 void hb_sampler_draw(const hb_sampler *s, int function, size_t first, size_t count, hb_random_key key, uint64_t index,
                      hb_points *points)
 {
-    for (int p = 0; p < points->n; p++)
-        hb_sampler_put(s, function, first + hb_random_bits(key, index + (uint64_t)p) % count, points, p);
+    for (int p = 0; p < points->n; p++) {
+        uint64_t at = index + (uint64_t)p;
+        double angle = s->turns ? M_PI * (2 * hb_random_uniform(key, at | of_headings) - 1) : 0;
+        put(s, function, first + hb_random_bits(key, at) % count, angle, points, p);
+    }
     hb_sampler_pad(s, points);
 }

@@ -17,6 +17,9 @@ typedef struct hb_sampler hb_sampler;
 int hb_sampler_new(hb_sampler **ret, const hb_dataset *d, const hb_model *m, int nsteps, hb_error *err);
 void hb_sampler_free(hb_sampler *s);
 
+/* From now on points are drawn at the headings of the data. */
+void hb_sampler_keep_headings(hb_sampler *s);
+
 /* Stretches that a function has; they are numbered in order of episode and time. */
 size_t hb_sampler_count(const hb_sampler *s, int function);
 
@@ -25,11 +28,9 @@ void hb_sampler_put(const hb_sampler *s, int function, size_t start, hb_points *
 /* Makes the lanes beyond the last sample harmless. */
 void hb_sampler_pad(const hb_sampler *s, hb_points *points);
 
-/* Draws how the points that follow are turned, by (key, index): one angle, since what acts on a function from the world
- * (wind) turns with it. None where the data do not stand for flights at all headings. */
-void hb_sampler_turn(const hb_sampler *s, hb_random_key key, uint64_t index, hb_points *points);
 /* Fills all points, drawn with replacement from stretches first .. first + count - 1: number p from
- * (key, index + p). */
+ * (key, index + p). Where the data stand for flights at all headings (hb_dataset.any_heading) each is turned by an
+ * angle of its own, so that what a function is must be told alike at all of them. index below 2^63. */
 void hb_sampler_draw(const hb_sampler *s, int function, size_t first, size_t count, hb_random_key key, uint64_t index,
                      hb_points *points);
 

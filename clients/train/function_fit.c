@@ -55,8 +55,6 @@ int hb_function_fit_use_prior(hb_function_fit *f, hb_error *err)
 
 hb_fit *hb_function_fit_run(hb_function_fit *f, int function, hb_random_key key, uint64_t index)
 {
-    /* what a draw of points never gets to */
-    hb_sampler_turn(f->sampler, key, index + UINT32_MAX, &f->points);
     hb_sampler_draw(f->sampler, function, 0, hb_sampler_count(f->sampler, function), key, index, &f->points);
     return hb_fit_evaluate(f->fit, f->workspace, &f->points) ? NULL : f->fit;
 }

@@ -65,6 +65,8 @@ static int fill(hb_prediction_errors *e, const int *function, hb_error *err)
     if ((status = hb_sampler_new(&e->examples, e->data, e->model, 1, err)) ||
         (status = hb_sampler_new(&e->queries, e->data, e->model, s->steps, err)))
         return status;
+    hb_sampler_keep_headings(e->examples);
+    hb_sampler_keep_headings(e->queries);
     for (int t = 0; t < nthreads; t++)
         if ((status = hb_loss_new(&e->seat[t].loss, e->model, &loss, s->examples, s->steps, err)))
             return status;

@@ -28,7 +28,7 @@ const char hb_recipe_help[] =
     "holds,\n"
     "                             rollouts of 0.5 s, each state weighs by how much it changes in that time; 1,000 "
     "steps;\n"
-    "                             examples turned to any heading, since physics is alike at all of them\n"
+    "                             where the nose points mostly one way, examples turned to all headings\n"
     "    of a simulator           single steps are exact: 16 functions of 100 points, learning rate 0.015, 6,000 "
     "steps\n"
     "  a learned average          networks see no horizontal position; errors weigh each state by what is left of it, "
@@ -169,6 +169,17 @@ static double change_in_a_period(const hb_dataset *d)
 
 /* --- rules --- */
 
+/* Logs that lie mostly within 45 degrees of one heading do not tell that physics is alike at all of them; others do,
+ * and what the world did (wind) stays in them. */
+static void choose_headings(choosing *c)
+{
+    const hb_dataset_header *h = &c->d->header;
+    hb_headings headings;
+
+    if (!hb_headings_of(&headings, h->nx, h->state_name, NULL) && hb_headings_alike(&headings, c->d) > M_SQRT1_2)
+        choose(c, "headings", "the nose points one way in these flights, and physics is alike at all headings", "any");
+}
+
 static void choose_for_logs(choosing *c)
 {
     const bool built_in = !c->physics->physics;
@@ -176,9 +187,8 @@ static void choose_for_logs(choosing *c)
     int rollout = (int)fmax(4, fmin(built_in ? 12 : 10, round(seconds / c->d->header.dt)));
     bool prior = built_in && functions >= HB_PRIOR_FUNCTIONS + 2;
 
-    hb_headings headings;
-    if (built_in && !hb_headings_of(&headings, c->d->header.nx, c->d->header.state_name, NULL))
-        choose(c, "headings", "physics is alike at all of them, and logs have few", "any");
+    if (built_in)
+        choose_headings(c);
     choose(c, "functions", NULL, "8");
     if (prior)
         choose(c, "examples", "10 s of flight, as an estimator remembers", "%d",

@@ -214,7 +214,6 @@ static int measure_changes(const run *r, double *square, hb_error *err)
         hb_points_lay_out(&points, m->nx, m->nu, HB_STRIDE, steps, &arena);
     for (int k = 0; !status && k < r->nlearned; k++) {
         int f = r->function[k];
-        hb_sampler_turn(sampler, key, ((uint64_t)k << 32) + UINT32_MAX, &points);
         hb_sampler_draw(sampler, f, 0, hb_sampler_count(sampler, f), key, (uint64_t)k << 32, &points);
         for (int step = 1; step <= steps; step++)
             for (int i = 0; i < m->nx * HB_STRIDE; i++) {

@@ -56,10 +56,11 @@ static const setting table[] = {
     {"map", TEXT, AT(map), 0, 0, NULL, "", true,
      "how to read a foreign data set: key=value;key=value (hilbert-train data --help)"},
     {"headings", CHOICE, AT(headings), 0, 0, headings_name, "", true,
-     "any: each function's examples with the world turned about its vertical axis, by another angle at every step, "
-     "since "
-     "physics does not depend on where the nose points; needs states vx, vy, qx, qy, qz, qw. \"\": any for logs with a "
-     "vehicle's nominal physics, else as logged"},
+     "any: each example is turned about the vertical by an angle of its own, since physics does not depend on where "
+     "the "
+     "nose points (but wind does: logged); needs states vx, vy, qx, qy, qz, qw. \"\": any for logs of mostly one "
+     "heading "
+     "with a vehicle's nominal physics, else logged"},
     {"initial", TEXT, AT(initial), 0, 0, NULL, "", true,
      "basis file to start from: its sizes, normalisation and parameters are taken (start with a tenth of the learning "
      "rate)"},

@@ -60,7 +60,7 @@ struct hb_trainer {
     void *memory;
 };
 
-/* random numbers of a step: functions from index 0 on, then each function's points, prefix and heading */
+/* random numbers of a step: functions from index 0 on, then each function's points and prefix */
 static uint64_t index_of(int slot, int what)
 {
     return ((uint64_t)slot + 1) << 34 | (uint64_t)what << 32;
@@ -289,8 +289,6 @@ static void run_part(void *context, int index, int thread)
     memset(gradient, 0, np * sizeof *gradient);
     for (int slot = first_slot(t, part); slot < first_slot(t, part + 1); slot++) {
         int f = t->drawn[slot], prefix = 0;
-        hb_sampler_turn(t->examples, key, index_of(slot, 3), &at->example);
-        at->query.turn = at->example.turn;
         hb_sampler_draw(t->examples, f, 0, hb_sampler_count(t->examples, f), key, index_of(slot, 0), &at->example);
         hb_sampler_draw(t->queries, f, 0, hb_sampler_count(t->queries, f), key, index_of(slot, 1), &at->query);
         if (s->matryoshka && nb > 1)

@@ -94,7 +94,15 @@ static void test_a_turned_flight_is_a_flight(void **state)
     hb_dataset_free(d);
 }
 
-/* turned examples, normalised: by one angle for all, with a quaternion that does not jump to its negative on the way */
+static double heading(const double *x)
+{
+    double r[3][3];
+
+    matrix_of(x + 6, r);
+    return atan2(r[1][0], r[0][0]);
+}
+
+/* turned examples, normalised: each by one angle, with a quaternion that does not jump to its negative on the way */
 static void test_examples_are_turned(void **state)
 {
     (void)state;
@@ -107,7 +115,8 @@ static void test_examples_are_turned(void **state)
     hb_points points;
     hb_arena arena = {0};
     hb_random_key key = {.seed = 3, .stream = 9};
-    bool given, both[2] = {false, false};
+    bool given;
+    int quarter[4] = {0};
 
     d->any_heading = true;
     hb_settings_default(&s);
@@ -120,37 +129,42 @@ static void test_examples_are_turned(void **state)
     assert_int_equal(hb_arena_allocate(&arena, &err), 0);
     hb_points_lay_out(&points, NX, NU, POINTS, LONG, &arena);
     for (uint64_t draw = 0; draw < 20; draw++) {
-        hb_sampler_turn(sampler, key, draw, &points);
-        const double angle = points.turn;
-        assert_true(fabs(angle) <= M_PI);
-        both[angle > 0] = true;
-        hb_sampler_turn(sampler, key, draw, &points);
-        assert_true(points.turn == angle);
         hb_sampler_draw(sampler, 1, 0, hb_sampler_count(sampler, 1), key, draw << 32, &points);
         for (int p = 0; p < POINTS; p++) {
             size_t start = (size_t)(hb_random_bits(key, (draw << 32) + (uint64_t)p) % hb_sampler_count(sampler, 1));
-            double last[NX] = {0};
+            double last[NX] = {0}, angle = 0;
             for (int step = 0; step <= LONG; step++) {
                 const double *x = d->episode[d->function[1].episode].x + (start + (size_t)step) * NX;
                 double turned[NX], along = 0;
                 for (int i = 0; i < NX; i++)
                     turned[i] = hb_physical_state(m, i, (double)hb_points_states(&points, 0, step)[i * HB_STRIDE + p]);
+                if (step == 0)
+                    angle = heading(turned) - heading(x);
                 check_turned(x, turned, angle, 1e-5);
                 for (int i = 6; i < 10; i++)
                     along += last[i] * turned[i];
                 assert_true(step == 0 ? turned[9] >= 0 : along > 0);
                 memcpy(last, turned, sizeof last);
             }
+            quarter[(int)floor((remainder(angle, 2 * M_PI) + M_PI) / (M_PI / 2)) % 4]++;
         }
     }
-    assert_true(both[0] && both[1]);
+    /* 100 angles all around: fewer than ten in a quarter happen once in 10,000 draws */
+    for (int i = 0; i < 4; i++)
+        assert_true(quarter[i] >= 10);
     hb_sampler_free(sampler);
-    /* as they are */
-    d->any_heading = false;
-    assert_int_equal(hb_sampler_new(&sampler, d, m, LONG, &err), 0);
-    hb_sampler_turn(sampler, key, 0, &points);
-    assert_true(points.turn == 0);
-    hb_sampler_free(sampler);
+    /* as they are: where that is asked for, and where the data do not stand for others */
+    for (int kept = 0; kept < 2; kept++) {
+        d->any_heading = kept;
+        assert_int_equal(hb_sampler_new(&sampler, d, m, LONG, &err), 0);
+        if (kept)
+            hb_sampler_keep_headings(sampler);
+        hb_sampler_draw(sampler, 1, 0, 1, key, 0, &points);
+        for (int i = 0; i < NX; i++)
+            assert_near(hb_physical_state(m, i, (double)hb_points_states(&points, 0, 0)[i * HB_STRIDE]),
+                        d->episode[d->function[1].episode].x[i], 1e-5);
+        hb_sampler_free(sampler);
+    }
     free(arena.base);
     hb_model_free(m);
     hb_dataset_free(d);
@@ -188,6 +202,31 @@ static void test_moments(void **state)
     hb_dataset_free(d);
 }
 
+static void test_how_much_headings_are_one(void **state)
+{
+    (void)state;
+    hb_dataset *d = read_flights("logs.h5"), turned;
+    hb_headings h;
+    hb_error err = {0};
+    double along = 0, across = 0, count = 0;
+
+    for (int e = 0; e < d->nepisodes; e++)
+        for (int row = 0; row <= STEPS; row++, count++) {
+            double angle = heading(d->episode[e].x + row * NX);
+            along += cos(angle);
+            across += sin(angle);
+        }
+    assert_int_equal(hb_headings_of(&h, NX, d->header.state_name, &err), 0);
+    const double alike = hb_headings_alike(&h, d);
+    assert_near(alike, sqrt(along * along + across * across) / count, 1e-9);
+    assert_true(alike > 0.05 && alike < 0.95);
+    /* wherever it is */
+    assert_int_equal(hb_headings_turned(&turned, d, NULL, 0, 2.5, &err), 0);
+    assert_near(hb_headings_alike(&h, &turned), alike, 1e-9);
+    hb_headings_free_turned(&turned);
+    hb_dataset_free(d);
+}
+
 static void test_what_cannot_be_turned(void **state)
 {
     (void)state;
@@ -215,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_a_turned_flight_is_a_flight),
         cmocka_unit_test(test_examples_are_turned),
         cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_how_much_headings_are_one),
         cmocka_unit_test(test_what_cannot_be_turned),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -302,13 +302,26 @@ static void test_choices(void **state)
     assert_int_equal(s.nb, 8);
     assert_int_equal(s.fit, HB_FIT_BY_PRIOR);
     assert_int_equal(s.prior_every, 250);
-    assert_int_equal(s.headings, HB_HEADINGS_ANY);
+    assert_int_equal(s.headings, -1); /* they turn as they fly */
     assert_true(*s.delay || *s.lag);
     assert_non_null(strstr(s.average, "torque_ratio=-"));
     /* twice gives the same: nothing is identified again */
     hb_settings again = s;
     assert_int_equal(hb_recipe_choose(&again, logs, NULL, NULL, &err), 0);
     assert_string_equal(again.delay, s.delay);
+
+    /* the same with the nose held north */
+    for (int e = 0; e < logs->nepisodes; e++)
+        for (int row = 0; row <= logs->episode[e].nsteps; row++) {
+            double *q = (double *)(uintptr_t)logs->episode[e].x + row * NX + 6;
+            q[2] = 0;
+            q[3] = sqrt(1 - q[0] * q[0] - q[1] * q[1]);
+        }
+    assert_int_equal(hb_recipe_choose(&again, logs, NULL, NULL, &err), 0);
+    assert_int_equal(again.headings, HB_HEADINGS_ANY);
+    assert_int_equal(hb_settings_set(&again, "headings", "logged", &err), 0);
+    assert_int_equal(hb_recipe_choose(&again, logs, NULL, NULL, &err), 0);
+    assert_int_equal(again.headings, HB_HEADINGS_LOGGED);
 
     /* a simulator's: single steps, nothing identified */
     hb_settings_default(&s);

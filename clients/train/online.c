@@ -332,7 +332,7 @@ static void follow_errors(walk *w, const hb_episode *e, int step, int n, bool be
     t->lasted += t->seconds > 1;
 }
 
-/* A transition over n steps; its parts are as many as there may be, and divide them evenly. */
+/* A transition over n steps, with the mean of their commands. */
 static void push(walk *w, const hb_episode *e, int step, int n)
 {
     const hb_dataset *d = w->all->d;
@@ -340,22 +340,18 @@ static void push(walk *w, const hb_episode *e, int step, int n)
     size_t nx = (size_t)m->nx, nu = (size_t)m->nu, size = (size_t)hb_model_ncoefficients(m) * sizeof(hb_real);
     const hb_health *h = hb_estimator_health(w->e);
     uint64_t changes = h->changes, implausible = h->implausible;
-    int parts = HB_TRANSITION_PARTS < n ? HB_TRANSITION_PARTS : n;
     tally *t = w->t;
-    double told[HB_TRANSITION_PARTS * HB_MAX_CONTROLS] = {0}, dt = 0;
+    double told[HB_MAX_CONTROLS] = {0}, dt = 0;
 
-    while (n % parts)
-        parts--;
     for (int k = 0; k < n; k++) {
         dt += hb_episode_dt(d, e, step + k);
         for (size_t i = 0; i < nu; i++)
-            told[(size_t)(k * parts / n) * nu + i] += e->u[(size_t)(step + k) * nu + i] * parts / n;
+            told[i] += e->u[(size_t)(step + k) * nu + i] / n;
     }
     hb_transition given = {.x = e->x + (size_t)step * nx,
                            .u = nu ? told : NULL,
                            .x_next = e->x + (size_t)(step + n) * nx,
                            .dt = dt,
-                           .parts = parts,
                            .continues = step > 0,
                            .before = step > 0 && nu ? e->u + (size_t)(step - 1) * nu : NULL};
 

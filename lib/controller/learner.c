@@ -19,7 +19,6 @@ void hb_learner_lay_out(hb_learner *l, const hb_vehicle *v, const hb_model *m, c
         .period = m->dt,
         .shortest = s->min_period * m->dt,
         .max_gap = s->max_period * m->dt,
-        .parts = m->integration == HB_DIRECT || m->nu == 0 ? 1 : HB_TRANSITION_PARTS,
     };
     hb_transitions_lay_out(&l->telemetry, arena);
     hb_transitions_lay_out(&l->requests, arena);

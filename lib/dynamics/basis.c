@@ -231,9 +231,9 @@ static void apply_head(const hb_model *m, hb_workspace *w, int n, bool single, c
 /* of the rates at the stages of Runge and Kutta's method */
 static const hb_real stage_weight[4] = {(hb_real)(1.0 / 6), (hb_real)(1.0 / 3), (hb_real)(1.0 / 3), (hb_real)(1.0 / 6)};
 
-/* tape: one part is recorded on it; NULL: none is */
-static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
-                             const hb_real *coefficient, hb_real *g, char *tape)
+/* tape: what is recorded of it; NULL: nothing is */
+static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
+                             hb_real *g, char *tape)
 {
     const int n = in->n, width = (int)hb_mlp_head(&m->basis).width;
     const bool headed = collapse_head(m, w, coefficient);
@@ -245,42 +245,34 @@ static void trunk_increments(const hb_model *m, hb_workspace *w, const hb_batch 
         w->trunk[i] = 0;
     if (m->average != HB_AVERAGE_HEAD)
         hb_batch_clear(m->nx, n, average);
-    for (int p = 0; p < parts; p++) {
-        const hb_real *u = in->u ? in->u + p * m->nu * HB_STRIDE : NULL, *dt = in->dt + p * HB_STRIDE;
-        for (int s = 0; s < hb_padded(n); s++) {
-            w->step[s] = dt[s] / (hb_real)m->substeps;
-            seconds[s] += dt[s];
+    for (int s = 0; s < hb_padded(n); s++) {
+        w->step[s] = in->dt[s] / (hb_real)m->substeps;
+        seconds[s] = in->dt[s];
+    }
+    for (int sub = 0; sub < m->substeps; sub++) {
+        hb_batch_clear(m->nx, n, w->sum);
+        for (int s = 0; s < 4; s++) {
+            const stage_record record = tape ? stage_of(m, tape, 4 * sub + s) : (stage_record){0};
+            stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), in->u, headed, stage_weight[s], average,
+                           tape ? &record : NULL);
         }
-        for (int sub = 0; sub < m->substeps; sub++) {
-            hb_batch_clear(m->nx, n, w->sum);
-            for (int s = 0; s < 4; s++) {
-                const stage_record record = tape ? stage_of(m, tape, 4 * sub + s) : (stage_record){0};
-                stage_of_trunk(m, w, n, hb_rk4_point(m, w, n, s), u, headed, stage_weight[s], average,
-                               tape ? &record : NULL);
-            }
-            hb_batch_advance(w->kernels, m->nx, n, w->base, 1, w->step, w->sum, w->base);
-        }
+        hb_batch_advance(w->kernels, m->nx, n, w->base, 1, w->step, w->sum, w->base);
     }
     apply_head(m, w, n, n == 1 && !tape, seconds, g);
     if (tape)
         hb_batch_copy(width + 1, n, w->trunk, integral_of(m, tape));
 }
 
-bool hb_basis_joins_parts(const hb_model *m)
+/* Whether a hidden layer is common to all functions, along one path. */
+static bool has_trunk(const hb_model *m)
 {
     return m->integration == HB_COMBINED && m->architecture == HB_SHARED && m->basis.nlayers > 0;
 }
 
-void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
-                                  const hb_real *coefficient, hb_real *g)
-{
-    trunk_increments(m, w, in, parts, coefficient, g, NULL);
-}
-
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient, hb_real *g)
 {
-    if (hb_basis_joins_parts(m))
-        trunk_increments(m, w, in, 1, coefficient, g, NULL);
+    if (has_trunk(m))
+        trunk_increments(m, w, in, coefficient, g, NULL);
     else if (m->integration == HB_SEPARATE)
         separate_increments(m, w, in, g, NULL);
     else if (m->integration == HB_DIRECT)
@@ -298,7 +290,7 @@ void hb_basis_record(const hb_model *m, hb_workspace *w, const hb_batch *in, con
         const stage_record record = stage_of(m, tape, 0);
         all_rates(m, w, in->n, in->z, in->u, g, &record.network);
     } else {
-        trunk_increments(m, w, in, 1, coefficient, g, tape);
+        trunk_increments(m, w, in, coefficient, g, tape);
     }
 }
 

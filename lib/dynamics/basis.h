@@ -16,13 +16,6 @@
 void hb_basis_increments(const hb_model *m, hb_workspace *w, const hb_batch *in, const hb_real *coefficient,
                          hb_real *g);
 
-/* The same over several steps in turn, each with its own controls and length: in->u has parts x nu rows, in->dt has
- * parts rows (0: this sample has no such part). The state goes from one to the next along the model with these
- * coefficients, and increments add up. For models of which hb_basis_joins_parts says that they can: shared and
- * `combined`. */
-bool hb_basis_joins_parts(const hb_model *m);
-void hb_basis_increments_of_parts(const hb_model *m, hb_workspace *w, const hb_batch *in, int parts,
-                                  const hb_real *coefficient, hb_real *g);
 /* A model is differentiated in two halves, so that nothing is computed twice: the increments, leaving a record on the
  * tape (of hb_basis_tape_size bytes, aligned to HB_ALIGNMENT; 0: this model cannot be recorded), and from that record
  * the gradient of the parameters, given dg, that of G_0..G_nb-1 and F_avg. Added to dparameter (the model's order) and,

@@ -1,17 +1,17 @@
 /* What actuators made of commands while a transition lasted.
  *
- * Commands are steps: u_0 since ever (at rest, or the first command that is known), then u_k from time s_k on. Through
- * a lag tau the actuator's state, and its integral, are
+ * Commands are steps: u_0 since ever (at rest, or the first command that is known), then u_k from time s_k on, seconds
+ * from the transition's start. Behind a delay d and a lag tau, a unit step at s has, x = t - s - d seconds later, had the
+ * integral
  *
- *     a(t) = u_k + (a(s_k) - u_k) exp(-x / tau)        x = t - s_k, s_k <= t < s_k+1
- *     A(t) = A(s_k) + u_k x + (a(s_k) - u_k) tau (1 - exp(-x / tau))
+ *     A(x) = x - tau (1 - exp(-x / tau))               0 where x < 0
  *
- * and a delay d is the same, later. The control that acts, averaged over a part [t0, t1] of h seconds, is
+ * so that its mean over the transition of h seconds is F(s) = (A(h - s - d) - A(-s - d)) / h, and the control that acts
  *
- *     (A(t1 - d) - A(t0 - d)) / h
+ *     sum over k of u_k (F(s_k) - F(s_k+1))            F(s_0) = 1, since ever
  *
- * exactly, whatever the lengths of parts. The steps are those of the transition itself and of the ones before it, as
- * far back as they follow on one another. */
+ * exactly. The steps are those of the transition itself and of the ones before it, as far back as they follow on one
+ * another. */
 #ifndef HB_EFFECTIVE_CONTROLS_H
 #define HB_EFFECTIVE_CONTROLS_H
 
@@ -26,7 +26,7 @@ typedef struct hb_past {
     const double *rest; /* nu: in force before the first known command; NULL: that one was, since ever */
 } hb_past;
 
-/* Controls (parts x nu, in the units of the entries) of the transition. Returns the seconds before its start for which
+/* Controls (nu, in the units of the entries) of the transition. Returns the seconds before its start for which
  * commands are known, at most as many as matter. */
 double hb_effective_controls(const hb_past *past, const hb_actuators *a, double *ret);
 

@@ -27,7 +27,7 @@ static int transitions(const hb_model *m, double seconds)
 
 static size_t staged_size(const hb_model *m)
 {
-    return 2 * (size_t)m->nx + HB_TRANSITION_PARTS * (size_t)m->nu;
+    return 2 * (size_t)m->nx + (size_t)m->nu;
 }
 
 static hb_belief_settings belief_settings(const hb_model *m, const hb_estimator_settings *s)
@@ -87,7 +87,7 @@ static hb_estimator *lay_out(const hb_model *m, const hb_estimator_settings *s, 
     e.problem = hb_arena_take(arena, (size_t)nproblems, sizeof *e.problem);
     e.error = hb_arena_take(arena, nx, sizeof *e.error);
     e.mean_square = hb_arena_take(arena, nx, sizeof *e.mean_square);
-    e.control = hb_arena_take(arena, HB_TRANSITION_PARTS * (size_t)m->nu, sizeof *e.control);
+    e.control = hb_arena_take(arena, (size_t)m->nu, sizeof *e.control);
     e.staged_value = hb_arena_take(arena, HB_ESTIMATOR_TOGETHER * staged_size(m), sizeof *e.staged_value);
     if (!*memory)
         *memory = hb_arena_take(arena, 1, hb_window_size(m, nw, 0)); /* which ends with the process */
@@ -245,23 +245,20 @@ void hb_estimator_slide(hb_estimator *e, const hb_window_entry *entry)
 /* The command that was in force before the one that is staged now, NULL if none is known. */
 static const double *command_before(const hb_estimator *e)
 {
-    if (e->nstaged > 0) {
-        const hb_window_entry *last = &e->staged[e->nstaged - 1];
-        return last->u + (last->parts - 1) * e->m->nu;
-    }
+    if (e->nstaged > 0)
+        return e->staged[e->nstaged - 1].u;
     if (hb_window_count(&e->window) == 0)
         return NULL;
-    hb_window_entry last = hb_window_at(&e->window, e->window.next - 1);
-    return last.u + (last.parts - 1) * e->m->nu;
+    return hb_window_at(&e->window, e->window.next - 1).u;
 }
 
 /* Normalised, to the staged entry; false when a number is not finite in single precision. */
 static bool normalise(hb_estimator *e, const hb_transition *t)
 {
     const hb_model *m = e->m;
-    int parts = t->parts > 0 ? t->parts : 1, nu = m->nu;
+    int nu = m->nu;
     double *z = e->staged_value + (size_t)e->nstaged * staged_size(m), *u = z + m->nx;
-    double *dz = u + HB_TRANSITION_PARTS * nu, check = hb_zero_if_finite_real(t->dt);
+    double *dz = u + nu, check = hb_zero_if_finite_real(t->dt);
     const double *before = command_before(e);
 
     e->impossible[e->nstaged] = false;
@@ -270,26 +267,25 @@ static bool normalise(hb_estimator *e, const hb_transition *t)
         dz[i] = (t->x_next[i] - t->x[i]) / m->state_std[i];
         check += hb_zero_if_finite((double)((hb_real)z[i] + (hb_real)dz[i]));
     }
-    for (int k = 0; k < parts * nu; k++) {
-        int i = k % nu;
+    for (int i = 0; i < nu; i++) {
         /* a command that is farther outside the bounds than they are apart was never given */
         double range = m->control_max[i] - m->control_min[i];
-        check += hb_zero_if_finite_real(hb_normalised_control(m, i, t->u[k]));
-        u[k] = hb_normalised_control(m, i, t->u[k]);
-        if (!e->bayesian || (t->u[k] >= m->control_min[i] - range && t->u[k] <= m->control_max[i] + range))
+        check += hb_zero_if_finite_real(hb_normalised_control(m, i, t->u[i]));
+        u[i] = hb_normalised_control(m, i, t->u[i]);
+        if (!e->bayesian || (t->u[i] >= m->control_min[i] - range && t->u[i] <= m->control_max[i] + range))
             continue;
         /* no such command was given: the one before it went on */
         e->impossible[e->nstaged] = true;
-        u[k] = k >= nu ? u[k - nu] : before ? before[i] : hb_normalised_control(m, i, m->control_trim[i]);
+        u[i] = before ? before[i] : hb_normalised_control(m, i, m->control_trim[i]);
     }
     for (int i = 0; i < nu && e->window.next + (uint64_t)e->nstaged == e->origin; i++) {
         double rest = t->before ? t->before[i] : m->control_trim[i];
         check += hb_zero_if_finite_real(rest);
         e->rest_control[i] = hb_normalised_control(m, i, fmin(fmax(rest, m->control_min[i]), m->control_max[i]));
     }
-    e->staged[e->nstaged] = (hb_window_entry){
-        .dt = t->dt, .parts = parts, .continues = t->continues && !e->broken, .z = z, .u = u, .dz = dz};
-    return check == 0 && t->dt > 0 && parts <= HB_TRANSITION_PARTS;
+    e->staged[e->nstaged] =
+        (hb_window_entry){.dt = t->dt, .continues = t->continues && !e->broken, .z = z, .u = u, .dz = dz};
+    return check == 0 && t->dt > 0;
 }
 
 bool hb_estimator_stage(hb_estimator *e, const hb_transition *t)

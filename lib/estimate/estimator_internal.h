@@ -87,13 +87,13 @@ struct hb_estimator {
 
     /* scratch */
     double *error;   /* nx */
-    double *control; /* HB_TRANSITION_PARTS x nu */
+    double *control; /* nu */
 
     /* transitions that wait to be used, in lanes 0 and on */
     hb_window_entry staged[HB_ESTIMATOR_TOGETHER]; /* pointing into staged_value */
     bool impossible[HB_ESTIMATOR_TOGETHER];        /* a command is beyond what can be */
     double known[HB_ESTIMATOR_TOGETHER];           /* seconds of commands known before */
-    double *staged_value;                          /* HB_ESTIMATOR_TOGETHER x (z, u of parts, dz) */
+    double *staged_value;                          /* HB_ESTIMATOR_TOGETHER x (z, u, dz) */
     int nstaged;
     uint64_t origin; /* sequence of the first transition since nothing was known; UINT64_MAX: it is not known */
     bool broken;     /* a transition was left out: the next one continues nothing that is known */

@@ -13,12 +13,9 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena)
     r->increment = hb_arena_take(arena, nw * nx * nb, sizeof *r->increment);
     r->residual = hb_arena_take(arena, nw * nx, sizeof *r->residual);
     r->z = hb_arena_take(arena, nx * HB_STRIDE, sizeof *r->z);
-    r->u = hb_arena_take(arena, HB_TRANSITION_PARTS * nu * HB_STRIDE, sizeof *r->u);
+    r->u = hb_arena_take(arena, nu * HB_STRIDE, sizeof *r->u);
     r->dt = hb_arena_take(arena, HB_STRIDE, sizeof *r->dt);
     r->g = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *r->g);
-    r->part = hb_arena_take(arena, (nb + 1) * nx * HB_STRIDE, sizeof *r->part);
-    r->at = hb_arena_take(arena, nx * HB_STRIDE, sizeof *r->at);
-    r->part_dt = hb_arena_take(arena, HB_TRANSITION_PARTS * HB_STRIDE, sizeof *r->part_dt);
     r->end = hb_arena_take(arena, nx * HB_STRIDE, sizeof *r->end);
     r->row = hb_arena_take(arena, size, sizeof *r->row);
     r->recalled = hb_arena_take(arena, size, sizeof *r->recalled);
@@ -26,103 +23,20 @@ void hb_rows_lay_out(hb_rows *r, hb_arena *arena)
 
 void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const double *control)
 {
-    int nu = r->m->nu, parts = entry->parts;
-
     for (int i = 0; i < r->m->nx; i++)
         r->z[i * HB_STRIDE + lane] = (hb_real)entry->z[i];
-    for (int k = 0; k < parts * nu; k++)
-        r->u[k * HB_STRIDE + lane] = (hb_real)control[k];
-
-    /* a network that gives the increment of a whole period knows no parts */
-    if (r->m->integration == HB_DIRECT && parts > 1) {
-        for (int i = 0; i < nu; i++) {
-            double sum = 0;
-            for (int p = 0; p < parts; p++)
-                sum += control[p * nu + i];
-            r->u[i * HB_STRIDE + lane] = (hb_real)(sum / parts);
-        }
-        parts = 1;
-    }
-    r->parts[lane] = parts;
-    r->dt[lane] = (hb_real)(entry->dt / parts);
+    for (int i = 0; i < r->m->nu; i++)
+        r->u[i * HB_STRIDE + lane] = (hb_real)control[i];
+    r->dt[lane] = (hb_real)entry->dt;
 }
 
 void hb_rows_copy(hb_rows *r, int from, int to)
 {
-    int nx = r->m->nx, nu = r->m->nu;
-
-    for (int i = 0; i < nx; i++)
+    for (int i = 0; i < r->m->nx; i++)
         r->z[i * HB_STRIDE + to] = r->z[i * HB_STRIDE + from];
-    for (int k = 0; k < r->parts[from] * nu; k++)
-        r->u[k * HB_STRIDE + to] = r->u[k * HB_STRIDE + from];
-    r->parts[to] = r->parts[from];
+    for (int i = 0; i < r->m->nu; i++)
+        r->u[i * HB_STRIDE + to] = r->u[i * HB_STRIDE + from];
     r->dt[to] = r->dt[from];
-}
-
-/* From one part to the next: z + F_avg + sum c_i G_i. */
-static void advance(hb_rows *r, int n, const hb_real *coefficient)
-{
-    int nx = r->m->nx, nb = r->m->nb;
-    bool per_state = r->m->shape == HB_PER_STATE;
-
-    for (int d = 0; d < nx; d++) {
-        hb_real *at = r->at + d * HB_STRIDE;
-        for (int i = 0; i <= nb; i++) {
-            hb_real c = i == nb ? 1 : coefficient[per_state ? i * nx + d : i];
-            const hb_real *g = r->part + (i * nx + d) * HB_STRIDE;
-            for (int lane = 0; lane < n; lane++)
-                at[lane] += c * g[lane];
-        }
-    }
-}
-
-/* Part p of all lanes, added to g. */
-static void evaluate_part(hb_rows *r, hb_workspace *w, int lanes, int p, const hb_real *coefficient)
-{
-    int n = hb_padded(lanes), rows = (r->m->nb + 1) * r->m->nx;
-    const hb_batch in = {
-        .n = lanes, .z = r->at, .u = r->u + p * r->m->nu * HB_STRIDE, .dt = r->part_dt + p * HB_STRIDE};
-
-    hb_basis_increments(r->m, w, &in, coefficient, r->part);
-    for (int k = 0; k < rows; k++)
-        for (int lane = 0; lane < n; lane++)
-            r->g[k * HB_STRIDE + lane] += r->part[k * HB_STRIDE + lane];
-    advance(r, n, coefficient);
-}
-
-static void evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
-{
-    int nx = r->m->nx, nu = r->m->nu, most = 1;
-
-    for (int lane = 0; lane < lanes; lane++)
-        most = r->parts[lane] > most ? r->parts[lane] : most;
-
-    /* the padding repeats the first lane; a lane without a further part repeats its first control */
-    for (int lane = 0; lane < hb_padded(lanes); lane++) {
-        int from = lane < lanes ? lane : 0, parts = r->parts[from];
-        for (int i = 0; i < nx && lane >= lanes; i++)
-            r->z[i * HB_STRIDE + lane] = r->z[i * HB_STRIDE];
-        for (int p = 0; p < most; p++)
-            for (int i = 0; i < nu; i++)
-                r->u[(p * nu + i) * HB_STRIDE + lane] = r->u[((p < parts ? p : 0) * nu + i) * HB_STRIDE + from];
-        r->dt[lane] = r->dt[from];
-    }
-    if (most == 1) {
-        hb_basis_increments(r->m, w, &(hb_batch){.n = lanes, .z = r->z, .u = r->u, .dt = r->dt}, coefficient, r->g);
-        return;
-    }
-    for (int p = 0; p < most; p++) /* lanes that have ended stay as they are */
-        for (int lane = 0; lane < hb_padded(lanes); lane++)
-            r->part_dt[p * HB_STRIDE + lane] = lane >= lanes || p < r->parts[lane] ? r->dt[lane] : 0;
-    if (hb_basis_joins_parts(r->m)) {
-        const hb_batch in = {.n = lanes, .z = r->z, .u = r->u, .dt = r->part_dt};
-        hb_basis_increments_of_parts(r->m, w, &in, most, coefficient, r->g);
-        return;
-    }
-    memcpy(r->at, r->z, (size_t)nx * HB_STRIDE * sizeof *r->at);
-    memset(r->g, 0, (size_t)((r->m->nb + 1) * nx) * HB_STRIDE * sizeof *r->g);
-    for (int p = 0; p < most; p++)
-        evaluate_part(r, w, lanes, p, coefficient);
 }
 
 /* In double: ends are subtracted from one another. */
@@ -146,7 +60,9 @@ static void find_ends(hb_rows *r, int lanes, const hb_real *coefficient)
 
 void hb_rows_evaluate(hb_rows *r, hb_workspace *w, int lanes, const hb_real *coefficient)
 {
-    evaluate(r, w, lanes, coefficient);
+    for (int lane = lanes; lane < hb_padded(lanes); lane++) /* padding must hold something that can be computed */
+        hb_rows_copy(r, 0, lane);
+    hb_basis_increments(r->m, w, &(hb_batch){.n = lanes, .z = r->z, .u = r->u, .dt = r->dt}, coefficient, r->g);
     find_ends(r, lanes, coefficient);
 }
 

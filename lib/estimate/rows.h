@@ -1,13 +1,11 @@
 /* Transitions as rows of a regression: evaluated in lanes, kept in a ring.
  *
  *     load a lane ... load a lane -> evaluate all at once -> row of a lane -> keep        recall
- *        z, dt, u of parts            the model's increments     |              \         ^
+ *        z, dt, u                     the model's increments     |              \         ^
  *                                                                v               ring, by sequence
  *                                                      [ G | D | r | dz ], regression.h and belief.h
  *
- * A transition's increments are the sum over its parts, each with the control that acted then; the state goes from part
- * to part along the model. The ring keeps increments in single precision, as they were computed, and residuals in
- * double. */
+ * The ring keeps increments in single precision, as they were computed, and residuals in double. */
 #ifndef HB_ROWS_H
 #define HB_ROWS_H
 
@@ -25,10 +23,8 @@ typedef struct hb_rows {
     double *residual;   /* nw x nx */
 
     /* a batch, batch.h */
-    hb_real *z, *u, *dt; /* u: HB_TRANSITION_PARTS of them; dt: of a part */
-    int parts[HB_STRIDE];
-    hb_real *g, *part;      /* increments of all parts, and of one; (nb + 1) x nx */
-    hb_real *at, *part_dt;  /* where a part starts, and how long each is: 0 for lanes that have no such part */
+    hb_real *z, *u, *dt;
+    hb_real *g;             /* increments, (nb + 1) x nx */
     double *end;            /* nx: where a lane ends, with the coefficients that it was evaluated with */
     double *row, *recalled; /* nx x ld */
 } hb_rows;
@@ -36,7 +32,7 @@ typedef struct hb_rows {
 /* Takes the arrays from the arena; m, nw and ld are given. */
 void hb_rows_lay_out(hb_rows *r, hb_arena *arena);
 
-/* control: parts x nu, what acted in each part. */
+/* control: nu, what acted, in the mean. */
 void hb_rows_load(hb_rows *r, int lane, const hb_window_entry *entry, const double *control);
 /* Loads a lane as another one is. */
 void hb_rows_copy(hb_rows *r, int from, int to);

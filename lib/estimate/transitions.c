@@ -13,7 +13,7 @@ void hb_transitions_lay_out(hb_transitions *t, hb_arena *arena)
     t->start.x = hb_arena_take(arena, nx, sizeof(double));
     t->end.x = hb_arena_take(arena, nx, sizeof(double));
     t->x = hb_arena_take(arena, nx, sizeof(double));
-    t->u = hb_arena_take(arena, HB_TRANSITION_PARTS * nu, sizeof(double));
+    t->u = hb_arena_take(arena, nu, sizeof(double));
     t->x_next = hb_arena_take(arena, nx, sizeof(double));
     t->scratch = hb_arena_take(arena, nx + nu, sizeof(double));
 }
@@ -37,7 +37,7 @@ static void gather(hb_transitions *t, const hb_observation *o)
     hb_rotations_normalise(&t->rotations, e->x);
 }
 
-/* What was commanded in each part between two times; false: it is not known. */
+/* What was commanded between two times, in the mean; false: it is not known. */
 static bool commands_between(hb_transitions *t, const hb_command_history *told, const double *rest, int64_t from,
                              int64_t to)
 {
@@ -46,9 +46,8 @@ static bool commands_between(hb_transitions *t, const hb_command_history *told, 
 
     if (t->nu > 0 && !hb_command_history_at(told, from, &ignored))
         return false;
-    for (int p = 0; p < t->parts && t->nu > 0; p++)
-        hb_command_history_drive(told, &at_once, rest, from + (to - from) * p / t->parts,
-                                 from + (to - from) * (p + 1) / t->parts, t->scratch, t->u + p * t->nu);
+    if (t->nu > 0)
+        hb_command_history_drive(told, &at_once, rest, from, to, t->scratch, t->u);
     return true;
 }
 
@@ -64,7 +63,6 @@ static void hand_out(hb_transitions *t, const hb_command_history *told, double d
                            .u = t->u,
                            .x_next = t->x_next,
                            .dt = dt,
-                           .parts = t->parts,
                            .continues = t->continues,
                            .before = hb_command_history_at(told, t->start.time_us - 1, &ignored)};
 }

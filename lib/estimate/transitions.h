@@ -2,7 +2,7 @@
  *
  *     samples    |  | |  |  |  | |  |  |  | |  |  |  |
  *     ends       [----]           [----]           [----]      means over a quarter of a period
- *     transition    |----------------|----------------|        from end to end, two parts each
+ *     transition    |----------------|----------------|        from end to end
  *
  * Noise of a transition then does not grow with the rate, and its signal does not shrink. Where samples come less often
  * than that, each is an end. A gap, a reset, a clock that goes back, or lost samples around a change of control start
@@ -39,7 +39,6 @@ typedef struct hb_transitions {
     double period;   /* seconds, the model's */
     double shortest; /* seconds, of a transition */
     double max_gap;  /* seconds between two samples */
-    int parts;       /* of a transition */
 
     bool waiting;      /* a sample came before */
     int64_t newest_us; /* its time */
@@ -48,11 +47,11 @@ typedef struct hb_transitions {
     bool started;              /* there is a start */
     bool continues;            /* it is the end of the last transition */
     hb_sample_mean start, end; /* end: being gathered; count 0: nothing yet */
-    double *x, *u, *x_next;    /* nx, HB_TRANSITION_PARTS x nu, nx: of the transition handed out last */
+    double *x, *u, *x_next;    /* nx, nu, nx: of the transition handed out last */
     double *scratch;           /* nx + nu */
 } hb_transitions;
 
-/* Takes the arrays from the arena; nx to parts are given. */
+/* Takes the arrays from the arena; nx to max_gap are given. */
 void hb_transitions_lay_out(hb_transitions *t, hb_arena *arena);
 
 /* HB_REASON_NONE, and *ret is a transition (valid until the next call); HB_REASON_GATHERED: the sample is part of one

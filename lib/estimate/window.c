@@ -8,8 +8,8 @@
 
 #include "base/numeric.h"
 
-enum { WINDOW_FORMAT = 6 };
-enum { DT, PARTS, CONTINUES, TIMES }; /* the first numbers of an entry */
+enum { WINDOW_FORMAT = 7 };
+enum { DT, CONTINUES, TIMES }; /* the first numbers of an entry */
 
 static const char window_magic[8] = "hbwindow";
 
@@ -38,7 +38,7 @@ static size_t round_up(size_t n)
 /* numbers in a record */
 static int entry_values(const hb_window *w)
 {
-    return TIMES + w->nx + HB_TRANSITION_PARTS * w->nu + w->nx;
+    return TIMES + w->nx + w->nu + w->nx;
 }
 
 static int slot_values(const hb_window *w)
@@ -245,27 +245,20 @@ hb_window_entry hb_window_at(const hb_window *w, uint64_t sequence)
 {
     const double *value = entry_of(w, sequence)->value, *z = value + TIMES, *u = z + w->nx;
 
-    return (hb_window_entry){.dt = value[DT],
-                             .parts = (int)value[PARTS],
-                             .continues = value[CONTINUES] > 0,
-                             .z = z,
-                             .u = u,
-                             .dz = u + HB_TRANSITION_PARTS * w->nu};
+    return (hb_window_entry){.dt = value[DT], .continues = value[CONTINUES] > 0, .z = z, .u = u, .dz = u + w->nu};
 }
 
 void hb_window_append(hb_window *w, const hb_window_entry *e)
 {
     record *r = entry_of(w, w->next);
-    double *z = r->value + TIMES, *u = z + w->nx, *dz = u + HB_TRANSITION_PARTS * w->nu;
+    double *z = r->value + TIMES, *u = z + w->nx, *dz = u + w->nu;
 
     r->order = w->next;
     r->value[DT] = e->dt;
-    r->value[PARTS] = e->parts;
     r->value[CONTINUES] = e->continues;
     memcpy(z, e->z, (size_t)w->nx * sizeof *z);
-    memset(u, 0, (size_t)(HB_TRANSITION_PARTS * w->nu) * sizeof *u);
     if (w->nu > 0)
-        memcpy(u, e->u, (size_t)(e->parts * w->nu) * sizeof *u);
+        memcpy(u, e->u, (size_t)w->nu * sizeof *u);
     memcpy(dz, e->dz, (size_t)w->nx * sizeof *dz);
     r->checksum = record_checksum(w, r, entry_values(w));
 

@@ -29,10 +29,9 @@ typedef struct hb_window {
 /* One transition in normalised units. */
 typedef struct hb_window_entry {
     double dt;        /* seconds */
-    int parts;        /* 1..HB_TRANSITION_PARTS, of equal length */
     bool continues;   /* it starts where the one before it ended */
     const double *z;  /* nx */
-    const double *u;  /* parts x nu, commands */
+    const double *u;  /* nu, command */
     const double *dz; /* nx, z_next - z */
 } hb_window_entry;
 

@@ -39,7 +39,7 @@ static void learn(hb_estimator *e, int n)
 {
     for (int k = 0; k < n; k++) {
         double x[NX] = {0.1 * k, sin(k)}, u[NU] = {cos(k)}, next[NX] = {0.1 * k + 0.05, sin(k) + 0.02};
-        hb_transition t = {.x = x, .u = u, .x_next = next, .dt = 0.05, .parts = 1};
+        hb_transition t = {.x = x, .u = u, .x_next = next, .dt = 0.05};
         hb_estimator_stage(e, &t);
         hb_estimator_settle(e);
     }

@@ -128,7 +128,7 @@ static void test_no_drift(void **state)
         pilot_quadrotor_fly(&pilot, &plant, x, u);
         memcpy(next, x, sizeof next);
         plant_quadrotor_step(&plant, next, u, 0.04);
-        hb_transition t = {.x = x, .u = u, .x_next = next, .dt = 0.04, .parts = 1, .continues = k > 0};
+        hb_transition t = {.x = x, .u = u, .x_next = next, .dt = 0.04, .continues = k > 0};
         hb_estimator_push(e, &t);
         if (k >= samples - FRESH)
             hb_estimator_push(fresh, &t);

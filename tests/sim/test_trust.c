@@ -64,7 +64,7 @@ static void take_off(flight *f, double lag, double delay, double noise, double r
 /* One period: a command, what the actuators make of it, and what is seen of it. */
 static void fly(flight *f, const double *lie_in_state, const double *lie_in_command)
 {
-    double before[NX], part[HB_TRANSITION_PARTS * NU], acts[NU];
+    double before[NX], command[NU], acts[NU];
     int late = (int)lround(f->delay / step), averaged = f->rate > 4 ? f->rate / 4 : 1;
 
     pilot_quadrotor_fly(&f->pilot, &f->plant, f->x, f->u);
@@ -83,14 +83,9 @@ static void fly(flight *f, const double *lie_in_state, const double *lie_in_comm
     look(f, averaged);
     for (int i = 0; i < NX && lie_in_state; i++)
         f->seen[i] += lie_in_state[i];
-    for (int p = 0; p < HB_TRANSITION_PARTS; p++)
-        memcpy(part + p * NU, lie_in_command ? lie_in_command : f->u, sizeof f->u);
-    hb_estimator_push(f->e, &(hb_transition){.x = before,
-                                             .u = part,
-                                             .x_next = f->seen,
-                                             .dt = period,
-                                             .parts = HB_TRANSITION_PARTS,
-                                             .continues = f->k++ > 0});
+    memcpy(command, lie_in_command ? lie_in_command : f->u, sizeof f->u);
+    hb_estimator_push(
+        f->e, &(hb_transition){.x = before, .u = command, .x_next = f->seen, .dt = period, .continues = f->k++ > 0});
 }
 
 static bool in_the_air(const flight *f)
@@ -98,8 +93,8 @@ static bool in_the_air(const flight *f)
     return f->x[4] > -3 && f->x[4] < 5;
 }
 
-/* Lag and delay of a flight of five seconds: their sum, which moves a vehicle, within 3 ms with real sensors, and within
- * 1 ms with perfect ones; each, which are told apart by little, within 12 and 7 ms. */
+/* Lag and delay of a flight of five seconds: their sum, which moves a vehicle, within 3 ms with real sensors, and
+ * within 1 ms with perfect ones; each, which are told apart by little, within 12 and 7 ms. */
 static void test_lag_and_delay_are_found(void **state)
 {
     (void)state;

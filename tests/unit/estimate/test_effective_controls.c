@@ -10,7 +10,7 @@ enum { NU = 3, COUNT = 40 };
 
 typedef struct flight {
     hb_window_entry entry[COUNT];
-    double u[COUNT][HB_TRANSITION_PARTS * NU];
+    double u[COUNT][NU];
     int first; /* that is remembered */
 } flight;
 
@@ -30,10 +30,9 @@ static void make(flight *f, uint64_t seed)
     uint64_t draws = 0;
 
     for (int k = 0; k < COUNT; k++) {
-        int parts = 1 + (int)(hb_random_bits(key, draws++) % HB_TRANSITION_PARTS);
-        f->entry[k] = (hb_window_entry){
-            .dt = 0.02 + 0.03 * hb_random_uniform(key, draws++), .parts = parts, .continues = k > 0, .u = f->u[k]};
-        for (int i = 0; i < parts * NU; i++)
+        f->entry[k] =
+            (hb_window_entry){.dt = 0.02 + 0.03 * hb_random_uniform(key, draws++), .continues = k > 0, .u = f->u[k]};
+        for (int i = 0; i < NU; i++)
             f->u[k][i] = hb_random_normal(key, draws++);
     }
     f->first = 0;
@@ -43,11 +42,8 @@ static void make(flight *f, uint64_t seed)
 static double command(const flight *f, int channel, double time)
 {
     for (int k = 0; k < COUNT; k++) {
-        if (time < f->entry[k].dt || k == COUNT - 1) {
-            int part = (int)(time / f->entry[k].dt * f->entry[k].parts);
-            part = part < 0 ? 0 : part >= f->entry[k].parts ? f->entry[k].parts - 1 : part;
-            return f->u[k][part * NU + channel];
-        }
+        if (time < f->entry[k].dt || k == COUNT - 1)
+            return f->u[k][channel];
         time -= f->entry[k].dt;
     }
     return 0;
@@ -65,25 +61,23 @@ static void test_against_fine_integration(void **state)
         for (int i = 0; i < NU; i++) {
             double time = 0, y = command(&f, i, 0);
             for (int k = 0; k < COUNT; k++) {
-                double got[HB_TRANSITION_PARTS * NU];
+                double got[NU];
                 hb_past past = {.context = &f, .sequence = (uint64_t)k, .at = at};
                 hb_effective_controls(&past, &a, got);
-                for (int p = 0; p < f.entry[k].parts; p++) {
-                    double h = f.entry[k].dt / f.entry[k].parts, sum = 0;
-                    int steps = (int)ceil(h / step);
-                    for (int s = 0; s < steps; s++) {
-                        /* the midpoint's command, held over a step that is far shorter than any part */
-                        double u = command(&f, i, fmax(0, time + (s + 0.5) * h / steps - a.delay[i]));
-                        double keep = a.lag[i] > 0 ? exp(-h / steps / a.lag[i]) : 0, before = y;
-                        y = u + (y - u) * keep;
-                        sum += a.lag[i] > 0 ? (before + y) / 2 : u;
-                    }
-                    time += h;
-                    /* what is older than the reach is left out: exp(-7) of it */
-                    assert_near(got[p * NU + i], sum / steps, 5e-3);
-                    if (k < 4)
-                        assert_near(got[p * NU + i], sum / steps, 3e-3);
+                double h = f.entry[k].dt, sum = 0;
+                int steps = (int)ceil(h / step);
+                for (int s = 0; s < steps; s++) {
+                    /* the midpoint's command, held over a step that is far shorter than any transition */
+                    double u = command(&f, i, fmax(0, time + (s + 0.5) * h / steps - a.delay[i]));
+                    double keep = a.lag[i] > 0 ? exp(-h / steps / a.lag[i]) : 0, before = y;
+                    y = u + (y - u) * keep;
+                    sum += a.lag[i] > 0 ? (before + y) / 2 : u;
                 }
+                time += h;
+                /* what is older than the reach is left out: exp(-7) of it */
+                assert_near(got[i], sum / steps, 5e-3);
+                if (k < 4)
+                    assert_near(got[i], sum / steps, 3e-3);
             }
         }
     }
@@ -95,7 +89,7 @@ static void test_the_past_ends_where_it_is_not_known(void **state)
     (void)state;
     static flight f;
     hb_actuators a = {.nu = NU, .lag = {0.03, 0.03, 0.03}, .delay = {0.01, 0.01, 0.01}};
-    double whole[HB_TRANSITION_PARTS * NU], cut[HB_TRANSITION_PARTS * NU];
+    double whole[NU], cut[NU];
 
     make(&f, 9);
     hb_past past = {.context = &f, .sequence = 20, .at = at};
@@ -106,15 +100,15 @@ static void test_the_past_ends_where_it_is_not_known(void **state)
     assert_near(cut[0], f.u[20][0], 1.5);
     f.first = 0;
     f.entry[20].continues = false;
-    double broken[HB_TRANSITION_PARTS * NU];
+    double broken[NU];
     assert_near(hb_effective_controls(&past, &a, broken), 0, 0);
-    for (int i = 0; i < f.entry[20].parts * NU; i++)
+    for (int i = 0; i < NU; i++)
         assert_near(broken[i], cut[i], 0);
 
     /* actuators that act at once need no past */
     a = (hb_actuators){.nu = NU};
     hb_effective_controls(&past, &a, broken);
-    for (int i = 0; i < f.entry[20].parts * NU; i++)
+    for (int i = 0; i < NU; i++)
         assert_near(broken[i], f.u[20][i], 1e-12);
 }
 

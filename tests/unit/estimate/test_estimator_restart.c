@@ -232,7 +232,7 @@ static void test_windows_of_other_versions(void **state)
     assert_true(hb_window_is_foreign(block, size, &err));
     assert_int_equal(hb_estimator_new(&e, m, &s, block, &resumed, &err), 0);
     assert_int_equal(resumed.code, EINVAL);
-    assert_non_null(strstr(resumed.text, "another version of hilbertd (format 2, this one has 6)"));
+    assert_non_null(strstr(resumed.text, "another version of hilbertd (format 2, this one has 7)"));
     assert_false(hb_window_is_foreign(block, size, &err));
     hb_estimator_free(e);
     munmap(block, size);

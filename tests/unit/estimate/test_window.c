@@ -67,7 +67,7 @@ static void append(hb_window *w, int k)
     }
     for (int i = 0; i < NU; i++)
         u[i] = 1000 + k + 0.1 * i;
-    hb_window_append(w, &(hb_window_entry){.dt = k + 1, .parts = 1, .z = z, .u = u, .dz = dz});
+    hb_window_append(w, &(hb_window_entry){.dt = k + 1, .z = z, .u = u, .dz = dz});
 }
 
 /* the window holds transitions first..last, whole and in order */

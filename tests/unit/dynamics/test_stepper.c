@@ -120,20 +120,16 @@ static void test_coefficients_count(void **state)
 static void test_error_of_a_transition(void **state)
 {
     (void)state;
-    enum { PARTS = 3 };
     hb_model *m = quadrotor();
     hb_stepper *s;
-    double x[NX], end[NX], u[PARTS * NU], off[NX] = {0};
+    double x[NX], end[NX], u[NU], off[NX] = {0};
     const double dt = 0.06;
 
     assert_int_equal(hb_stepper_new(&s, m, NULL), 0);
     start(x, u);
-    for (int i = NU; i < PARTS * NU; i++)
-        u[i] = u[i % NU] * (1 + 0.05 * (i / NU));
     memcpy(end, x, sizeof x);
-    for (int p = 0; p < PARTS; p++)
-        integrate(m->nominal_parameter, end, u + p * NU, dt / PARTS);
-    hb_transition t = {.x = x, .u = u, .x_next = end, .dt = dt, .parts = PARTS};
+    integrate(m->nominal_parameter, end, u, dt);
+    hb_transition t = {.x = x, .u = u, .x_next = end, .dt = dt};
     assert_near(hb_stepper_error(s, &t), 0, 1e-9);
 
     /* the mean over states of squares, each in units of its deviation */
@@ -142,12 +138,6 @@ static void test_error_of_a_transition(void **state)
     for (int i = 0; i < NX; i++)
         end[i] += off[i];
     assert_near(hb_stepper_error(s, &t), (2 * 2 + 3 * 3) / (double)NX, 1e-4);
-
-    /* 0 parts: one, in which the command was held */
-    start(end, u);
-    integrate(m->nominal_parameter, end, u, dt);
-    t.parts = 0;
-    assert_near(hb_stepper_error(s, &t), 0, 1e-9);
     hb_stepper_free(s);
     hb_model_free(m);
 }

@@ -20,7 +20,7 @@ SYMBOL = re.compile(r"\b(hb_[a-z0-9_]*[a-z0-9]|HB_[A-Z0-9_]*[A-Z0-9])\b(?![_*])"
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(/\*.*?\*/)', re.DOTALL)
 # made by the build, or of others
 ELSEWHERE = {"hilbert.pb-c.h", "models.h", "setup.py", "mujoco.h", "descriptor.proto"}
-PLACEHOLDER = re.compile(r"NAME|FILE|MODULE|TOPIC|hb_thing")
+PLACEHOLDER = re.compile(r"NAME|FILE|MODULE|TOPIC|OTHER|SET\b|hb_thing")
 
 
 class Tree:
@@ -88,6 +88,9 @@ def line_of(text, at):
 def check_guide(tree, path):
     text = tree.read(path)
     for match in FILE.finditer(text):
+        if not tree.has_file(match[1], path):
+            yield line_of(text, match.start()), f"{match[1]} is not there"
+    for match in re.finditer(r"`([\w./-]+\.(?:yaml|build|safetensors))`", text):
         if not tree.has_file(match[1], path):
             yield line_of(text, match.start()), f"{match[1]} is not there"
     for match in SYMBOL.finditer(text):

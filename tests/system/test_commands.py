@@ -36,6 +36,7 @@ SHORTER = [
     (r"hilbert-eval predict", "--examples 20 --steps 3 --rollouts 3"),
     (r"hilbert-eval vanderpol$", "--seconds 1 --functions 10 --no-plot"),
     (r"hilbert-eval robust", "--flights 1 --only ideal --no-plot"),
+    (r"hilbert-eval tune", "--on ideal --trials 1 --flights 1 --seconds 1 --output tuned.yaml --folder tune"),
     (r"hilbert-sim collect", "--functions 3 --episodes 2 --steps 30"),
     (r"hilbert-sim fly .*--in-process", "--functions 2 --episodes 1 --seconds 2"),
     # on a busy machine replies over sockets come too late for weather
@@ -44,6 +45,7 @@ SHORTER = [
 ]
 PATH = [
     (r"(hilbertd --replay --config) OTHER.yaml", r"\1 config/quadrotor.yaml"),
+    (r"(hilbert-eval tune) mine.yaml", r"\1 config/quadrotor.yaml"),
     (r"(hilbertctl model) FILE$", r"\1 config/models/quadrotor.safetensors"),
     (r"(hilbertd --check|hilbertd --print-config) FILE$", r"\1 config/quadrotor.yaml"),
 ]
@@ -110,7 +112,12 @@ def environment(**more):
     return dict(os.environ, PATH=":".join(folders + [os.environ["PATH"]]), PKG_CONFIG_PATH=f"{BUILD}/meson-uninstalled", **more)
 
 
-class Commands(unittest.TestCase):
+def shell(line, folder, env, **options):
+    return subprocess.run(["bash", "-c", line], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=24 * PATIENCE, **options)
+
+
+class Typed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         # patience: other things run on this machine
@@ -120,6 +127,9 @@ class Commands(unittest.TestCase):
         cls.daemon.start()
         cls.record()
         cls.environment = environment(HILBERT_SOCKET=cls.daemon.folder, RUNTIME_DIRECTORY=cls.daemon.folder)
+        cls.clone = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.clone, True)
+        cls.furnish(cls.clone)
 
     @classmethod
     def record(cls):
@@ -135,34 +145,37 @@ class Commands(unittest.TestCase):
         daemon.stop()
         cls.recording = glob.glob(f"{daemon.folder}/recordings/*.mcap")[0]
 
+    @classmethod
+    def furnish(cls, folder):
+        """A clone, and what its reader has: logs and data of their own."""
+        for name in os.listdir(SOURCE):
+            if name != ".git" and not name.startswith("build"):
+                os.symlink(f"{SOURCE}/{name}", f"{folder}/{name}")
+        os.symlink(BUILD, f"{folder}/build")
+        for k in range(2):
+            os.makedirs(f"{folder}/logs/car{k}")
+            with open(f"{folder}/logs/car{k}/run.csv", "w") as file:
+                file.write("t,x,speed,throttle\n" + "".join(f"{0.1 * i},{0.1 * i * k},{k},0.5\n" for i in range(20)))
+        with open(f"{folder}/logs/car1/run.csv", "rb") as file, gzip.open(f"{folder}/LOG.csv.gz", "wb") as packed:
+            packed.write(file.read())
+        os.makedirs(f"{folder}/logs/flights")
+        for path in write_flights(f"{folder}/logs", 6):
+            subprocess.run(["gzip", path], check=True)
+        shell("python3 tests/data/logs/make_logs.py logs && cp logs/flight.ulg logs/held_out.ulg && "
+              "for i in 1 2 3 4; do cp logs/flight.ulg logs/flights/$i.ulg; done", folder, cls.environment, check=True)
+        os.mkdir(f"{folder}/recordings")
+        for name in ("recordings/1", "held_out", "FLIGHT"):
+            shutil.copy(cls.recording, f"{folder}/{name}.mcap")
+        for name, seed in (("flights", 1), ("held_out", 2)):
+            shell(f"hilbert-sim collect quadrotor -o {name}.h5 -f 4 -e 2 -n 40 -s {seed} -q", folder, cls.environment, check=True)
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.folder, True)
-        for name in os.listdir(SOURCE):
-            if name != ".git" and not name.startswith("build"):
-                os.symlink(f"{SOURCE}/{name}", f"{self.folder}/{name}")
-        os.symlink(BUILD, f"{self.folder}/build")
-        # what the reader has: logs and data of their own
-        for k in range(2):
-            os.makedirs(f"{self.folder}/logs/car{k}")
-            with open(f"{self.folder}/logs/car{k}/run.csv", "w") as file:
-                file.write("t,x,speed,throttle\n" + "".join(f"{0.1 * i},{0.1 * i * k},{k},0.5\n" for i in range(20)))
-        with open(f"{self.folder}/logs/car1/run.csv", "rb") as file, gzip.open(f"{self.folder}/LOG.csv.gz", "wb") as packed:
-            packed.write(file.read())
-        os.makedirs(f"{self.folder}/logs/flights")
-        for path in write_flights(f"{self.folder}/logs", 6):
-            subprocess.run(["gzip", path], check=True)
-        self.shell("python3 tests/data/logs/make_logs.py logs && cp logs/flight.ulg logs/held_out.ulg && "
-                   "for i in 1 2 3 4; do cp logs/flight.ulg logs/flights/$i.ulg; done", check=True)
-        os.mkdir(f"{self.folder}/recordings")
-        for name in ("recordings/1", "held_out", "FLIGHT"):
-            shutil.copy(self.recording, f"{self.folder}/{name}.mcap")
-        for name, seed in (("flights", 1), ("held_out", 2)):
-            self.shell(f"hilbert-sim collect quadrotor -o {name}.h5 -f 4 -e 2 -n 40 -s {seed} -q", check=True)
+        shutil.copytree(self.clone, self.folder, symlinks=True, dirs_exist_ok=True)
 
-    def shell(self, line, **options):
-        return subprocess.run(["bash", "-c", line], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=24 * PATIENCE, **options)
+    def shell(self, line):
+        return shell(line, self.folder, self.environment)
 
     def type(self, place, line):
         line = re.sub(r"\s+#.*$", "", line).strip()
@@ -241,6 +254,8 @@ class Commands(unittest.TestCase):
                 complete = "--" in command
                 self.type(name, f"{command} {operand}" if complete else f"{command} --help")
 
+
+class Shown(unittest.TestCase):
     def test_options(self):
         """Manual and --help know the same options."""
         for page in MANUALS:
@@ -266,12 +281,14 @@ class Commands(unittest.TestCase):
         """What is shown in C compiles as part of a program."""
         shown = [block for language, block in self.programs() if language == "c"]
         self.assertTrue(shown)
+        folder = tempfile.mkdtemp(prefix="hilbert-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder, True)
         for block in shown:
             include, body = block.split("\n\n", 1)
-            with open(f"{self.folder}/readme.c", "w") as file:
+            with open(f"{folder}/readme.c", "w") as file:
                 file.write(f"#include <stdint.h>\n#include <string.h>\n{include}\nint64_t read_state(double *);"
                            f"void apply(double *);\nvoid take_over(double *);\nint main(void)\n{{\n{body}\n}}\n")
-            done = self.shell("cc -c -Wall -Wextra -Werror -o readme.o readme.c $(pkg-config --cflags hilbert-client)")
+            done = shell("cc -c -Wall -Wextra -Werror -o readme.o readme.c $(pkg-config --cflags hilbert-client)", folder, environment())
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_python(self):
@@ -310,25 +327,6 @@ class Commands(unittest.TestCase):
         exec(block.replace("Client(", f"Client({cart.folder!r}, "), names)
         self.assertLess(abs(names["state"][0] - 1), 0.1)
         self.assertEqual(cart.client().status().replies.stale, 0)
-
-
-class Maps(unittest.TestCase):
-    def test_files_that_are_named_exist(self):
-        """In the README files and CONTRIBUTING: by the whole path, or by its end."""
-        tree = [os.path.join(folder, name) for top in ("lib", "daemon", "clients", "proto", "config", "tests", "packaging")
-                for folder, _, names in os.walk(f"{SOURCE}/{top}") for name in names]
-        tree += glob.glob(f"{SOURCE}/*")
-        for page in (*PAGES, "lib/README.md", "daemon/README.md", "clients/README.md"):
-            with open(f"{SOURCE}/{page}") as file:
-                text = file.read()
-            named = re.findall(r"`([\w./-]+\.(?:c|h|py|sh|md|scd|proto|yaml|build))`", text)
-            self.assertTrue(named)
-            for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
-                with self.subTest(f"{page}: {link}"):
-                    self.assertTrue(os.path.exists(f"{SOURCE}/{os.path.dirname(page)}/{link}"))
-            for name in named:
-                with self.subTest(f"{page}: {name}"):
-                    self.assertTrue("NAME" in name or any(path.endswith(f"/{name}") for path in tree))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ static const double longest_sleep = 0.05; /* seconds */
 
 int hb_server_receive(hb_server *s, hb_channel from, hb_envelope *e)
 {
-    return s->transport.receive(s->transport.context, from, e, s->frame, s->max_message);
+    return s->transport.receive(s->transport.context, from, e, s->max_message, &s->frame);
 }
 
 void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const void *data, size_t size)
@@ -231,7 +231,6 @@ static hb_server *lay_out(const hb_server_settings *set, hb_arena *arena)
     hb_server none = {0}, *s = hb_arena_object(arena, &none, sizeof none);
 
     s->config = hb_arena_take(arena, 1, sizeof *s->config);
-    s->frame = hb_arena_take(arena, message, 1);
     s->record.signals = hb_arena_take(arena, hb_signals_size(set->model->nx, set->model->nu), 1);
     s->telemetry.state = hb_arena_take(arena, nx, sizeof(double));
     s->telemetry.control = hb_arena_take(arena, nu, sizeof(double));

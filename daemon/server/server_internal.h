@@ -189,13 +189,13 @@ struct hb_server {
     const hb_model *model;
     hb_controller *controller;
     hb_transport transport;
+    const uint8_t *frame; /* the newest message received; the transport's */
     hb_clock clock, wall;
     hb_clock flight; /* of ages, budgets and the end of plans: the machine's, or in lock-step the vehicle's */
     hb_log *log;
 
     /* owned */
     hb_wire *wire;
-    uint8_t *frame;                  /* max_message: the newest frame received */
     hb_config *config;               /* as it was at the start: for the threads' places */
     hb_controller_settings settings; /* in force */
     hb_controller_settings retuned;  /* scratch of a change */
@@ -226,7 +226,7 @@ static inline double hb_server_flight_now(const hb_server *s)
 {
     return s->flight.now(s->flight.context);
 }
-/* Receives a message: the envelope, then the last frame in s->frame. Returns its size, or see hb_transport. */
+/* Receives a message: the envelope, then the last frame at s->frame. Returns its size, or see hb_transport. */
 int hb_server_receive(hb_server *s, hb_channel from, hb_envelope *e);
 /* Sends a reply; one that cannot be delivered is counted. */
 void hb_server_send(hb_server *s, hb_channel to, const hb_envelope *e, const void *data, size_t size);
@@ -289,7 +289,7 @@ void hb_server_report_shadow(hb_server *s, hb_shadow_report *ret);
 void hb_server_record_start(hb_server *s);
 void hb_server_record_sample(hb_server *s, const hb_sample *sample, bool more); /* after it was learned from */
 void hb_server_record_request(hb_server *s, const hb_request *r, bool guest,
-                              size_t size); /* likewise; s->frame holds it */
+                              size_t size); /* likewise; it is at s->frame */
 /* The message that was sent; c NULL: the controller was not asked. */
 void hb_server_record_reply(hb_server *s, const hb_request *r, const hb_command *c, bool unsent, const void *reply,
                             size_t size);

@@ -218,17 +218,6 @@ static void set_curve(void *socket, const char *domain, const char *secret, bool
 
 /* ---- messages ---- */
 
-/* Copies a frame; returns its size. */
-static int take_frame(const hb_sockets *s, void *socket, zmq_msg_t *m, uint8_t *frame, int room, int *ret_key)
-{
-    if (zmq_msg_recv(m, socket, ZMQ_DONTWAIT) < 0)
-        return HB_NOTHING;
-    size_t size = zmq_msg_size(m);
-    memcpy(frame, zmq_msg_data(m), size < (size_t)room ? size : (size_t)room);
-    *ret_key = client_of(s, zmq_msg_gets(m, "User-Id"));
-    return size > INT_MAX ? INT_MAX : (int)size;
-}
-
 /* Without ROUTER_HANDOVER a connection that comes with a name in use is never heard: its client waits for ever. With
  * it, whoever has the name is thrown out. libzmq decides on this when it is next called, so we look before each call.
  */
@@ -266,33 +255,37 @@ static void keep_names(void *context, bool on)
     settle_names(s);
 }
 
-static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room)
+static int receive(void *context, hb_channel from, hb_envelope *e, int most, const uint8_t **ret_frame)
 {
     hb_sockets *s = context;
-    void *socket = s->channel[from];
-    size_t used = 0;
+    zmq_msg_t *m = s->message;
+    size_t used = 0, n;
     bool fits = true;
-    zmq_msg_t m;
 
     e->nframes = e->key = 0;
     e->observer = false;
     settle_names(s);
-    zmq_msg_init(&m);
     for (;;) {
-        int n = take_frame(s, socket, &m, frame, room, &e->key);
-        if (n == HB_NOTHING || !zmq_msg_more(&m)) {
-            zmq_msg_close(&m);
-            e->observer = e->key > 0 && !(s->access->client[e->key - 1].rights & HB_RIGHT_OPERATE);
-            return n == HB_NOTHING ? n : !fits ? HB_UNANSWERABLE : n > room ? HB_OVERSIZED : n;
+        if (zmq_msg_recv(m, s->channel[from], ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(m); /* what came before is done with */
+            zmq_msg_init(m);
+            return HB_NOTHING;
         }
-        if (e->nframes == HB_ENVELOPE_FRAMES || used + (size_t)n > HB_ENVELOPE_SIZE || n > room) {
+        e->key = client_of(s, zmq_msg_gets(m, "User-Id"));
+        n = zmq_msg_size(m);
+        if (!zmq_msg_more(m))
+            break;
+        if (e->nframes == HB_ENVELOPE_FRAMES || used + n > HB_ENVELOPE_SIZE || n > (size_t)most) {
             fits = false;
             continue;
         }
-        memcpy(e->data + used, frame, (size_t)n);
-        e->size[e->nframes++] = (size_t)n;
-        used += (size_t)n;
+        memcpy(e->data + used, zmq_msg_data(m), n);
+        e->size[e->nframes++] = n;
+        used += n;
     }
+    e->observer = e->key > 0 && !(s->access->client[e->key - 1].rights & HB_RIGHT_OPERATE);
+    *ret_frame = zmq_msg_data(m);
+    return !fits ? HB_UNANSWERABLE : n > (size_t)most ? HB_OVERSIZED : (int)n;
 }
 
 static bool send_frames(void *context, hb_channel to, const hb_frame *frame, int n)
@@ -525,6 +518,11 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 
     if (!s.context)
         return hb_fail(err, errno, "ZeroMQ: %s", zmq_strerror(errno));
+    if (!(s.message = malloc(sizeof(zmq_msg_t)))) {
+        hb_sockets_close(&s);
+        return hb_fail(err, ENOMEM, "out of memory");
+    }
+    zmq_msg_init(s.message);
     place_threads(s.context, c);
     hb_turns_begin_short(&own); /* ZeroMQ's threads start with the first socket */
     int r = read_keys(&s, c, secret, err);
@@ -551,6 +549,9 @@ int hb_sockets_open(hb_sockets *ret, const hb_config *c, const hb_inherited *inh
 
 void hb_sockets_close(hb_sockets *s)
 {
+    if (s->message)
+        zmq_msg_close(s->message);
+    free(s->message);
     for (int i = 0; i < HB_NCHANNELS; i++) {
         if (s->channel[i])
             zmq_close(s->channel[i]);

@@ -17,6 +17,7 @@ enum { HB_TOKEN_DIGITS = 32 };
 typedef struct hb_sockets {
     void *context;
     void *channel[HB_NCHANNELS]; /* SUB, ROUTER, ROUTER, PUB */
+    void *message;               /* zmq_msg_t: the newest that was received */
     void *zap;                   /* REP, or NULL without CURVE */
     void *watch[HB_NCHANNELS];   /* of their connections and handshakes */
     int npaths;

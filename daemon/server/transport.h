@@ -43,9 +43,9 @@ enum { HB_MISLED = 1, HB_CROWDED = 2, HB_FLOODED = 4 };
 
 typedef struct hb_transport {
     void *context;
-    /* A message: the envelope, then its last frame into `frame`, which has room for `room` bytes. Returns its size.
-     * Never waits. */
-    int (*receive)(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room);
+    /* A message: the envelope, then its last frame, which stays where it is until the next call. Returns its size, or
+     * one of the above; no frame is taken that has more than `most` bytes. Never waits. */
+    int (*receive)(void *context, hb_channel from, hb_envelope *e, int most, const uint8_t **ret_frame);
     /* A message of n frames; false when it cannot be delivered. Never waits. */
     bool (*send)(void *context, hb_channel to, const hb_frame *frame, int n);
     /* The name that a key is known by. NULL: keys have none. */

@@ -190,6 +190,7 @@ typedef struct world {
     /* its messages, first come first served */
     message **inbox[HB_NCHANNELS];
     int first[HB_NCHANNELS], count[HB_NCHANNELS], places[HB_NCHANNELS];
+    message *read; /* the newest that it has received */
 
     /* what this life has received and sent */
     open_request open[OPEN], asked[OPEN]; /* actions, control */
@@ -662,7 +663,7 @@ static void open_up(open_request *list, int *n, const message *m, double now)
                                       m->readable && m->budget > 0 ? fmin(m->budget, budget) : budget};
 }
 
-static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *frame, int room)
+static int receive(void *context, hb_channel from, hb_envelope *e, int most, const uint8_t **ret_frame)
 {
     world *w = context;
 
@@ -672,8 +673,7 @@ static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *fram
     w->first[from] = (w->first[from] + 1) % w->places[from];
     w->count[from]--;
     fill_envelope(w, m, e);
-    memcpy(frame, m->data, m->size < (size_t)room ? m->size : (size_t)room);
-    int n = m->size > (size_t)room ? HB_OVERSIZED : (int)m->size;
+    int n = m->size > (size_t)most ? HB_OVERSIZED : (int)m->size;
     if (from == HB_CHANNEL_ACTIONS) {
         open_up(w->open, &w->nopen, m, w->now);
         w->requests++;
@@ -692,7 +692,9 @@ static int receive(void *context, hb_channel from, hb_envelope *e, uint8_t *fram
         if (m->sample)
             w->last_sample = w->now;
     }
-    free(m);
+    free(w->read);
+    w->read = m;
+    *ret_frame = m->data;
     return n;
 }
 
@@ -1250,6 +1252,7 @@ static void tear_down(world *w)
         free(w->inbox[c]);
     while (w->nevents > 0)
         free(next_event(w).message);
+    free(w->read);
     free(w->heap);
     free(w->kept_coefficient);
     free(w->kept_variance);

@@ -20,8 +20,6 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
 void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b,
              const int *ldb, int *info, size_t);
 void dpotri_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t);
-void dpocon_(const char *uplo, const int *n, const double *a, const int *lda, const double *anorm, double *rcond,
-             double *work, int *iwork, int *info, size_t);
 void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w, double *work,
              const int *lwork, int *iwork, const int *liwork, int *info, size_t, size_t);
 
@@ -57,17 +55,6 @@ void hb_cholesky_solve(int n, const double *factor, int nrhs, double *b)
         dpotrs_("U", &n, &nrhs, factor, &n, b, &n, &info, 1);
 }
 
-double hb_cholesky_condition(int n, const double *factor, double norm, double *scratch, int *iscratch)
-{
-    double reciprocal = 1;
-    int info = 0;
-
-    if (n == 0)
-        return 1;
-    dpocon_("U", &n, factor, &n, &norm, &reciprocal, scratch, iscratch, &info, 1);
-    return info == 0 && reciprocal > 0 ? 1 / reciprocal : INFINITY;
-}
-
 void hb_cholesky_invert(int n, double *factor)
 {
     int info = 0;
@@ -76,14 +63,19 @@ void hb_cholesky_invert(int n, double *factor)
         dpotri_("U", &n, factor, &n, &info, 1);
 }
 
-void hb_cholesky_inverse_diagonal(int n, const double *factor, double *diagonal, double *scratch)
+double hb_norm_one(int n, const double *a, double *column)
 {
-    if (n == 0)
-        return;
-    memcpy(scratch, factor, (size_t)n * (size_t)n * sizeof *scratch);
-    hb_cholesky_invert(n, scratch);
+    double most = 0;
+
+    memset(column, 0, (size_t)n * sizeof *column);
     for (int i = 0; i < n; i++)
-        diagonal[i] = scratch[(size_t)i * (size_t)n + (size_t)i];
+        for (int j = 0; j <= i; j++) {
+            column[j] += fabs(a[i * n + j]);
+            column[i] += j < i ? fabs(a[i * n + j]) : 0;
+        }
+    for (int i = 0; i < n; i++)
+        most = fmax(most, column[i]);
+    return most;
 }
 
 int hb_symmetric_eigen(int n, double *a, double *value, hb_error *err)

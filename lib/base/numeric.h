@@ -36,12 +36,11 @@ static inline double hb_zero_if_finite_real(double x)
 int hb_cholesky(int n, double *a);
 /* b = (L L^T)^-1 b for a factor from hb_cholesky, b: n x nrhs with right-hand sides as rows of n (nrhs x n). */
 void hb_cholesky_solve(int n, const double *factor, int nrhs, double *b);
-/* Estimated 1-norm condition number from the factor and the 1-norm of the matrix; scratch: 4 n doubles, n ints. */
-double hb_cholesky_condition(int n, const double *factor, double norm, double *scratch, int *iscratch);
 /* (L L^T)^-1 in the place of its factor; lower triangle. */
 void hb_cholesky_invert(int n, double *factor);
-/* Diagonal of (L L^T)^-1; scratch: n * n doubles. */
-void hb_cholesky_inverse_diagonal(int n, const double *factor, double *diagonal, double *scratch);
+/* Largest column sum of absolute values, of a symmetric n x n matrix of which the lower triangle is given; scratch: n.
+ */
+double hb_norm_one(int n, const double *a, double *scratch);
 /* Eigenvalues (ascending) and eigenvectors (rows) of a symmetric matrix, in place; scratch from malloc: offline only.
  */
 int hb_symmetric_eigen(int n, double *a, double *value, hb_error *err);

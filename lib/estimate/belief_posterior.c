@@ -251,22 +251,6 @@ void hb_posterior_update(hb_belief *b, int k)
         hb_fixed_bound(b, run->unknown + problem * b->n + b->nb, hb_fixed_of(b, run->fixed, problem));
 }
 
-/* Largest column sum of a symmetric matrix, of which the lower triangle is given. */
-static double norm_of(int n, const double *a, double *column)
-{
-    double most = 0;
-
-    memset(column, 0, (size_t)n * sizeof *column);
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j <= i; j++) {
-            column[j] += fabs(a[i * n + j]);
-            column[i] += j < i ? fabs(a[i * n + j]) : 0;
-        }
-    for (int i = 0; i < n; i++)
-        most = fmax(most, column[i]);
-    return most;
-}
-
 /* Adds w d d^T of each hypothesis, d its coefficients less the mean ones: what they do not agree on. */
 static void widen_by_hypotheses(hb_belief *b, int problem, double *covariance)
 {
@@ -294,13 +278,13 @@ void hb_belief_describe(hb_belief *b)
     for (int k = 0; k < b->nproblems; k++) {
         double *covariance = hb_covariance_of(b, k), norm;
         hb_posterior_load(b, run, k, b->noise, b->condition_scratch);
-        norm = norm_of(nb, b->factor, b->condition_scratch);
+        norm = hb_norm_one(nb, b->factor, b->condition_scratch);
         if (hb_cholesky(nb, b->factor)) {
             b->condition = INFINITY;
             continue;
         }
         hb_cholesky_invert(nb, b->factor);
-        b->condition = fmax(b->condition, norm * norm_of(nb, b->factor, b->condition_scratch));
+        b->condition = fmax(b->condition, norm * hb_norm_one(nb, b->factor, b->condition_scratch));
         hb_fixed_widen(b, run, k, b->factor);
         widen_by_hypotheses(b, k, b->factor);
         for (int i = 0; i < nb; i++)

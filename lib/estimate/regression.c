@@ -5,48 +5,41 @@
 #include <string.h>
 
 #include "base/numeric.h"
+#include "dynamics/kernels.h"
 #include "estimate/constants.h"
+
+/* of a problem: the lower triangle, by rows */
+static size_t triangle(const hb_regression *r)
+{
+    return (size_t)r->n * (size_t)(r->n + 1) / 2;
+}
 
 static size_t sums_size(const hb_regression *r)
 {
-    return (size_t)r->nproblems * (size_t)r->n * (size_t)r->ld;
+    return (size_t)r->nproblems * triangle(r);
 }
 
 void hb_regression_lay_out(hb_regression *r, hb_arena *arena)
 {
     size_t nb = (size_t)r->nb;
 
+    r->arithmetic = hb_arithmetic_find(hb_kernels_default()->name);
     r->n = r->nb + 2;
     r->ld = (r->n + 3) / 4 * 4;
     r->sum = hb_arena_take(arena, sums_size(r), sizeof *r->sum);
     r->spare = hb_arena_take(arena, sums_size(r), sizeof *r->spare);
     r->matrix = hb_arena_take(arena, nb * nb, sizeof *r->matrix);
-    r->inverse = hb_arena_take(arena, nb * nb, sizeof *r->inverse);
     r->solution = hb_arena_take(arena, nb, sizeof *r->solution);
     r->variance = hb_arena_take(arena, nb, sizeof *r->variance);
-    r->scratch = hb_arena_take(arena, 4 * nb, sizeof *r->scratch);
-    r->iscratch = hb_arena_take(arena, nb, sizeof *r->iscratch);
+    r->scratch = hb_arena_take(arena, nb, sizeof *r->scratch);
     r->spare_count = -1;
-}
-
-static void clear_sums(const hb_regression *r, double *sums)
-{
-    memset(sums, 0, sums_size(r) * sizeof *sums);
 }
 
 void hb_regression_clear(hb_regression *r)
 {
-    clear_sums(r, r->sum);
+    memset(r->sum, 0, sums_size(r) * sizeof *r->sum);
     r->count = 0;
     r->spare_count = -1;
-}
-
-static void swap_with_spare(hb_regression *r)
-{
-    double *sum = r->sum;
-
-    r->sum = r->spare;
-    r->spare = sum;
 }
 
 static double weight_of_age(const hb_regression *r, int age)
@@ -60,56 +53,20 @@ static double weight_of_count(const hb_regression *r, int count)
     return r->forgetting < 1 ? (1 - pow(r->forgetting, count)) / (1 - r->forgetting) : count;
 }
 
-/* s += weight * sum of x^T x over `rows` rows, lower triangle (and a little beyond, to whole groups of four) */
-static void add_products(int n, int ld, int rows, const double *restrict x, double weight, double *restrict s)
-{
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < rows; k++) {
-            double scale = weight * x[k * ld + i];
-            for (int j = 0; j < i / 4 * 4 + 4; j++)
-                s[i * ld + j] += scale * x[k * ld + j];
-        }
-}
-
-/* s += weight y^T y - leaving x^T x: the same for two transitions, in one pass over the sums */
-static void exchange_products(int n, int ld, int rows, const double *restrict x, double leaving,
-                              const double *restrict y, double weight, double *restrict s)
-{
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < rows; k++) {
-            double out = leaving * x[k * ld + i], in = weight * y[k * ld + i];
-            for (int j = 0; j < i / 4 * 4 + 4; j++)
-                s[i * ld + j] += in * y[k * ld + j] - out * x[k * ld + j];
-        }
-}
-
-static double *sums_of(const hb_regression *r, double *sums, int problem)
-{
-    return sums + (size_t)problem * (size_t)(r->n * r->ld);
-}
-
 /* A transition's rows into all problems. */
 static void add_rows(const hb_regression *r, const double *row, double weight, double *sums)
 {
     for (int p = 0; p < r->nproblems; p++)
-        add_products(r->n, r->ld, r->nrows, row + p * r->ld, weight, sums_of(r, sums, p));
-}
-
-/* The rows `out` out of all problems, and `in` into them. */
-static void exchange_rows(const hb_regression *r, const double *out, double leaving, const double *in, double weight,
-                          double *sums)
-{
-    for (int p = 0; p < r->nproblems; p++)
-        exchange_products(r->n, r->ld, r->nrows, out + p * r->ld, leaving, in + p * r->ld, weight, sums_of(r, sums, p));
+        for (int k = 0; k < r->nrows; k++)
+            r->arithmetic->triangle_add(r->n, row + (ptrdiff_t)(p + k) * r->ld, weight, sums + (size_t)p * triangle(r));
 }
 
 static void age_by_one(hb_regression *r)
 {
-    if (r->forgetting < 1)
-        for (size_t i = 0; i < sums_size(r); i++) {
-            r->sum[i] *= r->forgetting;
-            r->spare[i] *= r->forgetting;
-        }
+    for (size_t i = 0; i < sums_size(r) && r->forgetting < 1; i++) {
+        r->sum[i] *= r->forgetting;
+        r->spare[i] *= r->forgetting;
+    }
 }
 
 void hb_regression_add(hb_regression *r, const double *row)
@@ -120,56 +77,50 @@ void hb_regression_add(hb_regression *r, const double *row)
     r->spare_count = -1;
 }
 
+static void start_spare(hb_regression *r)
+{
+    memset(r->spare, 0, sums_size(r) * sizeof *r->spare);
+    r->spare_count = 0;
+}
+
 void hb_regression_slide(hb_regression *r, const double *oldest, const double *newest)
 {
-    if (r->spare_count < 0) {
-        clear_sums(r, r->spare);
-        r->spare_count = 0;
-    }
+    double *sum = r->sum;
+
+    if (r->spare_count < 0)
+        start_spare(r);
     age_by_one(r);
     add_rows(r, newest, 1, r->spare);
     r->spare_count++;
 
     /* once a revolution: sums that were only ever added to */
     if (r->spare_count == r->count) {
-        swap_with_spare(r);
-        clear_sums(r, r->spare);
-        r->spare_count = 0;
+        r->sum = r->spare;
+        r->spare = sum;
+        start_spare(r);
     } else {
-        exchange_rows(r, oldest, weight_of_age(r, r->count), newest, 1, r->sum);
+        add_rows(r, oldest, -weight_of_age(r, r->count), sum);
+        add_rows(r, newest, 1, sum);
     }
 }
 
-/* Means over the window: b to solution, and A + lambda I to matrix when it is wanted. */
-static void load(hb_regression *r, const double *s, double weight, bool matrix)
+/* Row i of a triangle. */
+static const double *row_of(const double *triangle, int i)
+{
+    return triangle + (ptrdiff_t)i * (i + 1) / 2;
+}
+
+/* Means over the window: b to solution, A + lambda I to matrix. */
+static void load(hb_regression *r, const double *s, double weight)
 {
     int nb = r->nb;
 
-    for (int i = matrix ? 0 : nb; i <= nb; i++) {
-        double *row = i < nb ? r->matrix + i * nb : r->solution;
-        int length = i < nb ? i + 1 : nb;
-        for (int j = 0; j < length; j++)
-            row[j] = s[i * r->ld + j] / weight;
-        if (i < nb)
-            row[i] += r->ridge;
+    for (int i = 0; i < nb; i++) {
+        for (int j = 0; j <= i; j++)
+            r->matrix[i * nb + j] = row_of(s, i)[j] / weight;
+        r->matrix[i * nb + i] += r->ridge;
+        r->solution[i] = row_of(s, nb)[i] / weight;
     }
-}
-
-/* largest column sum of absolute values of a symmetric matrix */
-static double norm_one(int n, const double *a, double *column)
-{
-    double most = 0;
-
-    for (int i = 0; i < n; i++) {
-        column[i] = fabs(a[i * n + i]);
-        for (int j = 0; j < i; j++) {
-            column[j] += fabs(a[i * n + j]);
-            column[i] += fabs(a[i * n + j]);
-        }
-    }
-    for (int i = 0; i < n; i++)
-        most = fmax(most, column[i]);
-    return most;
 }
 
 /* Cholesky factor of the matrix, in place; false when it does not determine the coefficients. */
@@ -186,89 +137,68 @@ static bool factorise(hb_regression *r)
     return most * most <= HB_SINGULAR * least * least;
 }
 
-/* c A c, times the sum of weights */
-static double quadratic(const hb_regression *r, const double *s, const double *c)
+/* Energies with the coefficients in solution: of r - G c, rr - 2 c b + c A c. */
+static void measure(const hb_regression *r, const double *s, double weights, hb_regression_result *ret)
 {
-    double sum = 0;
-
-    for (int i = 0; i < r->nb; i++) {
-        double product = 0.5 * s[i * r->ld + i] * c[i];
-        for (int j = 0; j < i; j++)
-            product += s[i * r->ld + j] * c[j];
-        sum += 2 * c[i] * product;
-    }
-    return sum;
-}
-
-/* Energies with the coefficients in solution. */
-static void measure(hb_regression *r, int p, hb_regression_result *ret)
-{
-    int nb = r->nb, ld = r->ld;
-    const double *s = sums_of(r, r->sum, p), *c = r->solution, *b = s + nb * ld;
-    double weights = weight_of_count(r, r->count), cb = 0, cc = 0;
+    int nb = r->nb;
+    const double *c = r->solution, *b = row_of(s, nb);
+    double sum = b[nb];
 
     ret->least = INFINITY;
     ret->most = 0;
     for (int i = 0; i < nb; i++) {
-        cb += c[i] * b[i];
-        cc += c[i] * c[i];
-        ret->least = fmin(ret->least, s[i * ld + i] / weights);
-        ret->most = fmax(ret->most, s[i * ld + i] / weights);
+        const double *a = row_of(s, i);
+        double product = a[i] * c[i] / 2;
+        for (int j = 0; j < i; j++)
+            product += a[j] * c[j];
+        sum += 2 * c[i] * (product - b[i]);
+        ret->least = fmin(ret->least, a[i] / weights);
+        ret->most = fmax(ret->most, a[i] / weights);
     }
-
-    /* of r - G c: rr - 2 c b + c A c, where least squares has just made A c = b - lambda c */
-    double cac = r->method == HB_LEAST_SQUARES ? cb - r->ridge * weights * cc : quadratic(r, s, c);
     ret->residual = b[nb] / weights;
-    ret->unexplained = fmax(0, b[nb] - 2 * cb + cac) / weights;
-    ret->motion = s[(nb + 1) * ld + nb + 1] / weights;
+    ret->unexplained = fmax(0, sum) / weights;
+    ret->motion = row_of(s, nb + 1)[nb + 1] / weights;
 }
 
-/* Condition and variance. Errors of equal size and independent in all equations give the coefficients
- *     least squares   sigma^2 (m A + m lambda I)^-1
- *     inner product   V^2 sigma^2 A / m                  */
-static void examine(hb_regression *r, double norm, bool factored, hb_regression_result *ret)
+/* Condition and variance; the factor becomes the inverse. Errors of equal size and independent in all equations give
+ * the coefficients least squares   sigma^2 (m A + m lambda I)^-1 inner product   V^2 sigma^2 A / m                  */
+static void examine(hb_regression *r, const double *s, double norm, bool factored, double samples,
+                    hb_regression_result *ret)
 {
-    double samples = weight_of_count(r, r->count), equations = samples * r->nrows;
+    double equations = samples * r->nrows;
     double variance = ret->unexplained / r->nrows * equations / fmax(1, equations - r->nb);
 
-    ret->condition = factored ? hb_cholesky_condition(r->nb, r->matrix, norm, r->scratch, r->iscratch) : INFINITY;
+    if (factored)
+        hb_cholesky_invert(r->nb, r->matrix);
+    ret->condition = factored ? norm * hb_norm_one(r->nb, r->matrix, r->scratch) : INFINITY;
     ret->variance = r->variance;
-    if (r->method == HB_LEAST_SQUARES)
-        hb_cholesky_inverse_diagonal(r->nb, r->matrix, r->variance, r->inverse);
     for (int i = 0; i < r->nb; i++)
-        r->variance[i] *= variance / samples;
-}
-
-/* Coefficients to solution, from b there and the factor; what was a mean becomes an answer. */
-static void finish(hb_regression *r)
-{
-    if (r->method == HB_LEAST_SQUARES)
-        hb_cholesky_solve(r->nb, r->matrix, 1, r->solution);
-    else
-        for (int i = 0; i < r->nb; i++)
-            r->solution[i] *= r->volume;
+        r->variance[i] = variance / samples *
+                         (r->method == HB_LEAST_SQUARES ? r->matrix[i * r->nb + i]
+                                                        : r->volume * r->volume * row_of(s, i)[i] / samples);
 }
 
 bool hb_regression_solve(hb_regression *r, int problem, bool examined, hb_regression_result *ret)
 {
+    const double *s = r->sum + (size_t)problem * triangle(r);
+    const double weights = weight_of_count(r, r->count);
     bool least_squares = r->method == HB_LEAST_SQUARES, factored = false;
     double norm = 0;
 
-    load(r, sums_of(r, r->sum, problem), weight_of_count(r, r->count), least_squares || examined);
-    if (examined) {
-        norm = norm_one(r->nb, r->matrix, r->scratch);
-        for (int i = 0; i < r->nb; i++)
-            r->variance[i] = r->volume * r->volume * (r->matrix[i * r->nb + i] - r->ridge);
-    }
+    load(r, s, weights);
+    if (examined)
+        norm = hb_norm_one(r->nb, r->matrix, r->scratch);
     if (least_squares || examined)
         factored = factorise(r);
     if (least_squares && !factored)
         return false;
-
-    finish(r);
+    if (least_squares)
+        hb_cholesky_solve(r->nb, r->matrix, 1, r->solution);
+    for (int i = 0; i < r->nb && !least_squares; i++)
+        r->solution[i] *= r->volume;
     *ret = (hb_regression_result){.coefficient = r->solution};
-    measure(r, problem, ret);
+    measure(r, s, weights, ret);
     if (examined)
-        examine(r, norm, factored, ret);
+        examine(r, s, norm, factored, weights, ret);
     return true;
 }

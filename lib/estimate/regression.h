@@ -8,7 +8,7 @@
  *
  *              nb        r   dz
  *        +-----------+----------+
- *     nb |     A     |          |      lower triangle, leading dimension ld; A, b and the energies of r and dz
+ *     nb |     A     |          |      lower triangle; A, b and the energies of r and dz
  *        +-----------+----+     |      as in lib/README.md, times the sum of weights
  *      r |     b     | rr |     |
  *     dz |     .     | .  | zz  |
@@ -28,22 +28,23 @@
 
 #include <stdbool.h>
 
+#include "estimate/arithmetic.h"
 #include "model/model.h"
 
 typedef struct hb_regression {
     int nb;
     int nproblems; /* 1, or nx with per-state coefficients */
     int nrows;     /* rows that a transition adds to a problem: nx, or 1 */
-    int n, ld;     /* of S; a transition's rows are nx x ld */
+    int n, ld;     /* of S, kept as its lower triangle by rows; a transition's rows are nx x ld */
     hb_method method;
     double ridge, volume, forgetting;
 
     int count;           /* transitions in the sums */
-    double *sum, *spare; /* nproblems x n x ld */
+    double *sum, *spare; /* nproblems x n (n + 1) / 2 */
     int spare_count;     /* transitions in the spare; -1: there is none */
 
-    double *matrix, *inverse, *solution, *variance, *scratch; /* nb x nb twice, nb twice, 4 nb */
-    int *iscratch;                                            /* nb */
+    const hb_arithmetic *arithmetic;
+    double *matrix, *solution, *variance, *scratch; /* nb x nb, then nb each */
 } hb_regression;
 
 /* What a solve says about its problem; energies are means over the window. */

@@ -94,11 +94,10 @@ static void test_cholesky_solves_several_right_hand_sides(void **state)
         }
 }
 
-static void test_cholesky_inverse_and_condition(void **state)
+static void test_cholesky_inverse_and_norm(void **state)
 {
     (void)state;
-    double x[ROWS * N], a[N * N], l[N * N], inverse[N * N] = {0}, diagonal[N], scratch[N * N + 4 * N];
-    int iscratch[N];
+    double x[ROWS * N], a[N * N], l[N * N], inverse[N * N] = {0}, scratch[N];
 
     make_matrix(x, a);
     memcpy(l, a, sizeof a);
@@ -107,18 +106,12 @@ static void test_cholesky_inverse_and_condition(void **state)
         inverse[i * N + i] = 1;
     hb_cholesky_solve(N, l, N, inverse);
 
-    hb_cholesky_inverse_diagonal(N, l, diagonal, scratch);
-    for (int i = 0; i < N; i++)
-        assert_near(diagonal[i], inverse[i * N + i], 1e-12);
-
-    /* LAPACK's estimate is a lower bound of the true condition number, and seldom off by more than a factor 3 */
-    double condition = norm1(a) * norm1(inverse), estimate = hb_cholesky_condition(N, l, norm1(a), scratch, iscratch);
-    assert_true(estimate <= condition * (1 + 1e-9));
-    assert_true(estimate >= condition / 3);
     hb_cholesky_invert(N, l);
     for (int i = 0; i < N; i++)
         for (int j = 0; j <= i; j++)
             assert_near(l[i * N + j], inverse[i * N + j], 1e-10);
+    /* of the lower triangle alone */
+    assert_near(hb_norm_one(N, l, scratch), norm1(inverse), 1e-9 * norm1(inverse));
 }
 
 static void test_eigenvectors_diagonalise(void **state)
@@ -261,7 +254,7 @@ int main(void)
         cmocka_unit_test(test_cholesky_factor_multiplies_back),
         cmocka_unit_test(test_cholesky_refuses_what_is_not_positive_definite),
         cmocka_unit_test(test_cholesky_solves_several_right_hand_sides),
-        cmocka_unit_test(test_cholesky_inverse_and_condition),
+        cmocka_unit_test(test_cholesky_inverse_and_norm),
         cmocka_unit_test(test_eigenvectors_diagonalise),
         cmocka_unit_test(test_rank_update_adds_to_the_lower_triangle),
         cmocka_unit_test(test_random_bits_are_philox),

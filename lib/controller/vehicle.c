@@ -17,7 +17,7 @@ void hb_vehicle_init(hb_vehicle *v, const hb_model *m, const hb_controller_setti
     v->nu = m->nu;
     v->rotations = hb_rotations_of(m);
     for (int i = 0; i < m->nu; i++)
-        v->close[i] = HB_TRIFLE * (m->control_max[i] - m->control_min[i]);
+        v->close[i] = HB_MEASURED * (m->control_max[i] - m->control_min[i]);
     hb_vehicle_configure(v, s);
 }
 

@@ -554,7 +554,7 @@ static void add_differences(const stage *s, int nx, int nu, hb_stage_model *to)
     hb_real cost = 0, pull, d;
 
     /* Close to a target the true distance has a cusp that no parabola follows: a bowl instead. */
-    work_out_pull(s, (hb_real)HB_TRIFLE, &pull);
+    work_out_pull(s, (hb_real)HB_MEASURED, &pull);
     if (!is_square(s->t->kind))
         differences_value(s, &cost);
     for (int i = 0; i < ndifferences(s->t); i++) {

@@ -488,8 +488,8 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, const
 
 /* ---- plans and targets ---- */
 
-int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int nu, int nh, const double *states,
-                     const double *controls)
+int hb_limits_broken(const hb_limits *l, const double *last_control, const double *keep, int nx, int nu, int nh,
+                     const double *states, const double *controls)
 {
     double worst = HB_TRIFLE;
     int found = -1;
@@ -499,7 +499,7 @@ int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int
         double most = 0;
 
         for (int k = 1; it->kind != HB_LIMIT_CONTROL_RATES && k <= nh; k++)
-            most = fmax(most, excess_at(it, 0, states + (ptrdiff_t)k * nx, NULL));
+            most = fmax(most, excess_at(it, kept(keep, i, nh, k), states + (ptrdiff_t)k * nx, NULL));
         for (int k = 0; it->kind == HB_LIMIT_CONTROL_RATES && k < nh; k++)
             for (int j = 0; j < it->nindices; j++) {
                 const int at = it->index[j];

@@ -4,7 +4,7 @@
  * relative to the limit for the others. A plan pays weight * e^2 where e > 0, as a mean over its stages, so that it
  * is kept by every method that minimises costs. While little is known of a vehicle, what e will be is not known either:
  * the plan then pays for e above -keep, a distance that goes with what is unknown. A reply names the limit that its
- * plan breaks most, without that distance. */
+ * plan breaks most, or comes nearer to than that. */
 #ifndef HB_LIMITS_H
 #define HB_LIMITS_H
 
@@ -97,10 +97,10 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, const
 void hb_limits_keep(const hb_limits *l, int nx, int nh, const double *states, const double *covariance,
                     const double *target, double *keep);
 
-/* The limit that a plan breaks most, by more than a trifle; -1: none. states: (nh + 1) x nx, of which the
- * first cannot be helped; controls: nh x nu. */
-int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int nu, int nh, const double *states,
-                     const double *controls);
+/* The limit that a plan breaks most, or comes nearer to than it is to keep, by more than a trifle; -1: none. states:
+ * (nh + 1) x nx, of which the first cannot be helped; controls: nh x nu. */
+int hb_limits_broken(const hb_limits *l, const double *last_control, const double *keep, int nx, int nu, int nh,
+                     const double *states, const double *controls);
 
 /* Whether a target state (nx) is a place to be: within boxes and half-spaces, out of keep-out zones. */
 bool hb_limits_allow(const hb_limits *l, const double *target);

@@ -26,9 +26,12 @@
 /* Rounds of what ends by itself when it has arrived: multipliers of bounds, a trim, a target's way out of zones. Some
  * are in vain, as between two limits that contradict each other. */
 #define HB_ROUNDS 50
-/* A difference that does not count: in a limit's or a distance's own unit, mostly metres, about what positions are
- * measured to, and as a share of a control's range, where eight bits of a motor's command round off as much. */
-#define HB_TRIFLE 0.005
+/* A difference that does not count: by which a limit is broken, in its own unit, and of an angle, in radians. A plan
+ * that a limit holds back breaks it by more. */
+#define HB_TRIFLE 0.001
+/* What nobody measures better: a distance in the unit of the states, mostly metres, and a share of a control's range,
+ * of which eight bits of a motor's command round off as much. Within less, noise would be flown after. */
+#define HB_MEASURED 0.005
 
 /* ---- what was prepared ---- */
 
@@ -54,8 +57,6 @@
 /* Standard deviations of the states by which a step may differ from what is assumed of it: under trim, from standing
  * still; as one long step, from two short ones. A model's own error is of this size. */
 #define HB_REST 0.05
-/* Radians: as far from zero, single precision knows an angle to 3e-5. Angles are then counted from zero again. */
-#define HB_MOST_TURNED 400
 /* Transitions, up to which one more may change what is believed completely: about as many as a model has basis
  * functions. Until then the newest is worth keeping a request waiting for, and a plan is made in full. */
 #define HB_UNKNOWN 32
@@ -81,6 +82,8 @@
 
 /* what rounding leaves of a sum of a few numbers, relatively */
 #define HB_ROUNDING (8 * FLT_EPSILON)
+/* radians: further from zero, rounding is no trifle, and angles are counted from zero again */
+#define HB_MOST_TURNED (HB_TRIFLE / HB_ROUNDING)
 /* keeps divisions finite: a length below it has no direction */
 #define HB_TINY ((hb_real)(FLT_EPSILON * FLT_EPSILON))
 

@@ -507,8 +507,8 @@ void hb_planner_finish(hb_planner *p, bool converged)
     memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
 
-    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
-                                  p->settings.horizon, p->states, p->action);
+    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->problem.goal->keep, p->m->nx,
+                                  p->m->nu, p->settings.horizon, p->states, p->action);
     p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
     if (p->best.impossible)
         p->plan.limit = "trained range";

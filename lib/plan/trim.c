@@ -220,7 +220,7 @@ int hb_trim_lacks(hb_trim *t, const hb_predictor *p, double dt, const double *u,
         const double range = m->control_max[j] - m->control_min[j], needed = u[j] + t->step[j] * range;
         const double over =
             (needed > m->control_max[j] ? needed - m->control_max[j] : fmin(0, needed - m->control_min[j])) / range;
-        if (fabs(over) > fmax(HB_TRIFLE, fabs(*beyond))) {
+        if (fabs(over) > fmax(HB_MEASURED, fabs(*beyond))) {
             *beyond = over;
             worst = j;
         }

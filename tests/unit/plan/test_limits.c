@@ -255,13 +255,17 @@ static void test_the_limit_that_is_broken_most_is_named(void **state)
     for (int k = 0; k < NH; k++)
         memcpy(u[k], last, sizeof last);
     c.limits.n = 1;
-    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), -1);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), -1);
+    /* a distance that is to be kept, at the last stage, is not */
+    double keep[NH + 1] = {0};
+    keep[NH] = 0.05;
+    assert_int_equal(hb_limits_broken(&c.limits, last, keep, NX, NU, NH, x[0], u[0]), 0);
     x[0][0] = 5; /* the start cannot be helped */
-    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), -1);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), -1);
     x[NH][0] = 1.0005; /* within the tolerance */
-    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), -1);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), -1);
     x[NH][0] = 1.01;
-    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), 0);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), 0);
     assert_string_equal(hb_limits_name(&c.limits, 0), "box");
     strcpy(c.limits.limit[0].name, "fence");
     assert_string_equal(hb_limits_name(&c.limits, 0), "fence");
@@ -269,7 +273,7 @@ static void test_the_limit_that_is_broken_most_is_named(void **state)
     c.limits.limit[1] = every_kind[8];
     c.limits.n = 2;
     u[2][1] += 1; /* 20 a second where 12 are allowed */
-    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), 1);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), 1);
 }
 
 /* e at one state (its quaternion of about length one), not cut off at zero */

@@ -479,6 +479,38 @@ static void test_candidates_that_are_not_finite_are_dropped(void **state)
     }
 }
 
+/* A model whose every rollout explodes has no converged plan: neither when all numbers are too large to be compared,
+ * nor when they are only far beyond what the model was trained on. */
+static void test_plans_that_explode_are_not_converged(void **state)
+{
+    (void)state;
+    static const struct {
+        double gain;
+        bool finite;
+    } stiff[] = {{1e4, false}, {25, true}};
+
+    for (int method = 0; method < HB_PLANNER_NMETHODS; method++)
+        for (int i = 0; i < 2; i++) {
+            hb_planner_settings s = settings((hb_planner_method)method);
+            hb_cost c = quadratic_cost;
+            c.limits = hb_limits_defaults;
+            rig r = rig_new(linear_model(0.01, stiff[i].gain), &s, &c, 2);
+            for (uint64_t tick = 0; tick < 4; tick++) {
+                const hb_plan *plan = hb_planner_plan(r.planner, r.predictor, start, &goal, tick, NULL, 0);
+                check_plan(&r, plan, NH);
+                assert_false(plan->converged);
+                assert_int_equal(plan->evaluated, stiff[i].finite);
+                if (stiff[i].finite)
+                    assert_string_equal(plan->limit, "trained range");
+                hb_planner_prepare(r.planner, r.predictor, 0.1, NULL, 0, NULL, UINT64_MAX);
+                hb_planner_shift(r.planner, 1);
+                plan = hb_planner_feedback(r.planner, r.predictor, start, &goal, tick, NULL, 0);
+                assert_false(plan->converged);
+            }
+            rig_free(&r);
+        }
+}
+
 static void test_directions_are_kept_to(void **state)
 {
     (void)state;
@@ -1054,6 +1086,7 @@ int main(void)
         cmocka_unit_test(test_can_be_stopped_before_any_piece),
         cmocka_unit_test(test_late_requests_get_the_plan_in_hand),
         cmocka_unit_test(test_candidates_that_are_not_finite_are_dropped),
+        cmocka_unit_test(test_plans_that_explode_are_not_converged),
         cmocka_unit_test(test_directions_are_kept_to),
         cmocka_unit_test(test_nothing_is_allocated_once_made),
         cmocka_unit_test(test_same_stages_same_bytes),

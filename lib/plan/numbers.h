@@ -82,8 +82,9 @@
 
 /* what rounding leaves of a sum of a few numbers, relatively */
 #define HB_ROUNDING (8 * FLT_EPSILON)
-/* radians: further from zero, rounding is no trifle, and angles are counted from zero again */
-#define HB_MOST_TURNED (HB_TRIFLE / HB_ROUNDING)
+/* radians: further from zero, rounding is no trifle (into normalised numbers, in a step and back), and angles are
+ * counted from zero again */
+#define HB_MOST_TURNED (HB_TRIFLE / (3 * HB_ROUNDING))
 /* keeps divisions finite: a length below it has no direction */
 #define HB_TINY ((hb_real)(FLT_EPSILON * FLT_EPSILON))
 

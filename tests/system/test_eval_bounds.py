@@ -4,18 +4,13 @@ usage: test_eval_bounds.py HILBERT_TRAIN HILBERT_EVAL HILBERT_SIM
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 
+from programs import run
+
 TRAIN, EVAL, SIM = sys.argv[1:4]
-
-
-def run(*command, code=0):
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
-    return done
 
 
 class Bounds(unittest.TestCase):

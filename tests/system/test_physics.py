@@ -8,10 +8,11 @@ import math
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from programs import run
 
 TRAIN, EVAL, CTL = sys.argv[1:4]
 TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '5', '--examples', '30', '--queries', '30', '--learning-rate', '0.01']
@@ -24,12 +25,6 @@ expressions:
   x: v
   v: u - spring - damping * v
 """
-
-
-def run(*command, code=0):
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
-    return done
 
 
 def write_logs(folder, files=8, rows=120):

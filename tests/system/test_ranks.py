@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+import programs
 from waiting import wait_until
 
 MPIRUN, TRAIN, SIM = sys.argv[1:4]
@@ -21,9 +22,7 @@ ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROO
 
 
 def run(*command, code=0):
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
-    return done
+    return programs.run(*command, code=code, env=ENVIRONMENT)
 
 
 def ranks(n, *command):

@@ -15,16 +15,11 @@ import tempfile
 import unittest
 
 from made_flights import write_flights
+from programs import run
 from waiting import wait_until
 
 TRAIN, EVAL = sys.argv[1:3]
 TINY = ['--nb', '3', '--hidden', '10,10', '--functions', '5', '--examples', '30', '--queries', '30', '--learning-rate', '0.01']
-
-
-def run(*command, code=0):
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == code, f'{command}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}'
-    return done
 
 
 def read_log(path):

@@ -101,6 +101,7 @@ void hb_belief_lay_out(hb_belief *b, hb_arena *arena)
         p->fixed = hb_arena_take(arena, hb_belief_fixed_size(b), sizeof(double));
     }
     b->raw = hb_arena_take(arena, nx * (size_t)b->ld, sizeof(double));
+    b->left = hb_arena_take(arena, nx, sizeof(double));
     b->doubt = hb_arena_take(arena, nx, sizeof(double));
     b->row = hb_arena_take(arena, nx * (size_t)b->ld, sizeof(double));
     b->covariance = hb_arena_take(arena, (size_t)b->nproblems * nb * nb, sizeof(double));

@@ -153,6 +153,7 @@ typedef struct hb_belief {
     hb_prediction prediction[HB_HYPOTHESES];
     double *raw;             /* nx x ld: [ G | D | r ], r as if evaluated at f = 0 */
     double *row;             /* nx x ld: the same, whitened */
+    double *left;            /* nx: what the coefficients in use before it leave of raw */
     double *doubt;           /* nx: variance of it since the step is not linear in f */
     double *covariance;      /* nproblems x nb x nb: of the coefficients in use, both triangles */
     double *noise;           /* nx: V of the most probable run */

@@ -56,7 +56,7 @@ static double return_density(const hb_belief *b, const hb_evidence *e)
     double log_density[2] = {0, 0};
 
     for (int d = 0; d < b->nx; d++) {
-        double sum = hb_belief_left(b, b->raw, b->mean, d), size = 0;
+        double sum = b->left[d], size = 0;
         for (int j = 0; j < b->nx; j++) {
             /* Phi, from (I + Phi) / 2 */
             double carried = (e->carry ? 2 * e->carry[d * b->nx + j] - (d == j) : d == j) * b->left_before[j];
@@ -81,9 +81,9 @@ static double kinematic_evidence(const hb_belief *b, const hb_evidence *e)
     for (int d = 0; d < b->nx && e->carry; d++) {
         if (b->m->output[d])
             continue;
-        double left = hb_belief_left(b, b->raw, b->mean, d), carried = 0, size = 0;
+        double left = b->left[d], carried = 0, size = 0;
         for (int j = 0; j < b->nx; j++) {
-            double moved = b->m->output[j] ? e->carry[d * b->nx + j] * hb_belief_left(b, b->raw, b->mean, j) : 0;
+            double moved = b->m->output[j] ? e->carry[d * b->nx + j] * b->left[j] : 0;
             carried += moved;
             size += fabs(moved);
         }
@@ -96,6 +96,9 @@ static double kinematic_evidence(const hb_belief *b, const hb_evidence *e)
 
 void hb_classes_judge(hb_belief *b, const hb_evidence *e)
 {
+    for (int d = 0; d < b->nx; d++)
+        b->left[d] = hb_belief_left(b, b->raw, b->mean, d);
+
     double in = 1 - *b->outlier, glitch = *b->glitch, back = fmax(0, *b->outlier - *b->glitch - *b->foreign);
     double stays = exp(-e->dt / HB_CONFIRM_TIME), changes = b->s.change_interval > 0 ? e->dt / b->s.change_interval : 0;
     double calm = in + back + *b->foreign * (1 - stays), share = b->s.outlier_share;
@@ -122,7 +125,7 @@ void hb_classes_judge(hb_belief *b, const hb_evidence *e)
     *b->glitch = *b->outlier * exp(terms[0] - odd);
     *b->foreign = *b->outlier * exp(terms[1] - odd);
     for (int d = 0; d < b->nx; d++) {
-        b->left_before[d] = hb_belief_left(b, b->raw, b->mean, d);
+        b->left_before[d] = b->left[d];
         b->moved_before[d] = hb_belief_moved(b, d);
     }
 }
@@ -136,7 +139,7 @@ void hb_classes_follow_span(hb_belief *b, const hb_evidence *e)
         /* w_t - w_t-1 of a sensor, summed up in the same way */
         double sensor = fmax(0, -b->variance1[d]) * ((1 - keep * keep) + hb_square(1 - keep));
         if (*b->outlier - *b->foreign < 0.5) { /* no glitch, nor the way back from one */
-            b->span_sum[d] = keep * b->span_sum[d] + hb_belief_left(b, b->raw, b->mean, d);
+            b->span_sum[d] = keep * b->span_sum[d] + b->left[d];
             /* without a population nothing says how far off they may be */
             double trained = b->m->has_prior ? fmin(1, b->reference[d] / p->variance[d]) : 0;
             b->span_open[d] = keep * b->span_open[d] + sqrt(trained * p->uncertainty[d] + b->doubt[d]);

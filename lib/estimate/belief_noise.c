@@ -77,7 +77,7 @@ void hb_noise_learn(hb_belief *b, hb_run *run, const hb_prediction *p, const hb_
         run->slow[d] += fmin(1, slow_fresh) * (fmin(slow, hb_square(HB_CLIP) * run->slow[d]) - run->slow[d]);
         /* neither falls below what the file says, from where it would take long to rise */
         run->noise[d] = fmax(run->noise[d], b->file_variance[d]);
-        run->slow[d] = fmax(run->slow[d], b->file_variance[d] / 9);
+        run->slow[d] = fmax(run->slow[d], b->file_variance[d] / hb_square(HB_CLIP));
     }
     *run->noise_seconds = fmin(HB_NOISE_MEMORY, *run->noise_seconds + e->dt);
 }
@@ -87,10 +87,10 @@ void hb_noise_follow_correlation(hb_belief *b, const hb_evidence *e, bool fresh_
     double fresh = fmin(1, tells_noise(b) * e->dt / *b->run[(int)*b->main_run].noise_seconds);
 
     for (int d = 0; d < b->nx; d++) {
-        double error = hb_belief_left(b, b->raw, b->mean, d), most = HB_CLIP * sqrt(b->variance0[d]);
+        double error = b->left[d], most = HB_CLIP * sqrt(b->variance0[d]);
         error = fmin(fmax(error, -most), most);
         b->variance0[d] += fresh * (hb_square(error) - b->variance0[d]);
-        b->variance0[d] = fmax(b->variance0[d], b->file_variance[d] / 9);
+        b->variance0[d] = fmax(b->variance0[d], b->file_variance[d] / hb_square(HB_CLIP));
         b->variance1[d] += fresh * ((fresh_start ? 0 : error * b->last_error[d]) - b->variance1[d]);
         b->last_error[d] = error;
         if (*b->outlier < 0.5) /* else it moved as no vehicle does */

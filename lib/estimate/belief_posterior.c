@@ -116,22 +116,21 @@ static void load_sides(hb_belief *b, int problem)
 
     memset(b->information, 0, (size_t)(n * n) * sizeof *b->information);
     memset(b->vector, 0, (size_t)n * sizeof *b->vector);
-    memset(b->sides_row, 0, (size_t)((end - first) * b->ld) * sizeof *b->sides_row);
-    for (int k = 0; k < HB_HYPOTHESES; k++) {
-        if (!hb_runs_predicts(b, k))
-            continue;
-        bool known = k >= HB_RUNS;
-        if (!known)
+    for (int k = 0; k < b->nruns; k++)
+        if (hb_runs_lives(b, k))
             load_sums(b, problem, k);
-        for (int d = first; d < end; d++) {
-            const double *row = b->row + (ptrdiff_t)d * b->ld;
-            hb_sides *to = b->sides_row + (ptrdiff_t)(d - first) * b->ld;
-            double per = 1 / sqrt(b->prediction[k].variance[d]);
-            for (int i = known ? nb : 0; i <= n; i++)
-                to[i][k] = row[i] * per;
-            if (known)
-                to[n][k] -= hb_dot(row, b->run[k].unknown + problem * n, nb) * per;
+    for (int d = first; d < end; d++) {
+        const double *row = b->row + (ptrdiff_t)d * b->ld;
+        hb_sides *to = b->sides_row + (ptrdiff_t)(d - first) * b->ld, per = {0}, per_c = {0};
+        for (int k = 0; k < HB_HYPOTHESES; k++) {
+            per[k] = hb_runs_predicts(b, k) ? 1 / sqrt(b->prediction[k].variance[d]) : 0;
+            per_c[k] = k < HB_RUNS ? per[k] : 0;
         }
+        for (int i = 0; i <= n; i++)
+            for (int k = 0; k < HB_SIDES; k++)
+                to[i][k] = row[i] * (i < nb ? per_c : per)[k];
+        for (int k = HB_RUNS; k < HB_HYPOTHESES; k++)
+            to[n][k] -= hb_dot(row, b->run[k].unknown + problem * n, nb) * per[k];
     }
 }
 
@@ -147,10 +146,16 @@ static void solve_sides(hb_belief *b, int problem)
 /* log |L| of a hypothesis; the factor's diagonal holds reciprocals. */
 static double log_determinant(const hb_belief *b, int k)
 {
-    double sum = 0;
+    double sum = 0, product = 1;
 
-    for (int i = 0; i < b->n; i++)
-        sum -= 2 * log(b->sides_factor[i * b->n + i][k]);
+    /* increments have single precision: four of these are far from where numbers end */
+    for (int i = 0; i < b->n; i++) {
+        product *= b->sides_factor[i * b->n + i][k];
+        if (i % 4 == 3 || i == b->n - 1) {
+            sum -= 2 * log(product);
+            product = 1;
+        }
+    }
     return sum;
 }
 

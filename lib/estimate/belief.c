@@ -20,7 +20,6 @@ static void lay_out_state(hb_belief *b)
     size_t nx = (size_t)b->nx, at = 0;
     double *block = b->state;
 
-    b->started = part(block, &at, 1);
     b->log_weight = part(block, &at, HB_RUNS);
     b->log_worth = part(block, &at, WORTHS);
     b->main_run = part(block, &at, 1);
@@ -221,7 +220,6 @@ void hb_belief_learn(hb_belief *b, const hb_evidence *e)
     hb_noise_conclude(b);
     hb_runs_confirm_change(b, e);
     *b->fresh_start = *b->outlier > 0.5;
-    *b->started = 1;
 }
 
 void hb_belief_seed(hb_belief *b, const double *c)

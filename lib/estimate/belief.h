@@ -121,7 +121,6 @@ typedef struct hb_belief {
     /* All that changes, in one block: what a restart must not lose. */
     size_t nstate;
     double *state;
-    double *started;          /* 1: there was a transition */
     double *log_weight;       /* of runs: HB_RUNS, their weights add up to 1 */
     double *log_worth;        /* of all runs together, of HB_AVERAGE and HB_MEAN: 3, likewise */
     double *main_run;         /* index of the most probable run */

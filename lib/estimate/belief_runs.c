@@ -145,7 +145,7 @@ void hb_runs_give_birth(hb_belief *b, double dt)
     *b->surprised = *b->outlier > 0.5;
     if (!(b->s.change_interval > 0) || !due)
         return;
-    double chance = fmin(0.1, *b->since_birth / b->s.change_interval);
+    double chance = fmin(HB_KNOWN_SHARE, *b->since_birth / b->s.change_interval);
     *b->since_birth = 0;
     for (int i = 0; i < WORTHS; i++)
         b->log_worth[i] = fmax(HB_NONE, log((1 - chance) * exp(b->log_worth[i]) + chance * first_worth(b, i)));

@@ -34,7 +34,7 @@
 /* ---- probabilities and odds ---- */
 
 /* That a vehicle is the average one, or the population's mean, before anything is seen: one of ten is told in two
- * pieces of evidence. */
+ * pieces of evidence. A newborn run has at most as much. */
 #define HB_KNOWN_SHARE 0.1
 /* That a glitch's wrong sample also begins the next transition; else, as with a command that was never given, only one
  * is wrong: nothing says which. */
@@ -79,8 +79,8 @@
 /* Seconds that a variant of the actuators differs by at least, for the same reason. */
 #define HB_LEAST_STEP 0.002
 /* Condition (by the factor's diagonal) from which a window does not determine the coefficients: increments have single
- * precision, so what is left of a smaller eigenvalue is rounding. */
-#define HB_SINGULAR 1e12
+ * precision, so what is left of a smaller eigenvalue is nothing. */
+#define HB_SINGULAR (1 / (HB_NOTHING * HB_NOTHING))
 /* Without posterior: unexplained motion, as a fraction of all motion, below which a vehicle is never out of span. */
 #define HB_SPAN_MOTION 0.1
 
@@ -114,6 +114,8 @@
 enum { HB_LOOKED_BACK = 48 };
 /* Numbers of a Cholesky factor, in all, above which only two runs live: a millisecond's work. */
 #define HB_LARGE_BASIS 2e6
+/* Prediction errors behind hb_health.one_step_error: what an eye can follow. */
+enum { HB_RECENT = 10 };
 /* Solves of the window alone, of which one is examined: that costs more than solving, and conditions change slowly. */
 enum { HB_EXAMINE_EVERY = 8 };
 

@@ -1,8 +1,8 @@
 /* What actuators made of commands while a transition lasted.
  *
  * Commands are steps: u_0 since ever (at rest, or the first command that is known), then u_k from time s_k on, seconds
- * from the transition's start. Behind a delay d and a lag tau, a unit step at s has, x = t - s - d seconds later, had the
- * integral
+ * from the transition's start. Behind a delay d and a lag tau, a unit step at s has, x = t - s - d seconds later, had
+ * the integral
  *
  *     A(x) = x - tau (1 - exp(-x / tau))               0 where x < 0
  *

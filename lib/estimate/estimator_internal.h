@@ -14,10 +14,6 @@
 #include "estimate/sensitivity.h"
 #include "estimate/window.h"
 
-enum {
-    HB_RECENT = 10, /* prediction errors behind one_step_error */
-};
-
 /* What a transition leaves for later, in this order. */
 typedef enum {
     HB_WORK_NONE,

@@ -125,6 +125,24 @@ static bool record_whole(const hb_window *w, const record *r, int nvalues)
     return hb_all_finite(r->value, nvalues);
 }
 
+/* What was written is whole, and has this place in the order. */
+static void finish(const hb_window *w, record *r, uint64_t order, int nvalues)
+{
+    r->order = order;
+    r->checksum = record_checksum(w, r, nvalues);
+}
+
+/* Of two slots that are written by turns, the newest that is whole; NULL: none is. */
+static const record *newest_of(const hb_window *w, const record *even, const record *odd, int nvalues)
+{
+    const bool first = even->order % 2 == 0 && record_whole(w, even, nvalues);
+    const bool second = odd->order % 2 == 1 && record_whole(w, odd, nvalues);
+
+    if (first && second)
+        return even->order > odd->order ? even : odd;
+    return first ? even : second ? odd : NULL;
+}
+
 static uint64_t header_checksum(const header *h)
 {
     return hb_hash(HB_HASH_START, &h->format, offsetof(header, checksum) - offsetof(header, format));
@@ -253,15 +271,13 @@ void hb_window_append(hb_window *w, const hb_window_entry *e)
     record *r = entry_of(w, w->next);
     double *z = r->value + TIMES, *u = z + w->nx, *dz = u + w->nu;
 
-    r->order = w->next;
     r->value[DT] = e->dt;
     r->value[CONTINUES] = e->continues;
     memcpy(z, e->z, (size_t)w->nx * sizeof *z);
     if (w->nu > 0)
         memcpy(u, e->u, (size_t)w->nu * sizeof *u);
     memcpy(dz, e->dz, (size_t)w->nx * sizeof *dz);
-    r->checksum = record_checksum(w, r, entry_values(w));
-
+    finish(w, r, w->next, entry_values(w));
     w->next++;
     if (w->next - w->first > (uint64_t)w->nw)
         hb_window_drop_before(w, w->next - (uint64_t)w->nw);
@@ -277,22 +293,16 @@ void hb_window_save_coefficients(hb_window *w, uint64_t version, bool estimated,
 {
     record *r = slot_of(w, version);
 
-    r->order = version;
     r->value[0] = estimated;
     for (int i = 0; i < w->ncoefficients; i++)
         r->value[1 + i] = coefficient[i];
-    r->checksum = record_checksum(w, r, slot_values(w));
+    finish(w, r, version, slot_values(w));
 }
 
 bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool *ret_estimated, hb_real *ret)
 {
-    const record *best = NULL;
+    const record *best = newest_of(w, slot_of(w, 0), slot_of(w, 1), slot_values(w));
 
-    for (uint64_t i = 0; i < 2; i++) {
-        const record *r = slot_of(w, i);
-        if (r->order % 2 == i && record_whole(w, r, slot_values(w)) && (!best || r->order > best->order))
-            best = r;
-    }
     if (!best)
         return false;
     *ret_version = best->order;
@@ -303,13 +313,6 @@ bool hb_window_load_coefficients(const hb_window *w, uint64_t *ret_version, bool
 }
 
 /* ---- what the estimator keeps ---- */
-
-/* What was begun is whole, and has this place in the order. */
-static void finish(hb_window *w, record *r, uint64_t order, int nvalues)
-{
-    r->order = order;
-    r->checksum = record_checksum(w, r, nvalues);
-}
 
 double *hb_window_begin_belief(hb_window *w)
 {
@@ -327,12 +330,7 @@ void hb_window_end_belief(hb_window *w)
 
 const double *hb_window_belief(const hb_window *w)
 {
-    const record *best = NULL;
+    const record *best = w->nbelief > 0 ? newest_of(w, belief_of(w, 0), belief_of(w, 1), w->nbelief) : NULL;
 
-    for (uint64_t i = 0; i < 2 && w->nbelief > 0; i++) {
-        const record *r = belief_of(w, i);
-        if (r->order % 2 == i && record_whole(w, r, w->nbelief) && (!best || r->order > best->order))
-            best = r;
-    }
     return best ? best->value : NULL;
 }

@@ -40,7 +40,7 @@
  * period by more. */
 #define HB_STALE 0.1
 /* Preparations in a row whose other lane found nothing, until only one of as many has one: it takes longer than all the
- * rest, and finds nothing in ordinary flight. At 50 requests a second one is still tried six times a second. */
+ * rest, and finds nothing in ordinary flight. At 50 requests a second, six of these still have one. */
 #define HB_IN_VAIN 8
 /* Seconds: what preparing left of its share in so long may be taken at once, twenty requests at 100 a second. */
 #define HB_SHARE_OVER 0.2

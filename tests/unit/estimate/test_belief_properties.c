@@ -22,6 +22,7 @@ typedef struct fixture {
     void *memory;
     hb_belief b;
     double truth[NB], row[NX * LD];
+    double excitation; /* deviation of what a coefficient of 1 moves a state by in a transition */
     hb_random_key key;
     uint64_t draws;
 } fixture;
@@ -32,7 +33,7 @@ static double draw(fixture *f)
 }
 
 /* The prior of a vehicle is twice as wide as the population. */
-static void start(fixture *f, double change_interval, double outlier_share, uint64_t seed)
+static void start(fixture *f, double change_interval, double outlier_share, double remembered, uint64_t seed)
 {
     hb_model of = {HB_USUAL_SHARED_MODEL,
                    .nx = NX,
@@ -48,6 +49,7 @@ static void start(fixture *f, double change_interval, double outlier_share, uint
     hb_error err;
 
     memset(f, 0, sizeof *f);
+    f->excitation = 0.1;
     f->key = (hb_random_key){seed, 11};
     if (hb_model_new(&f->m, &of, NULL, &err))
         fail_msg("%s", err.text);
@@ -57,7 +59,7 @@ static void start(fixture *f, double change_interval, double outlier_share, uint
         f->m->noise[d] = noise;
     f->b = (hb_belief){.m = f->m,
                        .ld = LD,
-                       .s = {.window = window, .change_interval = change_interval, .outlier_share = outlier_share}};
+                       .s = {.window = remembered, .change_interval = change_interval, .outlier_share = outlier_share}};
     hb_belief_lay_out(&f->b, &arena);
     assert_int_equal(hb_arena_allocate(&arena, NULL), 0);
     f->memory = arena.base;
@@ -76,7 +78,7 @@ static void learn(fixture *f)
     for (int d = 0; d < NX; d++) {
         double r = noise * draw(f);
         for (int i = 0; i < NB; i++) {
-            f->row[d * LD + i] = 0.1 * draw(f);
+            f->row[d * LD + i] = f->excitation * draw(f);
             r += f->row[d * LD + i] * f->truth[i];
         }
         f->row[d * LD + NB] = f->row[d * LD + NB + 1] = r;
@@ -176,7 +178,7 @@ static void test_run_lengths_are_those_of_enumeration(void **state)
         double rows[SHORT][NX * LD], evidence[SHORT] = {0}, prior[SHORT] = {1};
         int births[SHORT] = {0}, nbirths = 1;
         fixture f;
-        start(&f, change_interval, 1e-9, seed + 1);
+        start(&f, change_interval, 1e-9, window, seed + 1);
         know_noise(&f.b);
         for (int i = 0; i < NB; i++)
             f.truth[i] = 0.5 * draw(&f);
@@ -240,15 +242,20 @@ static double weight(const hb_belief *b, int h)
 static void test_ranks_of_true_coefficients_are_uniform(void **state)
 {
     (void)state;
-    enum { VEHICLES = 1500, BINS = 12 };
+    enum { VEHICLES = 3000, BINS = 12 };
     static const int transitions[] = {3, 10, 40};
+    /* seconds: what fades makes the belief wider than the errors of its mean, by as much as chance can hide here */
+    const double long_window = 100 * window;
+    /* of three transitions so little is seen that most of what is believed is the prior */
+    static const double excitation[] = {0.008, 0.1, 0.1};
 
     for (int n = 0; n < 3; n++) {
         int count[BINS] = {0};
         for (uint64_t vehicle = 0; vehicle < VEHICLES; vehicle++) {
             double direction[NB], at = 0, variance = 0;
             fixture f;
-            start(&f, 0, 0.01, 1000 + vehicle);
+            start(&f, 0, 0.01, long_window, 1000 + vehicle);
+            f.excitation = excitation[n];
             for (int i = 0; i < NB; i++) {
                 f.truth[i] = sqrt(prior_variance[i]) * draw(&f);
                 direction[i] = draw(&f);

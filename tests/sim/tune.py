@@ -40,7 +40,9 @@ def mean_error(config, condition, folder):
 
 with tempfile.TemporaryDirectory() as folder:
     # nobody would choose such weights: position hardly counts
-    text = open(f"{CONFIG}/quadrotor.yaml").read().replace("weight: 3,", "weight: 0.02,  # of my own\n    ")
+    text = re.sub(r"(kind: distance, states: [^]]*], weight: )[0-9.]+,", r"\g<1>0.02,  # of my own\n    ",
+                  open(f"{CONFIG}/quadrotor.yaml").read())
+    check("# of my own" in text, text)
     text = text.replace("model: quadrotor.safetensors", f"model: {CONFIG}/models/quadrotor.safetensors")
     config, tuned = f"{folder}/mine.yaml", f"{folder}/mine-tuned.yaml"
     with open(config, "w") as f:

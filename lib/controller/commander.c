@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/numeric.h"
-#include "plan/lag.h"
 #include "plan/numbers.h"
 
 enum { MAX_STEPS = 10000 }; /* of a prediction */
@@ -32,8 +31,6 @@ void hb_commander_lay_out(hb_commander *c, const hb_vehicle *v, const hb_model *
     c->trim = hb_arena_take(arena, nu, sizeof(double));
     c->trim_for = hb_arena_take(arena, nx, sizeof(double));
     c->target = hb_arena_take(arena, (size_t)(s->planner.horizon + 1) * nx, sizeof(double));
-    c->keep = hb_arena_take(arena, (size_t)(HB_LIMITS * (s->planner.horizon + 1)), sizeof(double));
-    c->planned_effective = hb_arena_take(arena, (size_t)s->planner.horizon * nu, sizeof(double));
     c->action = hb_arena_take(arena, nu, sizeof(double));
     c->x0 = hb_arena_take(arena, nx, sizeof(double));
     c->request_state = hb_arena_take(arena, nx, sizeof(double));
@@ -89,9 +86,7 @@ int hb_commander_init(hb_commander *c, const hb_vehicle *v, hb_exchange *e, hb_p
     c->exchange = e;
     if ((r = hb_stepper_new(&c->stepper, m, err)) ||
         (m->nu > 0 && ((r = hb_planner_new(&c->planner, m, &v->s.planner, &v->s.cost, pool, err)) ||
-                       (r = hb_trim_new(&c->trimming, m, err)) ||
-                       (hb_exchange_wants_covariance(m) &&
-                        (r = hb_uncertainty_new(&c->uncertainty, m, v->s.planner.horizon, err))))))
+                       (r = hb_trim_new(&c->trimming, m, err)))))
         return r;
     c->average_until_us = INT64_MIN;
     c->most_step = m->integration == HB_DIRECT ? m->dt : longest_followed(c);
@@ -100,7 +95,6 @@ int hb_commander_init(hb_commander *c, const hb_vehicle *v, hb_exchange *e, hb_p
 
 void hb_commander_free(hb_commander *c)
 {
-    hb_uncertainty_free(c->uncertainty);
     hb_trim_free(c->trimming);
     hb_planner_free(c->planner);
     hb_stepper_free(c->stepper);
@@ -118,7 +112,6 @@ static const hb_snapshot *take_snapshot(hb_commander *c)
         c->set_version = wanted;
         c->trimmed = false;
     }
-    c->snapshot = s;
     return s;
 }
 
@@ -426,33 +419,6 @@ static const double *last_trim(const hb_commander *c)
     return c->vehicle->m->architecture == HB_INDEPENDENT ? c->vehicle->m->control_trim : c->trim;
 }
 
-/* How far the next plan is to keep from limits, for what is not known of the coefficients: along the current plan, from
- * x (nx). Where the plan is prepared, it is worked out behind the reply. */
-static const double *take_distances(hb_commander *c, const double *x)
-{
-    const hb_snapshot *s = c->snapshot;
-    const int nx = c->vehicle->nx, nh = c->vehicle->s.planner.horizon;
-    const hb_real *coefficient = c->set_version ? s->coefficient : NULL;
-    const double dt = plan_step(c), *states, *covariance;
-    const hb_goal goal = {
-        .lag = s->actuators.lag, .actuator_state = c->actuator_state, .last_control = c->last_control};
-    hb_lag lag;
-
-    c->keeps = false;
-    c->kept = true;
-    if (!c->uncertainty || !s->uncertain)
-        return NULL;
-    hb_lag_set(&lag, &goal, c->vehicle->nu, dt);
-    hb_lag_effective(&lag, &goal, c->vehicle->nu, nh, hb_planner_current(c->planner), c->planned_effective);
-    covariance = hb_uncertainty_propagate(c->uncertainty, hb_stepper_predictor(c->stepper), coefficient, s->covariance,
-                                          x, c->planned_effective, dt, nh, &states);
-    if (!covariance)
-        return NULL;
-    hb_limits_keep(&c->vehicle->s.cost.limits, nx, nh, states, covariance, c->target, c->keep);
-    c->keeps = true;
-    return c->keep;
-}
-
 /* The worst rung of the ladder that applies to a plan that was made. */
 static hb_status rung(const hb_commander *c, const hb_snapshot *s, const hb_plan *plan)
 {
@@ -524,9 +490,6 @@ const hb_command *hb_commander_command(hb_commander *c, const hb_request *r, con
                     .lag = s->actuators.lag,
                     .actuator_state = c->actuator_state,
                     .step = plan_step(c),
-                    .keep = !ready     ? take_distances(c, c->x0)
-                            : c->keeps ? c->keep
-                                       : NULL,
                     .trim = ready ? last_trim(c) : take_trim(c)};
     if (!ready && c->vehicle->m->architecture != HB_INDEPENDENT) {
         hb_trim_arrest(c->trimming, hb_stepper_predictor(c->stepper), c->x0, c->target, goal.trim, goal.step, HB_ARREST,
@@ -536,7 +499,6 @@ const hb_command *hb_commander_command(hb_commander *c, const hb_request *r, con
     }
     const hb_plan *plan = (ready ? hb_planner_feedback : hb_planner_plan)(c->planner, hb_stepper_predictor(c->stepper),
                                                                           c->x0, &goal, r->tick, clock, deadline);
-    c->kept = false;
     c->limited = plan->limit != NULL;
     c->changes_seen = s->health.changes;
     c->planned_version = c->set_version;
@@ -584,8 +546,6 @@ bool hb_commander_prepare(hb_commander *c, const hb_clock *clock, const atomic_b
         return false;
     const uint64_t before = hb_planner_stages(c->planner), disagreed = hb_planner_disagreed(c->planner);
     take_trim(c);
-    if (!c->kept)
-        take_distances(c, hb_planner_states(c->planner));
     const uint64_t stages = hb_planner_prepare(c->planner, hb_stepper_predictor(c->stepper), c->episode.usual_period,
                                                clock, begun + left, interrupt, most);
     const double took = clock->now(clock->context) - begun;

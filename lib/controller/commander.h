@@ -10,7 +10,6 @@
 #include "estimate/command_history.h"
 #include "plan/numbers.h"
 #include "plan/trim.h"
-#include "plan/uncertainty.h"
 
 /* What is known of the requests so far: another model's commander goes on from it. */
 typedef struct hb_episode {
@@ -35,9 +34,8 @@ typedef struct hb_commander {
     hb_exchange *exchange;
     bool guest; /* of someone who does not fly: nobody is told of its answers */
     hb_stepper *stepper;
-    hb_planner *planner;         /* NULL: the model has no controls */
-    const hb_snapshot *snapshot; /* the one taken last */
-    double most_step;            /* seconds: the longest step that one integration step of the model follows */
+    hb_planner *planner; /* NULL: the model has no controls */
+    double most_step;    /* seconds: the longest step that one integration step of the model follows */
 
     hb_episode episode;
     hb_command_history history;
@@ -67,11 +65,6 @@ typedef struct hb_commander {
     double *trim, *trim_for;               /* nu, nx: control that holds the target state trim_for, */
     char lacks[HB_LIMIT_NAME];             /* what bounds keep it from, as replies name it; empty: nothing */
     bool trimmed;                          /* under the coefficients in the predictor */
-    hb_uncertainty *uncertainty;           /* NULL: plans of this model keep from no limit */
-    double *keep;                          /* HB_LIMITS x (horizon + 1): how far they do, */
-    double *planned_effective;             /* horizon x nu: what the actuators make of the current plan */
-    bool keeps;                            /* if they do, */
-    bool kept;                             /* worked out since the last command */
     double *target;                        /* (horizon + 1) x nx: where the plan is to go */
     int ntargets;                          /* 1, or horizon + 1 */
 } hb_commander;

@@ -9,9 +9,6 @@ void hb_exchange_lay_out(hb_exchange *e, const hb_model *m, hb_arena *arena)
 {
     for (int i = 0; i < 3; i++) {
         e->buffer[i].coefficient = hb_arena_take(arena, (size_t)hb_model_ncoefficients(m), sizeof(hb_real));
-        if (hb_exchange_wants_covariance(m))
-            e->buffer[i].covariance =
-                hb_arena_take(arena, (size_t)(hb_model_nproblems(m) * m->nb * m->nb), sizeof(double));
         e->buffer[i].report = hb_arena_take(arena, (size_t)m->nu, sizeof(double));
     }
 }

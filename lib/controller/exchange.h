@@ -34,8 +34,6 @@ typedef struct hb_snapshot {
     int64_t observed_us;    /* vehicle's clock */
     bool doubted;           /* the state, or a channel of it, stands still, or contradicts the others */
     hb_real *coefficient;   /* hb_model_ncoefficients */
-    double *covariance;     /* of them, hb_estimator_covariance; NULL: the model is not planned for with it */
-    bool uncertain;         /* it is filled in */
     hb_actuators actuators; /* of this vehicle, as far as is known */
     bool reported;          /* the vehicle said what its control is: */
     int64_t reported_us;
@@ -55,12 +53,6 @@ typedef struct hb_exchange {
     unsigned hear_until;                      /* replay: answers beyond this count are not heard */
     _Atomic uint64_t counter[sizeof(hb_counters) / sizeof(uint64_t)]; /* of both; in the order of hb_counters */
 } hb_exchange;
-
-/* Are plans of this model to keep from limits while little is known? Independent networks leave no time for that. */
-static inline bool hb_exchange_wants_covariance(const hb_model *m)
-{
-    return m->nu > 0 && m->nb > 0 && m->architecture != HB_INDEPENDENT;
-}
 
 /* Takes the arrays from the arena. */
 void hb_exchange_lay_out(hb_exchange *e, const hb_model *m, hb_arena *arena);

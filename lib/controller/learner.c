@@ -93,12 +93,6 @@ void hb_learner_publish(hb_learner *l)
     s->actuators = *hb_estimator_actuators(l->estimator);
     memcpy(s->coefficient, hb_estimator_coefficients(l->estimator),
            (size_t)hb_model_ncoefficients(l->vehicle->m) * sizeof *s->coefficient);
-    const double *covariance = hb_estimator_covariance(l->estimator);
-    s->uncertain = s->covariance && covariance && hb_vehicle_keeps_away(l->vehicle);
-    if (s->uncertain)
-        memcpy(s->covariance, covariance,
-               (size_t)(hb_model_nproblems(l->vehicle->m) * l->vehicle->m->nb * l->vehicle->m->nb) *
-                   sizeof *covariance);
     hb_exchange_publish(l->exchange);
 }
 

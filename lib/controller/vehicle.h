@@ -15,12 +15,6 @@ typedef struct hb_vehicle {
     double close[HB_MAX_CONTROLS]; /* controls this near are the same: what a vehicle may round off */
 } hb_vehicle;
 
-/* Do plans keep from limits by what is not known of the vehicle? */
-static inline bool hb_vehicle_keeps_away(const hb_vehicle *v)
-{
-    return v->s.adapt && v->s.cost.limits.n > 0 && v->s.cost.limits.margin > 0;
-}
-
 /* Takes the arrays from the arena. */
 void hb_vehicle_lay_out(hb_vehicle *v, const hb_model *m, hb_arena *arena);
 void hb_vehicle_init(hb_vehicle *v, const hb_model *m, const hb_controller_settings *s);

@@ -462,7 +462,7 @@ void hb_cost_stage(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage
 {
     for (int i = 0; i < c->nterms; i++)
         add_term(&c->term[i], goal, nx, at, cost);
-    hb_limits_stage(&c->limits, goal->last_control, goal->keep, at, cost);
+    hb_limits_stage(&c->limits, goal->last_control, at, cost);
 }
 
 void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const hb_stage *at,
@@ -478,7 +478,7 @@ void hb_cost_stage_gradient(const hb_cost *c, const hb_goal *goal, int nx, const
         else
             differences_gradient(&s, to);
     }
-    hb_limits_stage_gradient(&c->limits, goal->last_control, goal->keep, at, to);
+    hb_limits_stage_gradient(&c->limits, goal->last_control, at, to);
 }
 
 /* one sample's rows, in all lanes that are computed on */
@@ -514,7 +514,7 @@ void hb_cost_by_term(const hb_cost *c, const hb_goal *goal, int nx, int nu, int 
         }
         for (int s = 0; s < HB_LANES; s++)
             cost[s] = 0;
-        hb_limits_stage(&limits, goal->last_control, goal->keep, &at, cost);
+        hb_limits_stage(&limits, goal->last_control, &at, cost);
         ret[c->nterms] += (double)cost[0];
     }
 }
@@ -622,5 +622,5 @@ void hb_cost_stage_model(const hb_cost *c, const hb_goal *goal, int nx, int nu, 
         else
             add_differences(&s, nx, nu, to);
     }
-    hb_limits_stage_model(&c->limits, goal->last_control, goal->keep, nx, nh, k, x, u, u_before, to);
+    hb_limits_stage_model(&c->limits, goal->last_control, nx, nh, k, x, u, u_before, to);
 }

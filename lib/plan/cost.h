@@ -83,8 +83,7 @@ typedef struct hb_goal {
     const double *actuator_state; /* nu, physical: what they give at the start; NULL: last_control */
     const double *start;          /* nstart x nu, physical: commands to begin a plan with, then trim; NULL: none */
     int nstart;
-    const double *keep; /* how far from limits a plan keeps, see hb_limits_keep; NULL: no distance */
-    double step;        /* seconds of a step of the plan; 0: as the planner is set */
+    double step; /* seconds of a step of the plan; 0: as the planner is set */
 } hb_goal;
 
 /* Cost of one stage (limits.h): adds to cost (HB_STRIDE). */

@@ -30,10 +30,6 @@ static const char *const targets_name[] = {[HB_TARGETS_REFUSE] = "refuse", [HB_T
     X(REAL, "limits.weight", weight, 1e4, 0, 1e9, HB_CLOSED, HB_LIVE,                                                  \
       "Cost of breaking a limit: this times the square of the excess, which is in the unit of the states "             \
       "for places and relative to the limit for the others.")                                                          \
-    X(REAL, "limits.margin", margin, 2.3, 0, 100, HB_CLOSED, HB_LIVE,                                                  \
-      "How far plans keep away from limits while little is known of the vehicle: standard deviations of what the "     \
-      "limited quantity may be off by along the plan; 2.3: it keeps to them in 99 of 100 cases. It goes to nothing "   \
-      "as the belief becomes certain; 0: plans are made for the mean alone.")                                          \
     X(REAL, "limits.trained_range", trained_range, 30, 0, 1e6, HB_CLOSED, HB_LIVE,                                     \
       "Standard deviations of the trained states beyond which a plan is not believed; 0: no such check.")
 
@@ -140,15 +136,13 @@ static inline hb_real positive(hb_real e)
     return e > 0 ? e : 0;
 }
 
-/* distance from the box, which is smaller by `keep` on all sides */
-static void box_excess(const hb_limit *l, double keep, int n, const hb_real *const *x, hb_real *e,
-                       hb_real (*g)[HB_STRIDE])
+/* distance from the box */
+static void box_excess(const hb_limit *l, int n, const hb_real *const *x, hb_real *e, hb_real (*g)[HB_STRIDE])
 {
     for (int s = 0; s < n; s++)
         e[s] = 0;
     for (int i = 0; i < l->nindices; i++) {
-        const double inside = fmin(keep, (l->high[i] - l->low[i]) / 2);
-        const hb_real low = (hb_real)(l->low[i] + inside), high = (hb_real)(l->high[i] - inside);
+        const hb_real low = (hb_real)l->low[i], high = (hb_real)l->high[i];
         for (int s = 0; s < n; s++) {
             g[i][s] = x[i][s] > high ? x[i][s] - high : x[i][s] < low ? x[i][s] - low : 0;
             e[s] += g[i][s] * g[i][s];
@@ -252,8 +246,7 @@ static void tilt_excess(const hb_limit *l, int n, const hb_real *const *x, hb_re
     for (int s = 0; s < n; s++) {
         hb_real qx = x[0][s], qy = x[1][s], qz = x[2][s], qw = x[3][s];
         hb_real square = qx * qx + qy * qy + qz * qz + qw * qw, per = 1 / (square > HB_TINY ? square : HB_TINY);
-        /* a target of zeros is upright */
-        hb_real c = square > HB_TINY ? (qw * qw + qz * qz - qx * qx - qy * qy) * per : 1, twice = 2 * per * scale;
+        hb_real c = (qw * qw + qz * qz - qx * qx - qy * qy) * per, twice = 2 * per * scale;
 
         e[s] = (least - c) * scale;
         g[0][s] = twice * (qx + qx * c);
@@ -263,10 +256,9 @@ static void tilt_excess(const hb_limit *l, int n, const hb_real *const *x, hb_re
     }
 }
 
-/* e, and its gradient over the limit's states (a row each), for n lanes of x (nx rows, `stride` apart); of a box the
- * distance from it, which is never negative */
-static void residual(const hb_limit *l, double keep, int n, int stride, const hb_real *x, hb_real *e,
-                     hb_real (*g)[HB_STRIDE])
+/* e (HB_STRIDE, not negative) and its gradient over the limit's states (a row each) for n lanes of x (nx rows, `stride`
+ * apart) */
+static void excess(const hb_limit *l, int n, int stride, const hb_real *x, hb_real *e, hb_real (*g)[HB_STRIDE])
 {
     const hb_real *at[HB_LIMIT_INDICES];
 
@@ -274,7 +266,7 @@ static void residual(const hb_limit *l, double keep, int n, int stride, const hb
         at[i] = x + (ptrdiff_t)l->index[i] * stride;
     switch (l->kind) {
     case HB_LIMIT_BOX:
-        box_excess(l, keep, n, at, e, g);
+        box_excess(l, n, at, e, g);
         break;
     case HB_LIMIT_HALF_SPACE:
         half_space_excess(l, n, at, e, g);
@@ -291,21 +283,12 @@ static void residual(const hb_limit *l, double keep, int n, int stride, const hb
     default: /* HB_LIMIT_SPEED, HB_LIMIT_BODY_RATES */
         length_excess(l, n, at, e, g);
     }
-}
-
-/* by how much e is above -keep: HB_STRIDE, not negative */
-static void excess(const hb_limit *l, double keep, int n, int stride, const hb_real *x, hb_real *e,
-                   hb_real (*g)[HB_STRIDE])
-{
-    const hb_real nearer = (hb_real)(l->kind == HB_LIMIT_BOX ? 0 : keep);
-
-    residual(l, keep, n, stride, x, e, g);
     for (int s = 0; s < n; s++)
-        e[s] = positive(e[s] + nearer);
+        e[s] = positive(e[s]);
 }
 
-/* e of one state (nx) in double; gradient: over the limit's states */
-static double residual_at(const hb_limit *l, double keep, const double *x, double *gradient)
+/* of one state (nx) in double; gradient: over the limit's states */
+static double excess_at(const hb_limit *l, const double *x, double *gradient)
 {
     _Alignas(HB_ALIGNMENT) hb_real e[HB_STRIDE], g[HB_LIMIT_INDICES][HB_STRIDE];
     hb_real own[HB_LIMIT_INDICES] = {0};
@@ -315,60 +298,10 @@ static double residual_at(const hb_limit *l, double keep, const double *x, doubl
         own[i] = (hb_real)x[l->index[i]];
         here.index[i] = i;
     }
-    residual(&here, keep, 1, 1, own, e, g);
+    excess(&here, 1, 1, own, e, g);
     for (int i = 0; gradient && i < l->nindices; i++)
         gradient[i] = g[i][0];
     return e[0];
-}
-
-/* the same of excess */
-static double excess_at(const hb_limit *l, double keep, const double *x, double *gradient)
-{
-    return fmax(0, residual_at(l, keep, x, gradient) + (l->kind == HB_LIMIT_BOX ? 0 : keep));
-}
-
-/* How far a state is from breaking a limit. */
-static double slack(const hb_limit *l, const double *x)
-{
-    double least = INFINITY;
-
-    for (int i = 0; l->kind == HB_LIMIT_BOX && i < l->nindices; i++)
-        least = fmin(least, fmin(x[l->index[i]] - l->low[i], l->high[i] - x[l->index[i]]));
-    return fmax(0, l->kind == HB_LIMIT_BOX ? least : -residual_at(l, 0, x, NULL));
-}
-
-/* Variance of e where the states have this covariance (nx x nx): along its gradient, or of a box's least known state.
- */
-static double variance_of(const hb_limit *l, int nx, const double *x, const double *covariance)
-{
-    double g[HB_LIMIT_INDICES], sum = 0;
-
-    residual_at(l, 0, x, g);
-    for (int i = 0; i < l->nindices; i++) {
-        const double *of = covariance + (ptrdiff_t)l->index[i] * nx;
-        if (l->kind == HB_LIMIT_BOX)
-            sum = fmax(sum, of[l->index[i]]);
-        else
-            for (int j = 0; j < l->nindices; j++)
-                sum += g[i] * of[l->index[j]] * g[j];
-    }
-    return sum;
-}
-
-void hb_limits_keep(const hb_limits *l, int nx, int nh, const double *states, const double *covariance,
-                    const double *target, double *keep)
-{
-    for (int i = 0; i < l->n; i++) {
-        const hb_limit *it = &l->limit[i];
-        for (int k = 0; k <= nh; k++) {
-            double *at = keep + (ptrdiff_t)i * (nh + 1) + k;
-            *at = it->kind == HB_LIMIT_CONTROL_RATES
-                      ? 0
-                      : fmin(slack(it, target) / 2,
-                             l->margin * sqrt(fmax(0, variance_of(it, nx, states + (ptrdiff_t)k * nx,
-                                                                  covariance + (ptrdiff_t)k * nx * nx))));
-        }
-    }
 }
 
 /* excess of a change of control beyond what a step allows, with its sign, relative to that */
@@ -379,19 +312,12 @@ static inline double rate_excess(double change, double most)
 
 /* ---- penalties ---- */
 
-/* of limit i at stage k */
-static double kept(const double *keep, int i, int nh, int k)
-{
-    return keep ? keep[(ptrdiff_t)i * (nh + 1) + k] : 0;
-}
-
 static double stage_weight(const hb_limits *l, int nh, bool control)
 {
     return l->weight / (control ? nh : nh + 1);
 }
 
-void hb_limits_stage(const hb_limits *l, const double *last_control, const double *keep, const hb_stage *at,
-                     hb_real *cost)
+void hb_limits_stage(const hb_limits *l, const double *last_control, const hb_stage *at, hb_real *cost)
 {
     const int n = hb_padded(at->n);
     const hb_real *u = at->u, *u_before = at->u_before;
@@ -403,7 +329,7 @@ void hb_limits_stage(const hb_limits *l, const double *last_control, const doubl
         const hb_real weight = (hb_real)stage_weight(l, at->nh, control);
 
         if (!control && at->k > 0) {
-            excess(it, kept(keep, i, at->nh, at->k), n, HB_STRIDE, at->x, e, g);
+            excess(it, n, HB_STRIDE, at->x, e, g);
             for (int s = 0; s < n; s++)
                 cost[s] += weight * e[s] * e[s];
         }
@@ -418,7 +344,7 @@ void hb_limits_stage(const hb_limits *l, const double *last_control, const doubl
     }
 }
 
-void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const double *keep, const hb_stage *at,
+void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const hb_stage *at,
                               const hb_stage_gradient *to)
 {
     const int n = hb_padded(at->n);
@@ -432,7 +358,7 @@ void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, co
         const hb_real twice = (hb_real)(2 * stage_weight(l, at->nh, control));
 
         if (!control && at->k > 0) {
-            excess(it, kept(keep, i, at->nh, at->k), n, HB_STRIDE, at->x, e, g);
+            excess(it, n, HB_STRIDE, at->x, e, g);
             for (int j = 0; j < it->nindices; j++) {
                 hb_real *restrict d = to->dx + it->index[j] * HB_STRIDE;
                 for (int s = 0; s < n; s++)
@@ -453,8 +379,8 @@ void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, co
     }
 }
 
-void hb_limits_stage_model(const hb_limits *l, const double *last_control, const double *keep, int nx, int nh, int k,
-                           const double *x, const double *u, const double *u_before, struct hb_stage_model *to)
+void hb_limits_stage_model(const hb_limits *l, const double *last_control, int nx, int nh, int k, const double *x,
+                           const double *u, const double *u_before, struct hb_stage_model *to)
 {
     double g[HB_LIMIT_INDICES];
 
@@ -462,7 +388,7 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, const
         const hb_limit *it = &l->limit[i];
         const bool control = it->kind == HB_LIMIT_CONTROL_RATES;
         const double twice = 2 * stage_weight(l, nh, control);
-        const double e = control || k == 0 ? 0 : excess_at(it, kept(keep, i, nh, k), x, g);
+        const double e = control || k == 0 ? 0 : excess_at(it, x, g);
 
         to->cost += twice / 2 * e * e;
         for (int a = 0; e > 0 && a < it->nindices; a++) {
@@ -488,8 +414,8 @@ void hb_limits_stage_model(const hb_limits *l, const double *last_control, const
 
 /* ---- plans and targets ---- */
 
-int hb_limits_broken(const hb_limits *l, const double *last_control, const double *keep, int nx, int nu, int nh,
-                     const double *states, const double *controls)
+int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int nu, int nh, const double *states,
+                     const double *controls)
 {
     double worst = HB_TRIFLE;
     int found = -1;
@@ -499,7 +425,7 @@ int hb_limits_broken(const hb_limits *l, const double *last_control, const doubl
         double most = 0;
 
         for (int k = 1; it->kind != HB_LIMIT_CONTROL_RATES && k <= nh; k++)
-            most = fmax(most, excess_at(it, kept(keep, i, nh, k), states + (ptrdiff_t)k * nx, NULL));
+            most = fmax(most, excess_at(it, states + (ptrdiff_t)k * nx, NULL));
         for (int k = 0; it->kind == HB_LIMIT_CONTROL_RATES && k < nh; k++)
             for (int j = 0; j < it->nindices; j++) {
                 const int at = it->index[j];
@@ -517,7 +443,7 @@ int hb_limits_broken(const hb_limits *l, const double *last_control, const doubl
 bool hb_limits_allow(const hb_limits *l, const double *target)
 {
     for (int i = 0; i < l->n; i++)
-        if (is_place(l->limit[i].kind) && excess_at(&l->limit[i], 0, target, NULL) > HB_TRIFLE)
+        if (is_place(l->limit[i].kind) && excess_at(&l->limit[i], target, NULL) > HB_TRIFLE)
             return false;
     return true;
 }
@@ -530,7 +456,7 @@ bool hb_limits_clip(const hb_limits *l, double *target)
     for (int round = 0; round < HB_ROUNDS && !hb_limits_allow(l, target); round++)
         for (int i = 0; i < l->n; i++) {
             const hb_limit *it = &l->limit[i];
-            double e = is_place(it->kind) ? excess_at(it, 0, target, g) : 0;
+            double e = is_place(it->kind) ? excess_at(it, target, g) : 0;
             for (int j = 0; e > 0 && j < it->nindices; j++)
                 target[it->index[j]] -= e * g[j];
         }

@@ -2,9 +2,7 @@
  *
  * Each is one number e(x), by how much it is broken (not positive: it holds), in the unit of its states for places, and
  * relative to the limit for the others. A plan pays weight * e^2 where e > 0, as a mean over its stages, so that it
- * is kept by every method that minimises costs. While little is known of a vehicle, what e will be is not known either:
- * the plan then pays for e above -keep, a distance that goes with what is unknown. A reply names the limit that its
- * plan breaks most, or comes nearer to than that. */
+ * is kept by every method that minimises costs. A reply names the limit that its plan breaks most. */
 #ifndef HB_LIMITS_H
 #define HB_LIMITS_H
 
@@ -52,7 +50,6 @@ typedef struct hb_limits {
     int n;
     hb_limit limit[HB_LIMITS];
     double weight;            /* of squared excess */
-    double margin;            /* standard deviations of what is not known of a limited quantity, to keep away by */
     double trained_range;     /* standard deviations of the trained states that a plan may reach; 0: any */
     hb_limit_targets targets; /* what becomes of targets outside */
     double step;              /* seconds per step of the plan: the planner fills it in */
@@ -82,25 +79,18 @@ typedef struct hb_stage_gradient {
 } hb_stage_gradient;
 
 /* Penalty of one stage, its gradient and its Gauss-Newton model: arguments as in cost.h, whose functions call these.
- * last_control: nu, before the first step. keep: hb_limits_keep, or NULL. */
+ * last_control: nu, before the first step. */
 struct hb_stage_model;
-void hb_limits_stage(const hb_limits *l, const double *last_control, const double *keep, const hb_stage *at,
-                     hb_real *cost);
-void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const double *keep, const hb_stage *at,
+void hb_limits_stage(const hb_limits *l, const double *last_control, const hb_stage *at, hb_real *cost);
+void hb_limits_stage_gradient(const hb_limits *l, const double *last_control, const hb_stage *at,
                               const hb_stage_gradient *to);
-void hb_limits_stage_model(const hb_limits *l, const double *last_control, const double *keep, int nx, int nh, int k,
-                           const double *x, const double *u, const double *u_before, struct hb_stage_model *to);
+void hb_limits_stage_model(const hb_limits *l, const double *last_control, int nx, int nh, int k, const double *x,
+                           const double *u, const double *u_before, struct hb_stage_model *to);
 
-/* How far a plan keeps away from each limit at each stage, in the unit of its e: keep, n x (nh + 1). `margin` standard
- * deviations of e by its gradient at the states ((nh + 1) x nx), whose covariance is given ((nh + 1) x nx x nx); but no
- * further than half of what the target (nx) leaves: the other half is to fly in. */
-void hb_limits_keep(const hb_limits *l, int nx, int nh, const double *states, const double *covariance,
-                    const double *target, double *keep);
-
-/* The limit that a plan breaks most, or comes nearer to than it is to keep, by more than a trifle; -1: none. states:
- * (nh + 1) x nx, of which the first cannot be helped; controls: nh x nu. */
-int hb_limits_broken(const hb_limits *l, const double *last_control, const double *keep, int nx, int nu, int nh,
-                     const double *states, const double *controls);
+/* The limit that a plan breaks most, by more than a trifle; -1: none. states: (nh + 1) x nx, of which the
+ * first cannot be helped; controls: nh x nu. */
+int hb_limits_broken(const hb_limits *l, const double *last_control, int nx, int nu, int nh, const double *states,
+                     const double *controls);
 
 /* Whether a target state (nx) is a place to be: within boxes and half-spaces, out of keep-out zones. */
 bool hb_limits_allow(const hb_limits *l, const double *target);

@@ -42,7 +42,6 @@ static hb_planner *lay_out(hb_arena *arena, const hb_model *m, const hb_planner_
     to->made_for.trim = hb_arena_take(arena, (size_t)nu, sizeof(double));
     to->made_for.last_control = hb_arena_take(arena, (size_t)nu, sizeof(double));
     to->made_for.lag = hb_arena_take(arena, (size_t)nu, sizeof(double));
-    to->kept = hb_arena_take(arena, (size_t)(HB_LIMITS * (nh + 1)), sizeof(double));
     hb_preparation_lay_out(&to->preparation, arena, nx, nu, nv, nh);
     return p;
 }
@@ -183,9 +182,6 @@ static void copy_goal(const hb_planner *p, const hb_goal *goal, const double *ac
     to->trim = memcpy(trim, goal->trim, (size_t)nu * sizeof *trim);
     to->last_control = memcpy(last, goal->last_control, (size_t)nu * sizeof *last);
     to->start = NULL; /* the caller's may be gone by then */
-    to->keep = goal->keep ? memcpy(p->kept, goal->keep,
-                                   (size_t)(p->cost.limits.n * (p->settings.horizon + 1)) * sizeof *p->kept)
-                          : NULL;
 }
 
 void hb_planner_take_over(hb_planner *p, const hb_planner *from)
@@ -203,7 +199,6 @@ void hb_planner_take_over(hb_planner *p, const hb_planner *from)
     memcpy(p->made_at, from->made_at, (size_t)nx * sizeof *p->made_at);
     copy_goal(p, &from->made_for, from->made_for.actuator_state, &p->made_for);
     p->trim = p->m->control_trim;
-    p->keep = NULL;
     p->cold = false;
     p->step = hb_planner_step(from);
     p->elapsed = from->elapsed;
@@ -453,7 +448,6 @@ static void note_problem(hb_planner *p)
     memcpy(p->made_at, p->problem.x0, (size_t)p->m->nx * sizeof *p->made_at);
     copy_goal(p, goal, hb_lag_start(goal), &p->made_for);
     p->trim = goal->trim;
-    p->keep = goal->keep;
 }
 
 /* the warm start, when steps become longer or shorter */
@@ -507,8 +501,8 @@ void hb_planner_finish(hb_planner *p, bool converged)
     memcpy(p->states, p->best.states, hb_planner_states_bytes(p));
     hb_control_map_apply(&p->map, p->settings.horizon, p->warm, p->action);
 
-    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->problem.goal->keep, p->m->nx,
-                                  p->m->nu, p->settings.horizon, p->states, p->action);
+    int broken = hb_limits_broken(&p->cost.limits, p->problem.goal->last_control, p->m->nx, p->m->nu,
+                                  p->settings.horizon, p->states, p->action);
     p->plan.limit = broken < 0 ? NULL : hb_limits_name(&p->cost.limits, broken);
     if (p->best.impossible)
         p->plan.limit = "trained range";

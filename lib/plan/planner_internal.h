@@ -73,8 +73,7 @@ struct hb_planner {
     double elapsed;            /* steps that it was moved on by since it was made */
     double *made_at;           /* nx: the state that it was made for */
     hb_goal made_for;          /* vectors are copies */
-    const double *trim, *keep; /* nu, and limits x (nh + 1): the caller's; they may have changed since */
-    double *kept;              /* limits x (max_horizon + 1): what made_for.keep was */
+    const double *trim;        /* nu: the caller's; it may have changed since */
     bool unverified;           /* its cost is predicted, and no rollout has confirmed it yet */
     bool doubtful;             /* one that was predicted was not confirmed: the next is verified before it is given */
     uint64_t disagreed;        /* predicted plans that were not confirmed */

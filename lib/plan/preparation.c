@@ -66,7 +66,6 @@ static void begin(hb_planner *p, double seconds)
         count_in_vain(f);
     f->goal = p->made_for;
     f->goal.trim = p->trim;
-    f->goal.keep = p->keep;
     f->goal.last_control = f->last_control;
     f->goal.actuator_state = f->actuator_state;
 }

@@ -92,47 +92,6 @@ static void test_targets_outside_the_limits_are_refused_or_clipped(void **state)
     }
 }
 
-/* the largest speed that a plan to a far target comes to */
-static double planned_speed(fixture *f)
-{
-    hb_request r = request(f);
-    double most = 0;
-
-    r.target = (double[]){5, 0};
-    r.ntargets = 1;
-    const hb_command *reply = hb_controller_command(f->c, &r, &f->clock.clock);
-    assert_int_equal(reply->reason, HB_REASON_NONE);
-    for (int k = 0; k <= reply->horizon; k++)
-        most = fmax(most, reply->states[k * NX + 1]);
-    return most;
-}
-
-/* A plan stays further below a limit of speed the less is known of how fast the mass gets; what was learned is flown.
- */
-static void test_plans_keep_from_limits_while_little_is_known(void **state)
-{
-    fixture *f = *state;
-    double speed[2][2];
-
-    for (int margin = 0; margin < 2; margin++) {
-        f->s.cost.limits = hb_limits_defaults;
-        f->s.cost.limits.n = 1;
-        f->s.cost.limits.limit[0] = (hb_limit){.kind = HB_LIMIT_SPEED, .nindices = 1, .index = {1}, .max = 0.2};
-        f->s.cost.limits.margin = margin ? hb_limits_defaults.margin : 0;
-        start(f);
-        f->x[0] = f->x[1] = 0;
-        speed[margin][0] = planned_speed(f);
-        fly(f, 60, 0.3);
-        f->x[0] = f->x[1] = 0;
-        pass(f, 10 * period); /* put somewhere else */
-        speed[margin][1] = planned_speed(f);
-    }
-    assert_near(speed[0][0], 0.2, 0.02);
-    assert_near(speed[0][1], 0.2, 0.02);
-    assert_true(speed[1][0] < 0.8 * speed[0][0]);
-    assert_near(speed[1][1], speed[0][1], 0.02);
-}
-
 /* a reference with times of its own leads to the same plan as the same one at the plan's steps */
 static void test_references_may_have_times(void **state)
 {
@@ -426,7 +385,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_requests_that_make_no_sense_are_refused_with_the_safe_action),
         TEST(test_targets_outside_the_limits_are_refused_or_clipped),
-        TEST(test_plans_keep_from_limits_while_little_is_known),
         TEST(test_references_may_have_times),
         TEST(test_state_is_propagated_under_the_controls_on_their_way),
         TEST(test_compensation_pays),

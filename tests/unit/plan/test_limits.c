@@ -255,17 +255,13 @@ static void test_the_limit_that_is_broken_most_is_named(void **state)
     for (int k = 0; k < NH; k++)
         memcpy(u[k], last, sizeof last);
     c.limits.n = 1;
-    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), -1);
-    /* a distance that is to be kept, at the last stage, is not */
-    double keep[NH + 1] = {0};
-    keep[NH] = 0.05;
-    assert_int_equal(hb_limits_broken(&c.limits, last, keep, NX, NU, NH, x[0], u[0]), 0);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), -1);
     x[0][0] = 5; /* the start cannot be helped */
-    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), -1);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), -1);
     x[NH][0] = 1.0005; /* within the tolerance */
-    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), -1);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), -1);
     x[NH][0] = 1.01;
-    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), 0);
+    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), 0);
     assert_string_equal(hb_limits_name(&c.limits, 0), "box");
     strcpy(c.limits.limit[0].name, "fence");
     assert_string_equal(hb_limits_name(&c.limits, 0), "fence");
@@ -273,77 +269,7 @@ static void test_the_limit_that_is_broken_most_is_named(void **state)
     c.limits.limit[1] = every_kind[8];
     c.limits.n = 2;
     u[2][1] += 1; /* 20 a second where 12 are allowed */
-    assert_int_equal(hb_limits_broken(&c.limits, last, NULL, NX, NU, NH, x[0], u[0]), 1);
-}
-
-/* e at one state (its quaternion of about length one), not cut off at zero */
-static double signed_excess(int kind, const double *x)
-{
-    const hb_limit *l = &every_kind[kind];
-
-    if (l->kind == HB_LIMIT_SPEED || l->kind == HB_LIMIT_BODY_RATES) {
-        const int at = l->index[0], apart = l->index[1] - at;
-        return sqrt(x[at] * x[at] + x[at + apart] * x[at + apart] + x[at + 2 * apart] * x[at + 2 * apart]) / l->max - 1;
-    }
-    if (l->kind == HB_LIMIT_TILT)
-        return (cos(0.6) - (1 - 2 * (x[6] * x[6] + x[7] * x[7]))) / (1 - cos(0.6));
-    if (l->kind == HB_LIMIT_HALF_SPACE)
-        return (3 * x[0] - 4 * x[4] - 0.7) / 5;
-    return 1.3 - hypot(x[0] - 0.2, x[2] - 0.1);
-}
-
-/* Distances that plans keep: so many standard deviations of e among states that are drawn, no more than half of what
- * the target leaves; and the cost is that of e plus the distance. */
-static void test_plans_keep_away_by_what_is_not_known(void **state)
-{
-    (void)state;
-    enum { DRAWS = 4000 };
-    static const int kinds[] = {1, 2, 5, 6, 7};
-    const double x[2][NX] = {{[9] = 1}, {1.9, 0.3, 1.2, 0.2, 0.4, -0.3, 0.05, 0.1, 0, 0.99, 0.2, 0.1, -0.3}};
-    static double root[NX][NX], covariance[2][NX * NX];
-
-    for (int i = 0; i < NX; i++)
-        for (int j = 0; j < NX; j++)
-            root[i][j] = 0.004 * draw(77, i * NX + j);
-    for (int i = 0; i < NX; i++)
-        for (int j = 0; j < NX; j++)
-            for (int l = 0; l < NX; l++)
-                covariance[1][i * NX + j] += root[i][l] * root[j][l];
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        hb_cost c = make_cost(kinds[k]);
-        double keep[2], target[NX] = {3, 0, 3, 0, 3, 0, 0, 0, 0, 1}, mean = 0, square = 0;
-        hb_real rows[NX * HB_STRIDE], cost[HB_STRIDE] = {0};
-        for (int s = 0; s < DRAWS; s++) {
-            double at[NX];
-            for (int i = 0; i < NX; i++) {
-                at[i] = x[1][i];
-                for (int l = 0; l < NX; l++)
-                    at[i] += root[i][l] * draw(1000 + s, l);
-            }
-            const double e = signed_excess(kinds[k], at);
-            mean += e / DRAWS;
-            square += e * e / DRAWS;
-        }
-        const double deviation = sqrt(square - mean * mean);
-        c.limits.margin = 2;
-        hb_limits_keep(&c.limits, NX, 1, x[0], covariance[0], target, keep);
-        assert_true(keep[0] == 0); /* the start is known */
-        assert_near(keep[1], 2 * deviation, 0.05 * 2 * deviation);
-        c.limits.margin = 0;
-        hb_limits_keep(&c.limits, NX, 1, x[0], covariance[0], target, keep);
-        assert_true(keep[1] == 0);
-        c.limits.margin = 1e6;
-        hb_limits_keep(&c.limits, NX, 1, x[0], covariance[0], target, keep);
-        assert_near(keep[1], -signed_excess(kinds[k], target) / 2, 1e-5);
-
-        const double away[2] = {0, 0.9 - signed_excess(kinds[k], x[1])};
-        const hb_goal far = {.last_control = last, .keep = away};
-        const hb_stage at = {.k = 1, .nh = 1, .n = 1, .x = rows};
-        for (int i = 0; i < NX * HB_STRIDE; i++)
-            rows[i] = (hb_real)x[1][i / HB_STRIDE];
-        hb_cost_stage(&c, &far, NX, &at, cost);
-        assert_near(cost[0], weight * 0.9 * 0.9 / 2, 1e-3 * weight);
-    }
+    assert_int_equal(hb_limits_broken(&c.limits, last, NX, NU, NH, x[0], u[0]), 1);
 }
 
 static void test_targets_are_allowed_or_moved(void **state)
@@ -419,7 +345,6 @@ int main(void)
         cmocka_unit_test(test_penalties_and_gradients_are_those_of_the_formulas),
         cmocka_unit_test(test_models_are_gauss_newton),
         cmocka_unit_test(test_the_limit_that_is_broken_most_is_named),
-        cmocka_unit_test(test_plans_keep_away_by_what_is_not_known),
         cmocka_unit_test(test_targets_are_allowed_or_moved),
         cmocka_unit_test(test_nonsense_is_refused),
     };

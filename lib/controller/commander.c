@@ -125,13 +125,13 @@ static void hear_vehicle(hb_commander *c, const hb_snapshot *s, const hb_request
         hb_command_history_replace(&c->history, a->from_us, a->u);
     }
     if (s->reported && (c->episode.reported_us_seen != s->reported_us)) {
-        hb_vehicle_report(c->vehicle, &c->history, s->reported_us, s->report);
+        hb_command_history_report(&c->history, s->reported_us, s->report);
         c->episode.reported_us_seen = s->reported_us;
     }
     /* a value outside the bounds would stay in the actuators' state until their lag has let it decay */
     if (r->applied && hb_vehicle_within_bounds(c->vehicle, r->applied) && c->episode.running &&
         c->episode.before_us < r->time_us)
-        hb_vehicle_report(c->vehicle, &c->history, c->episode.before_us, r->applied);
+        hb_command_history_report(&c->history, c->episode.before_us, r->applied);
 }
 
 /* Seconds since the newest sample, by arrival or by the vehicle's own clock, whichever is longer. */
@@ -445,7 +445,7 @@ static bool is_refusal(hb_reason fault)
  * one more transition may change them completely. With independent models there is no time for that. */
 static bool starts_compete(const hb_commander *c, const hb_snapshot *s)
 {
-    const bool hardly_known = s->health.samples < HB_UNKNOWN;
+    const bool hardly_known = s->health.samples < HB_HARDLY_KNOWN;
 
     return c->vehicle->m->architecture != HB_INDEPENDENT &&
            (c->limited || (c->vehicle->s.adapt && (s->health.changes != c->changes_seen ||

@@ -179,7 +179,7 @@ static bool stands_still(hb_learner *l, const hb_observation *o)
 
 static void note_fault(hb_learner *l, hb_reason reason, double now)
 {
-    bool over = now - l->fault_at >= l->vehicle->s.fallback_after;
+    bool over = now - l->fault_at >= HB_FAULT_OVER;
 
     /* a reason that follows from a fault does not replace it */
     if (hb_reason_is_fault(reason) && (reason != HB_REASON_IMPLAUSIBLE || l->fault == HB_REASON_NONE || over)) {
@@ -210,7 +210,7 @@ static void hear_report(hb_learner *l, int64_t time_us, const double *u)
 {
     if (l->told.count > 0 && time_us < l->told.from[0])
         hb_command_history_reset(&l->told);
-    hb_vehicle_report(l->vehicle, &l->told, time_us, u);
+    hb_command_history_report(&l->told, time_us, u);
     if (l->vehicle->nu > 0)
         memcpy(l->report, u, (size_t)l->vehicle->nu * sizeof *u);
     l->reported = true;
@@ -368,7 +368,7 @@ hb_reason hb_learner_observe_request(hb_learner *l, const hb_request *r, double 
     if (l->asked && r->nx == l->vehicle->nx && r->reset_counter != l->asked_counter)
         hb_command_history_forget(&l->told, r->time_us < l->asked_us ? INT64_MAX : r->time_us);
     const hb_health *known = hb_estimator_health(l->estimator);
-    bool urgent = known->samples < HB_UNKNOWN || known->status == HB_ESTIMATE_IMPLAUSIBLE;
+    bool urgent = known->samples < HB_LITTLE_KNOWN || known->status == HB_ESTIMATE_IMPLAUSIBLE;
     if (telemetry_lives && urgent && l->echoed && r->time_us > l->asked_us && r->reset_counter == l->asked_counter)
         return take_from_request(l, r, now);
     remember_request(l, r);

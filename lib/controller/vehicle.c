@@ -33,14 +33,7 @@ void hb_vehicle_configure(hb_vehicle *v, const hb_controller_settings *s)
 
 hb_command_history hb_vehicle_history(const hb_vehicle *v, const hb_model *m)
 {
-    return (hb_command_history){.nu = m->nu, .close = v->close};
-}
-
-void hb_vehicle_report(const hb_vehicle *v, hb_command_history *h, int64_t time_us, const double *u)
-{
-    /* as far apart as telemetry may lag behind requests and still be trusted */
-    h->slack_us = llround(v->s.fallback_after * 1e6);
-    hb_command_history_report(h, time_us, u);
+    return (hb_command_history){.nu = m->nu, .close = v->close, .slack_us = llround(HB_REPORT_SLACK * 1e6)};
 }
 
 void hb_vehicle_copy_history(hb_command_history *to, const hb_command_history *from)
@@ -62,7 +55,7 @@ bool hb_vehicle_take_state(const hb_vehicle *v, const double *x, double *ret)
     memcpy(ret, x, (size_t)v->nx * sizeof *ret);
     for (int i = 0; q >= 0 && i < 4; i++)
         square += x[q + i] * x[q + i];
-    if (q >= 0 && !(fabs(sqrt(square) - 1) <= HB_OUTSIDE))
+    if (q >= 0 && !(fabs(sqrt(square) - 1) <= HB_OFF_LENGTH))
         return false;
     for (int i = 0; q >= 0 && i < 4; i++)
         ret[q + i] /= sqrt(square);
@@ -72,7 +65,7 @@ bool hb_vehicle_take_state(const hb_vehicle *v, const double *x, double *ret)
 bool hb_vehicle_within_bounds(const hb_vehicle *v, const double *u)
 {
     for (int i = 0; i < v->nu; i++) {
-        double over = HB_OUTSIDE * (v->m->control_max[i] - v->m->control_min[i]);
+        double over = HB_OVER_BOUNDS * (v->m->control_max[i] - v->m->control_min[i]);
         if (!(u[i] >= v->m->control_min[i] - over && u[i] <= v->m->control_max[i] + over))
             return false;
     }

@@ -23,8 +23,6 @@ void hb_vehicle_configure(hb_vehicle *v, const hb_controller_settings *s);
 
 /* An empty history of commands to this vehicle: its array is still to be laid out. */
 hb_command_history hb_vehicle_history(const hb_vehicle *v, const hb_model *m);
-/* Tells a history what the vehicle said of its control. */
-void hb_vehicle_report(const hb_vehicle *v, hb_command_history *h, int64_t time_us, const double *u);
 /* `to`, of the same sizes, has been told what `from` was. */
 void hb_vehicle_copy_history(hb_command_history *to, const hb_command_history *from);
 /* Copies a state and brings its quaternion to length one; false: that is no attitude. */

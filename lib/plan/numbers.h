@@ -50,16 +50,19 @@
 /* A plan whose states are impossible costs so many times more: more than any possible one, and still comparable with
  * others like it, so that a descent finds its way out. */
 #define HB_IMPOSSIBLE 1000
-/* Share by which a number may be outside of what it can be: a quaternion's length, from one, of a message or of a
- * plan's states, and a reported control, of its range beyond its bounds. Sensors' noise stays far below, and wrong
- * units far above. */
-#define HB_OUTSIDE (1.0 / 3)
+/* Share by which a quaternion's length may differ from one: of a plan's states, which a long step stretches, and of a
+ * message, where rounding leaves far less and another order of states far more. */
+#define HB_STRETCHED  (1.0 / 3)
+#define HB_OFF_LENGTH 0.2
+/* Share of a control's range by which a report may exceed its bounds: calibration is off by less, units by more. */
+#define HB_OVER_BOUNDS 0.05
 /* Standard deviations of the states by which a step may differ from what is assumed of it: under trim, from standing
  * still; as one long step, from two short ones. A model's own error is of this size. */
 #define HB_REST 0.05
-/* Transitions, up to which one more may change what is believed completely: about as many as a model has basis
- * functions. Until then the newest is worth keeping a request waiting for, and a plan is made in full. */
-#define HB_UNKNOWN 32
+/* Transitions, up to which a plan may be one for quite another vehicle, and is made in full: about as many as a model
+ * has basis functions. Up to the second number the newest is worth keeping a request waiting for. */
+#define HB_HARDLY_KNOWN 12
+#define HB_LITTLE_KNOWN 32
 /* Steps of the start that brings rates to rest: what bounds do not allow in as many takes another plan. */
 #define HB_ARREST 3
 
@@ -73,6 +76,11 @@
  * this share of the way from the mean to the longest: a rare long piece may overshoot, but counting on it every time
  * would leave the end of every budget unused. */
 #define HB_SLOW_PIECE 4
+/* Seconds of good samples after which a fault of telemetry is over: a few periods of most vehicles. An autopilot's
+ * bridge holds for longer than that before it hands over, so that a glitch costs no flight. */
+#define HB_FAULT_OVER 0.2
+/* Seconds by which a report may lead or trail the command that it states: a radio link's delay and its jitter. */
+#define HB_REPORT_SLACK 0.25
 /* Returns to a former reset_counter, each within so many seconds of the one before, that no restarted program makes:
  * two programs publish for one vehicle. */
 #define HB_RETURNS        3

@@ -20,7 +20,7 @@
 
 /* A quaternion that would have grown or shrunk by more than this over a trajectory means that the model was evaluated
  * far from its training data. */
-static const hb_real most_stretch = (hb_real)(1 + HB_OUTSIDE);
+static const hb_real most_stretch = (hb_real)(1 + HB_STRETCHED);
 
 struct hb_rollout {
     const hb_model *m;

@@ -1,6 +1,7 @@
 /* Which status and action an answer has: old telemetry, late requests, deadlines, plans that are not finite. */
 #include "check.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "mass.h"
@@ -43,7 +44,13 @@ static void test_a_target_that_bounds_do_not_allow_to_be_held_is_said(void **sta
 
     f->m->control_min[0] = 0.05; /* it stands still under none */
     start(f);
-    fly(f, 30, 0.3);
+    for (int k = 0; k < 30; k++) {
+        f->u[0] = 0.7 + 0.6 * sin(0.7 * k);
+        observe(f);
+        move(f->x, 0.3, f->u[0], period);
+        pass(f, period);
+    }
+    observe(f);
     reply = command(f);
     assert_int_equal(reply->status, HB_STATUS_LIMITED);
     assert_non_null(reply->limit);
